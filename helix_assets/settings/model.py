@@ -1,0 +1,177 @@
+"""Every setting, once: its name, its HELIX_* variable, its kind and its default.
+
+A section of helix.toml is a class here. How the values are found and checked stands in `load`.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from helix_assets.settings.kinds import (
+    COUNT,
+    NAMES,
+    PATTERNS,
+    PORT,
+    PRICES,
+    RULES,
+    SIZE,
+    TEXT,
+    TEXTS,
+    Kind,
+    RedactionRule,
+    one_of,
+    some_of,
+)
+
+MIB = 1024**2
+GIB = 1024**3
+AGENTS = ("claude", "codex", "grok")
+Cadence = Literal["daily", "weekly", "on-hook"]
+CADENCE = one_of(*get_args(Cadence))
+AGENT_LIST = some_of(*AGENTS)
+
+
+def setting(env: str, kind: Kind, default: object) -> Any:
+    """A dataclass field that carries its variable and kind; a callable default is called at load."""
+    factory: Callable[[], object] = default if callable(default) else lambda: default
+    return field(default_factory=factory, metadata={"env": env, "kind": kind})
+
+
+def _default_workers() -> int:
+    return min(os.cpu_count() or 1, 8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionSettings:
+    """[retention], also accepted as [session_memory.retention]: when raw bytes may go."""
+
+    raw_soft_cap_bytes: int = setting("HELIX_RAW_SOFT_CAP_BYTES", SIZE, 4 * GIB)
+    raw_hard_cap_bytes: int = setting("HELIX_RAW_HARD_CAP_BYTES", SIZE, 6 * GIB)
+    raw_max_age_days: int = setting("HELIX_RAW_MAX_AGE_DAYS", COUNT, 45)
+    distilled_cap_bytes: int = setting("HELIX_DISTILLED_CAP_BYTES", SIZE, GIB)
+    cadence: Cadence = setting("HELIX_CADENCE", CADENCE, "daily")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSettings:
+    """[sources]: which agents are read, and folders of theirs beside the usual ones."""
+
+    agents: tuple[str, ...] = setting("HELIX_AGENTS", AGENT_LIST, AGENTS)
+    claude_roots: tuple[str, ...] = setting("HELIX_CLAUDE_ROOTS", TEXTS, ())
+    codex_roots: tuple[str, ...] = setting("HELIX_CODEX_ROOTS", TEXTS, ())
+    grok_roots: tuple[str, ...] = setting("HELIX_GROK_ROOTS", TEXTS, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExclusionSettings:
+    """[exclude]: what is never read. Repositories by name or glob, paths of working folders by glob, agents by name."""
+
+    repos: tuple[str, ...] = setting("HELIX_EXCLUDE_REPOS", TEXTS, ())
+    paths: tuple[str, ...] = setting("HELIX_EXCLUDE_PATHS", TEXTS, ())
+    agents: tuple[str, ...] = setting("HELIX_EXCLUDE_AGENTS", AGENT_LIST, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepoSettings:
+    """[repos]: `paths` names the repository of a path prefix or glob, `domains` the domain of a repository."""
+
+    paths: Mapping[str, str] = setting("HELIX_REPO_PATHS", NAMES, dict)
+    domains: Mapping[str, str] = setting("HELIX_REPO_DOMAINS", NAMES, dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettings:
+    """[tasks]: regular expressions that find a task reference in a branch name or a prompt."""
+
+    patterns: tuple[str, ...] = setting("HELIX_TASK_PATTERNS", PATTERNS, (r"[A-Z][A-Z0-9]*-WP-\d{4}(?:-T\d+)?",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionSettings:
+    """[redaction]: rules beside the built-in ones, and texts that are known to be harmless."""
+
+    rules: tuple[RedactionRule, ...] = setting("HELIX_REDACTION_RULES", RULES, ())
+    allow: tuple[str, ...] = setting("HELIX_REDACTION_ALLOW", TEXTS, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSettings:
+    """[web]: where the UI listens on the loopback address."""
+
+    port: int = setting("HELIX_WEB_PORT", PORT, 3000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSettings:
+    """[sweep]: how much is read at once, and after how long a silent session counts as over."""
+
+    workers: int = setting("HELIX_SWEEP_WORKERS", COUNT, _default_workers)
+    batch_bytes: int = setting("HELIX_SWEEP_BATCH_BYTES", SIZE, 256 * MIB)
+    idle_minutes: int = setting("HELIX_IDLE_MINUTES", COUNT, 30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that a run needs to know of its surroundings; read once, handed down, never changed."""
+
+    data_dir: Path
+    config_file: Path | None = None
+    roots: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
+    sources: SourceSettings = field(default_factory=SourceSettings)
+    exclude: ExclusionSettings = field(default_factory=ExclusionSettings)
+    repos: RepoSettings = field(default_factory=RepoSettings)
+    tasks: TaskSettings = field(default_factory=TaskSettings)
+    redaction: RedactionSettings = field(default_factory=RedactionSettings)
+    web: WebSettings = field(default_factory=WebSettings)
+    sweep: SweepSettings = field(default_factory=SweepSettings)
+    prices: Mapping[str, Mapping[str, float]] = setting("HELIX_PRICES", PRICES, dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Where each setting came from, by dotted name; what is not in here is a default."""
+
+    @property
+    def catalog_path(self) -> Path:
+        """The SQLite catalog; it is never anywhere else."""
+        return self.data_dir / "helix.db"
+
+    @property
+    def enabled_agents(self) -> tuple[str, ...]:
+        """The agents whose logs are read: those of [sources] that [exclude] does not name."""
+        return tuple(agent for agent in self.sources.agents if agent not in self.exclude.agents)
+
+
+SECTIONS: Mapping[str, type] = {
+    "retention": RetentionSettings,
+    "sources": SourceSettings,
+    "exclude": ExclusionSettings,
+    "repos": RepoSettings,
+    "tasks": TaskSettings,
+    "redaction": RedactionSettings,
+    "web": WebSettings,
+    "sweep": SweepSettings,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the loader has to know of one setting: its key in helix.toml, its variable, the kind of its value."""
+
+    key: tuple[str, ...]
+    env: str
+    kind: Kind
+
+    @property
+    def name(self) -> str:
+        """The dotted name, as `helix config` prints it."""
+        return ".".join(self.key)
+
+
+def known_settings() -> dict[tuple[str, ...], Known]:
+    """Every setting by its key, in the order of this module."""
+    found = [Known(("data_dir",), "HELIX_DATA_DIR", TEXT)]
+    for section, model in SECTIONS.items():
+        found += [Known((section, f.name), f.metadata["env"], f.metadata["kind"]) for f in fields(model)]
+    found += [Known((f.name,), f.metadata["env"], f.metadata["kind"]) for f in fields(Settings) if f.metadata]
+    return {item.key: item for item in found}

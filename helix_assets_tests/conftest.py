@@ -1,0 +1,110 @@
+"""What holds for every test: a home of its own, and no way to the real one.
+
+The home folder of whoever runs the tests holds real agent logs. Two guards keep the tests away from it:
+
+1. The environment of each test points HOME, the XDG folders, the agents' own variables and HELIX_DATA_DIR into a
+   temporary folder. HELIX_CONFIG names an empty file there, so that a helix.toml of the checkout has no say. Child
+   processes inherit all of this.
+2. An audit hook sees each file opened, listed, made, moved or removed in this process while a test runs. A path in the
+   real home makes the call raise and the test fail, even when the code under test swallows the exception. What may be
+   touched there: the Python installation, the import path, this checkout with the `shared` folder beside it, and the
+   temporary folder, for all of these may themselves lie in the home. A bare stat() raises no audit event.
+
+Tests start with the usual umask 022, so that code which forgets its own 077 is found out.
+"""
+
+import os
+import pwd
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+REAL_HOME = os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir)
+_WATCHED = frozenset(
+    ["open", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir", "sqlite3.connect"]
+)
+
+
+class RealHomeTouchedError(AssertionError):
+    """A test reached for the real home folder."""
+
+
+class _HomeGuard:
+    """The audit hook; hooks cannot be removed, so it is switched on for the time of a test."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.touched: list[str] = []
+        self.allowed = _allowed_folders()
+
+    def __call__(self, event: str, args: tuple[object, ...]) -> None:
+        if not self.on or event not in _WATCHED:
+            return
+        for path in args[:2] if event == "os.rename" else args[:1]:
+            if isinstance(path, str | bytes | os.PathLike) and self._is_forbidden(os.fsdecode(path)):
+                self.touched.append(f"{event} {os.fsdecode(path)}")
+                raise RealHomeTouchedError(f"{event} touches the real home folder: {os.fsdecode(path)}")
+
+    def _is_forbidden(self, path: str) -> bool:
+        path = os.path.abspath(path)
+        if not _is_within(path, REAL_HOME):
+            return False
+        return not any(_is_within(path, folder) for folder in self.allowed)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _allowed_folders() -> frozenset[str]:
+    folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, tempfile.gettempdir(), *sys.path]
+    folders += [str(CHECKOUT), str(CHECKOUT.parent / "shared")]
+    both = {spelling(folder) for folder in folders if folder for spelling in (os.path.abspath, os.path.realpath)}
+    return frozenset(folder for folder in both if not _is_within(REAL_HOME, folder))
+
+
+_guard = _HomeGuard()
+if REAL_HOME != "/":
+    sys.addaudithook(_guard)
+
+
+@pytest.fixture(scope="session")
+def tool_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache folder for all tests: matplotlib takes seconds to list the fonts anew."""
+    return tmp_path_factory.mktemp("tool_cache")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, tool_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The temporary home folder of this test; its `data` is the state, `.claude`, `.codex` and `.grok` the logs."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    no_config = folder / "no-helix.toml"
+    no_config.touch()
+    for name in [name for name in os.environ if name.startswith(("HELIX_", "DAGSTER_"))]:
+        monkeypatch.delenv(name)
+    for name, value in {
+        "HOME": folder,
+        "XDG_CONFIG_HOME": folder / ".config",
+        "XDG_DATA_HOME": folder / ".local" / "share",
+        "XDG_STATE_HOME": folder / ".local" / "state",
+        "XDG_CACHE_HOME": tool_cache,
+        "MPLCONFIGDIR": tool_cache,
+        "CLAUDE_CONFIG_DIR": folder / ".claude",
+        "CODEX_HOME": folder / ".codex",
+        "GROK_HOME": folder / ".grok",
+        "HELIX_DATA_DIR": folder / "data",
+        "HELIX_CONFIG": no_config,
+    }.items():
+        monkeypatch.setenv(name, str(value))
+    umask = os.umask(0o022)
+    _guard.touched.clear()
+    _guard.on = True
+    yield folder
+    _guard.on = False
+    os.umask(umask)
+    assert not _guard.touched, f"the real home folder was touched: {_guard.touched}"
