@@ -1,0 +1,10 @@
+"""The one visible list of agents. A new agent is one module here and one line below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from helix_assets.adapters.base import Adapter
+from helix_assets.adapters.claude import ClaudeAdapter
+
+ADAPTERS: Mapping[str, Adapter] = {adapter.flavor: adapter for adapter in (ClaudeAdapter(),)}

@@ -1,0 +1,146 @@
+"""What an adapter is: the one seam between an agent's log format and the rest of the product.
+
+Belongs here: the protocol, the plain shapes that cross it, and the walk that every adapter shares.
+An adapter only says which files are transcripts, how a line names itself, and which events it holds;
+opening, redacting, ordering, merging and storing are the same for all agents and live in `ingest`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from helix_assets.core.schema import Record, SessionEvent
+
+JsonObject = dict[str, Any]
+
+
+class FoundFile(NamedTuple):
+    """A transcript file as discovery sees it; `native_id` is None where only the file's head can tell the session.
+
+    Roles: "main" and any other name for JSON Lines; "document" for a file that is one JSON object, read whole;
+    "fallback" for JSON Lines that count only while the session has no "main" file.
+    """
+
+    path: str
+    role: str
+    native_id: str | None
+    dev: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+class Problem(NamedTuple):
+    """Something that could not be read: counted, shown with file and line, never fatal."""
+
+    path: str
+    reason: str
+    line: int | None = None
+    offset: int | None = None
+
+
+class Identity(NamedTuple):
+    """How a line names itself: ids are None where the agent gives none."""
+
+    native_id: str | None
+    parent_id: str | None
+    ts_us: int | None
+    native_type: str
+
+
+@dataclass
+class SessionFacts:
+    """What the lines say about their session as a whole; parsers of all its files write into the same one."""
+
+    cwd: str | None = None
+    git_branch: str | None = None
+    title: str | None = None
+    title_rank: int = 0
+    agent_version: str | None = None
+    parent_native_id: str | None = None
+    model: str | None = None
+    unknown_types: dict[str, int] = field(default_factory=dict)
+
+    def saw_unknown(self, native_type: str) -> None:
+        self.unknown_types[native_type] = self.unknown_types.get(native_type, 0) + 1
+
+    def offer_title(self, title: str, rank: int) -> None:
+        """Keep the last title of the highest rank."""
+        if title and rank >= self.title_rank:
+            self.title, self.title_rank = title, rank
+
+
+class Parser(Protocol):
+    """Turns the records of one file into events, in file order."""
+
+    def feed(self, obj: JsonObject, record: Record) -> list[SessionEvent]: ...
+
+    def finish(self) -> list[SessionEvent]:
+        """What the end of the file brings to light, such as the message of a run of chunks that nothing closed."""
+        ...
+
+    def state(self) -> JsonObject | None:
+        """What the next append needs to go on as if the file had been read in one piece (JSON-able, small).
+
+        None when nothing could go on from here: the session is then derived anew from its stored records.
+        """
+        ...
+
+
+class Adapter(Protocol):
+    """Turns one agent's logs into our records. Reads only.
+
+    `version` grows whenever the same line would yield other events: stored records are then derived anew.
+    `shares_history` says that the agent copies records between sessions (resume, fork), so ids are matched across them.
+    """
+
+    flavor: str
+    version: int
+    shares_history: bool
+
+    def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]: ...
+
+    def native_id_from_head(self, path: str, head: bytes) -> str: ...
+
+    def cwd_from_head(self, path: str, head: bytes) -> str | None:
+        """The working folder as far as the path or the first lines tell it; used only to honour exclusions."""
+        ...
+
+    def identify(self, obj: JsonObject) -> Identity: ...
+
+    def parser(self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject | None = None) -> Parser: ...
+
+
+def listing(folder: str, problems: list[Problem]) -> list[os.DirEntry[str]]:
+    """Entries of a folder by name; a folder that is absent is empty, one that cannot be read is a problem."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda e: e.name)
+    except FileNotFoundError:
+        return []
+    except OSError as exc:
+        problems.append(Problem(folder, f"folder cannot be read: {exc.strerror}"))
+        return []
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether the entry is a real folder; links are not followed."""
+    return entry.is_dir(follow_symlinks=False)
+
+
+def found(entry: os.DirEntry[str], role: str, native_id: str | None, problems: list[Problem]) -> FoundFile | None:
+    """The entry as a transcript file, or None with a problem noted when it is a link or no regular file."""
+    try:
+        info = entry.stat(follow_symlinks=False)
+    except OSError as exc:
+        problems.append(Problem(entry.path, f"cannot be examined: {exc.strerror}"))
+        return None
+    if not stat.S_ISREG(info.st_mode):
+        kind = "a link" if stat.S_ISLNK(info.st_mode) else "a folder" if stat.S_ISDIR(info.st_mode) else "no regular file"
+        problems.append(Problem(entry.path, f"skipped: it is {kind}"))
+        return None
+    return FoundFile(entry.path, role, native_id, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)

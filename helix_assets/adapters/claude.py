@@ -1,0 +1,382 @@
+"""Claude Code: `projects/<dashed cwd>/<session>.jsonl`, its subagent files and its record types.
+
+The evidence for every rule is in docs/formats.md. Not here: ordering, merging, copies, derived events.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+
+from helix_assets.adapters.base import FoundFile, Identity, JsonObject, Problem, SessionFacts, found, is_folder, listing
+from helix_assets.adapters.jsonl import count_or_zero, decode, timestamp_us
+from helix_assets.core import commands
+from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, shorten
+
+_INJECTED = (
+    "<command-message>",
+    "<command-name>",
+    "<local-command-",
+    "Caveat:",
+    "<bash-input>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "<task-notification>",
+    "<system-reminder>",
+    "This session is being continued",
+)
+_INTERRUPT = "[Request interrupted by user"
+_DENIED = ("The user doesn't want to", "User rejected tool use", "Permission to use")
+_CANCELLED = ("Cancelled: parallel tool call", "Sibling tool call errored", "<tool_use_error>Sibling", "<tool_use_error>Cancelled")
+_EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d+)")
+_QUIET_TYPES = {
+    "file-history-snapshot", "last-prompt", "agent-name", "agent-color", "tag", "mode", "permission-mode", "pr-link",
+    "frame-link", "worktree-state", "relocated", "bridge-session", "atis-latch", "started", "result",
+}  # fmt: skip
+_TITLE_RANK = {"summary": 1, "ai-title": 2, "custom-title": 3}
+_TITLE_FIELD = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
+
+
+class ClaudeAdapter:
+    """Transcripts of Claude Code, all three subagent layouts."""
+
+    flavor = "claude"
+    version = 1
+    shares_history = True
+
+    def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
+        for project in listing(os.path.join(root, "projects"), problems):
+            if is_folder(project):
+                yield from self._project(project.path, problems)
+
+    def _project(self, folder: str, problems: list[Problem]) -> Iterator[FoundFile]:
+        for entry in listing(folder, problems):
+            name = entry.name
+            if name.endswith(".jsonl"):
+                agent = name.startswith("agent-")
+                file = found(entry, "subagent" if agent else "main", None if agent else name[:-6], problems)
+                if file:
+                    yield file
+            elif is_folder(entry):
+                yield from self._subagents(os.path.join(entry.path, "subagents"), name, problems)
+
+    def _subagents(self, folder: str, session: str, problems: list[Problem]) -> Iterator[FoundFile]:
+        for entry in listing(folder, problems):
+            if entry.name.startswith("agent-") and entry.name.endswith(".jsonl"):
+                file = found(entry, "subagent", session, problems)
+                if file:
+                    yield file
+            elif entry.name == "workflows" and is_folder(entry):
+                yield from self._workflows(entry.path, session, problems)
+
+    def _workflows(self, folder: str, session: str, problems: list[Problem]) -> Iterator[FoundFile]:
+        for run in listing(folder, problems):
+            if not is_folder(run):
+                continue
+            for entry in listing(run.path, problems):
+                journal = entry.name == "journal.jsonl"
+                if journal or (entry.name.startswith("agent-") and entry.name.endswith(".jsonl")):
+                    file = found(entry, "journal" if journal else "subagent", session, problems)
+                    if file:
+                        yield file
+
+    def native_id_from_head(self, path: str, head: bytes) -> str:
+        """An agent file beside its session names the parent in its records."""
+        for line in head.split(b"\n"):
+            obj = decode(line) if line.strip() else ""
+            if isinstance(obj, dict) and isinstance(sid := obj.get("sessionId") or obj.get("session_id"), str):
+                return sid
+        return os.path.basename(path)[: -len(".jsonl")]
+
+    def cwd_from_head(self, path: str, head: bytes) -> str | None:
+        for line in head.split(b"\n"):
+            if b'"cwd"' in line:
+                obj = decode(line)
+                if isinstance(obj, dict) and isinstance(obj.get("cwd"), str):
+                    return str(obj["cwd"])
+        return None
+
+    def identify(self, obj: JsonObject) -> Identity:
+        uuid, parent = obj.get("uuid"), obj.get("parentUuid") or obj.get("logicalParentUuid")
+        kind = obj.get("type")
+        return Identity(
+            uuid if type(uuid) is str and uuid else None,
+            parent if type(parent) is str else None,
+            timestamp_us(obj.get("timestamp")),
+            kind if type(kind) is str else "",
+        )
+
+    def parser(self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject | None = None) -> ClaudeParser:
+        return ClaudeParser(role, facts, hash64)
+
+
+class ClaudeParser:
+    """Events of one Claude file; every record stands for itself, so there is no state to carry on."""
+
+    def __init__(self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int]) -> None:
+        self._main = role == "main"
+        self._facts = facts
+        self._hash64 = hash64
+
+    def state(self) -> JsonObject:
+        return {}
+
+    def finish(self) -> list[SessionEvent]:
+        return []
+
+    def feed(self, obj: JsonObject, record: Record) -> list[SessionEvent]:
+        self._note_session(obj)
+        kind = record.native_type
+        handler = _HANDLERS.get(kind)
+        if handler is not None:
+            return handler(self, obj)
+        if kind in _TITLE_FIELD:
+            # A summary line in a session's file may name another session: it is a title of last resort.
+            self._facts.offer_title(shorten(_text(obj.get(_TITLE_FIELD[kind]))), _TITLE_RANK[kind])
+        elif kind not in _QUIET_TYPES:
+            self._facts.saw_unknown(kind or "(no type)")
+        return []
+
+    def _note_session(self, obj: JsonObject) -> None:
+        facts = self._facts
+        if facts.cwd is None and type(obj.get("cwd")) is str and obj["cwd"]:
+            facts.cwd = obj["cwd"]
+        if facts.git_branch is None and type(obj.get("gitBranch")) is str and obj["gitBranch"]:
+            facts.git_branch = obj["gitBranch"]
+        if facts.agent_version is None and type(obj.get("version")) is str:
+            facts.agent_version = obj["version"]
+
+    def _place(self, obj: JsonObject) -> dict[str, Any]:
+        agent = obj.get("agentId")
+        return {
+            "is_sidechain": obj.get("isSidechain") is True or not self._main,
+            "agent_id": agent if type(agent) is str else None,
+        }
+
+    # -- conversation ------------------------------------------------------------------------------------------------
+
+    def _assistant(self, obj: JsonObject) -> list[SessionEvent]:
+        message = _dict(obj.get("message"))
+        place = self._place(obj)
+        model = message.get("model")
+        model = model if type(model) is str else None
+        message_id = message.get("id") if type(message.get("id")) is str else None
+        if model and model != "<synthetic>" and not place["is_sidechain"]:
+            self._facts.model = model
+        events: list[SessionEvent] = []
+        for block in _blocks(message.get("content")):
+            kind = block.get("type")
+            if kind == "text":
+                events.append(SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(_text(block.get("text"))), **place))
+            elif kind in ("thinking", "redacted_thinking"):
+                events.append(SessionEvent(EventKind.THINKING, "assistant", summary=shorten(_text(block.get("thinking"))), **place))
+            elif kind in ("tool_use", "server_tool_use"):
+                events.append(self._call(block, place))
+        if obj.get("isApiErrorMessage") is True:
+            text = events[0].summary if events else None
+            events.append(SessionEvent(EventKind.ERROR, "assistant", summary=text, status="error", detail='{"error":"api"}', **place))
+        first = events[0] if events else SessionEvent(None, "assistant", **place)
+        usage = _usage(message.get("usage"))
+        head = first._replace(message_id=message_id, model=model, usage=usage)
+        return [head, *(e._replace(message_id=message_id, model=model) for e in events[1:])]
+
+    def _call(self, block: JsonObject, place: dict[str, Any]) -> SessionEvent:
+        arguments = _dict(block.get("input"))
+        name = _text(block.get("name"))
+        command = arguments.get("command")
+        detail: JsonObject = {}
+        if isinstance(command, str):
+            detail["program"] = commands.program(command)
+            if framework := commands.test_framework(command):
+                detail["test"] = framework
+        path = arguments.get("file_path") or arguments.get("notebook_path") or arguments.get("path")
+        what = command or path or arguments.get("pattern") or arguments.get("description") or arguments.get("query") or arguments.get("url")
+        return SessionEvent(
+            EventKind.TOOL_CALL,
+            "assistant",
+            tool=name or None,
+            summary=shorten(f"{name} {what}" if isinstance(what, str) else name),
+            call_id=_str_or_none(block.get("id")),
+            file_path=path if isinstance(path, str) else None,
+            input_hash=self._hash64(orjson.dumps([name, _jsonable(arguments)])),
+            detail=_detail(detail),
+            **place,
+        )
+
+    def _user(self, obj: JsonObject) -> list[SessionEvent]:
+        content = _dict(obj.get("message")).get("content")
+        place = self._place(obj)
+        if isinstance(content, list) and any(_dict(b).get("type") == "tool_result" for b in content):
+            result = obj.get("toolUseResult")
+            return [_result(_dict(b), result, place) for b in content if _dict(b).get("type") == "tool_result"]
+        text = content if isinstance(content, str) else "\n".join(_text(b.get("text")) for b in _blocks(content) if b.get("type") == "text")
+        return [self._prompt(obj, text, place)]
+
+    def _prompt(self, obj: JsonObject, text: str, place: dict[str, Any]) -> SessionEvent:
+        start = text.lstrip()
+        if start.startswith(_INTERRUPT):
+            return SessionEvent(EventKind.HUMAN_INTERVENTION, "user", summary=shorten(text), status="interrupt", **place)
+        if obj.get("isCompactSummary") is True or obj.get("isMeta") is True or start.startswith(_INJECTED):
+            return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)
+        return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), **place)
+
+    # -- the agent's own life ----------------------------------------------------------------------------------------
+
+    def _system(self, obj: JsonObject) -> list[SessionEvent]:
+        subtype = _text(obj.get("subtype"))
+        place = self._place(obj)
+        if subtype == "compact_boundary":
+            detail = _detail({"trigger": _dict(obj.get("compactMetadata")).get("trigger")})
+            return [SessionEvent(EventKind.LIFECYCLE, "system", summary="compaction", status="compaction", detail=detail, **place)]
+        if subtype == "api_error":
+            detail = _detail({"attempt": obj.get("retryAttempt"), "of": obj.get("maxRetries")})
+            return [SessionEvent(EventKind.RETRY, "system", summary="API error, tried again", status="api", detail=detail, **place)]
+        if subtype == "turn_duration":
+            duration = count_or_zero(obj.get("durationMs"))
+            return [SessionEvent(EventKind.COMPLETION, "system", summary="turn ended", duration_ms=duration, **place)]
+        if subtype in ("error", "api_refusal"):
+            return [SessionEvent(EventKind.ERROR, "system", summary=shorten(subtype), status="error", detail='{"error":"api"}', **place)]
+        if subtype == "stop_hook_summary" and obj.get("hookErrors"):
+            return [SessionEvent(EventKind.ERROR, "system", summary="stop hook failed", status="error", detail='{"error":"hook"}', **place)]
+        return [SessionEvent(EventKind.LIFECYCLE, "system", summary=subtype or "system", **place)]
+
+    def _attachment(self, obj: JsonObject) -> list[SessionEvent]:
+        body = _dict(obj.get("attachment"))
+        kind = body.get("type")
+        place = self._place(obj)
+        if kind == "queued_command":
+            prompt = body.get("prompt")
+            text = prompt if isinstance(prompt, str) else "\n".join(_text(b.get("text")) for b in _blocks(prompt))
+            if body.get("commandMode", "prompt") == "prompt" and not text.lstrip().startswith(_INJECTED):
+                return [SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), status="queued", **place)]
+            return [SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)]
+        if kind in ("hook_blocking_error", "hook_non_blocking_error"):
+            code = body.get("exitCode")
+            exit_code = code if type(code) is int else None
+            return [SessionEvent(EventKind.ERROR, "system", summary=f"hook failed: {shorten(_text(body.get('hookName')))}", status="error", exit_code=exit_code, detail='{"error":"hook"}', **place)]
+        return []
+
+    def _queue(self, obj: JsonObject) -> list[SessionEvent]:
+        operation = _text(obj.get("operation"))
+        text = _text(obj.get("content"))
+        return [SessionEvent(EventKind.LIFECYCLE, "user", summary=shorten(f"{operation} {text}"), status="queue", **self._place(obj))]
+
+    def _progress(self, obj: JsonObject) -> list[SessionEvent]:
+        """An agent's message as its parent saw it; where the agent's own file exists too, the copy is dropped later."""
+        data = _dict(obj.get("data"))
+        inner = _dict(data.get("message"))
+        handler = {"assistant": ClaudeParser._assistant, "user": ClaudeParser._user}.get(_text(inner.get("type")))
+        if data.get("type") != "agent_progress" or handler is None:
+            return []
+        return handler(self, {**inner, "isSidechain": True, "agentId": data.get("agentId")})
+
+
+_HANDLERS: dict[str, Callable[[ClaudeParser, JsonObject], list[SessionEvent]]] = {
+    "user": ClaudeParser._user,
+    "assistant": ClaudeParser._assistant,
+    "system": ClaudeParser._system,
+    "attachment": ClaudeParser._attachment,
+    "queue-operation": ClaudeParser._queue,
+    "progress": ClaudeParser._progress,
+}
+
+
+def _result(block: JsonObject, outcome: Any, place: dict[str, Any]) -> SessionEvent:
+    content = block.get("content")
+    text = content if isinstance(content, str) else "\n".join(_text(b.get("text")) for b in _blocks(content))
+    said = outcome if isinstance(outcome, str) else text
+    failed = block.get("is_error") is True
+    status = _status(said, text) if failed else "ok"
+    more = _dict(outcome)
+    code = _EXIT_CODE.match(said) if failed else None
+    exit_code = int(code.group(1)) if code else more.get("exitCode") if type(more.get("exitCode")) is int else None
+    if exit_code is None and not failed and "stdout" in more and not more.get("interrupted") and not more.get("backgroundTaskId"):
+        exit_code = 0
+    added, removed = _patch_lines(more)
+    path = more.get("filePath")
+    duration = more.get("durationMs") or more.get("totalDurationMs")
+    agent = more.get("agentId")
+    return SessionEvent(
+        EventKind.TOOL_RESULT,
+        "tool",
+        summary=shorten(text),
+        status=status,
+        call_id=_str_or_none(block.get("tool_use_id")),
+        exit_code=exit_code,
+        duration_ms=duration if type(duration) is int else None,
+        file_path=path if isinstance(path, str) else None,
+        lines_added=added,
+        lines_removed=removed,
+        detail=_detail({"agent": agent}) if isinstance(agent, str) else None,
+        **place,
+    )
+
+
+def _status(said: str, text: str) -> str:
+    body = said.removeprefix("Error: ")
+    if body.startswith(_DENIED) or text.startswith(_DENIED):
+        return "denied"
+    if body.startswith(_CANCELLED) or text.startswith(_CANCELLED):
+        return "cancelled"
+    return "error"
+
+
+def _patch_lines(result: JsonObject) -> tuple[int | None, int | None]:
+    """Lines added and removed by an edit, as its result tells them."""
+    patch = result.get("structuredPatch")
+    if not isinstance(patch, list):
+        return None, None
+    lines = [line for hunk in patch for line in (_dict(hunk).get("lines") or []) if isinstance(line, str)]
+    if not lines and result.get("type") == "create":
+        return len(_text(result.get("content")).splitlines()), 0
+    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+
+
+def _usage(value: Any) -> Usage | None:
+    if not isinstance(value, dict):
+        return None
+    written = count_or_zero(value.get("cache_creation_input_tokens"))
+    hour = min(count_or_zero(_dict(value.get("cache_creation")).get("ephemeral_1h_input_tokens")), written)
+    return Usage(
+        count_or_zero(value.get("input_tokens")),
+        count_or_zero(value.get("output_tokens")),
+        count_or_zero(value.get("cache_read_input_tokens")),
+        written - hour,
+        hour,
+    )
+
+
+def _blocks(content: Any) -> list[JsonObject]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
+
+
+def _dict(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _str_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _jsonable(arguments: JsonObject) -> Any:
+    """The arguments as orjson takes them: lone surrogates are replaced."""
+    try:
+        orjson.dumps(arguments)
+    except TypeError:
+        return repr(arguments).encode("utf-8", "replace").decode()
+    return arguments
+
+
+def _detail(values: JsonObject) -> str | None:
+    kept = {k: v for k, v in values.items() if v is not None}
+    return orjson.dumps(_jsonable(kept)).decode() if kept else None

@@ -1,0 +1,148 @@
+"""Tolerant reading of JSON Lines files: safe open, whole-line chunks, decoding that survives bad lines.
+
+Belongs here: bytes to lines to objects, the same for every agent. Not here: what an object means.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import orjson
+
+from helix_assets.adapters.base import JsonObject
+from helix_assets.core.errors import SkipSource
+
+CHUNK_BYTES = 4 << 20
+MAX_LINE_BYTES = 64 << 20
+_EXACT_INT_DIGITS = 19
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_F_GETPATH = 50  # macOS: the path of an open descriptor
+
+
+class Chunk(NamedTuple):
+    """Whole lines from `offset` on, the first being line number `line` (1-based)."""
+
+    data: bytes
+    line: int
+    offset: int
+
+
+def open_source(path: str) -> int:
+    """Open a transcript for reading: no links followed, no blocking, a regular file at that very path, or SkipSource."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as exc:
+        raise SkipSource(f"cannot be opened: {exc.strerror}") from exc
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise SkipSource("skipped: it is no regular file")
+    if _path_of(fd) not in (None, path):
+        os.close(fd)
+        raise SkipSource("skipped: a folder on its path was swapped while it was opened")
+    return fd
+
+
+def _path_of(fd: int) -> str | None:
+    if sys.platform == "darwin":
+        return os.fsdecode(fcntl.fcntl(fd, _F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return None
+
+
+def whole_lines(fd: int, offset: int, line: int, too_long: list[tuple[int, int]]) -> Iterator[Chunk]:
+    """Chunks of whole lines from `offset` to the end of the file.
+
+    A last line without its newline is handed over only if it is a whole JSON object; otherwise it waits.
+    A line over MAX_LINE_BYTES is left out and its (line, offset) added to `too_long`.
+    """
+    os.lseek(fd, offset, os.SEEK_SET)
+    pending: list[bytes] = []
+    held = 0
+    skipping = False
+    while block := os.read(fd, CHUNK_BYTES):
+        cut = block.rfind(b"\n") + 1
+        if skipping:
+            first = block.find(b"\n") + 1
+            if not first:
+                offset += len(block)
+                continue
+            skipping, offset, line = False, offset + first, line + 1
+            block, cut = block[first:], cut - first
+        if not cut:
+            pending.append(block)
+            held += len(block)
+            if held > MAX_LINE_BYTES:
+                too_long.append((line, offset))
+                skipping, offset, pending, held = True, offset + held, [], 0
+            continue
+        data = b"".join([*pending, block[:cut]])
+        yield Chunk(data, line, offset)
+        line += data.count(b"\n")
+        offset += len(data)
+        pending = [block[cut:]] if cut < len(block) else []
+        held = len(block) - cut
+    rest = b"".join(pending)
+    if rest and _is_whole_object(rest):
+        yield Chunk(rest, line, offset)
+
+
+def _is_whole_object(data: bytes) -> bool:
+    text = data.strip()
+    return text.startswith(b"{") and text.endswith(b"}") and isinstance(decode(text), dict)
+
+
+def decode(line: bytes) -> JsonObject | str:
+    """The line's JSON object, or the reason why it is none."""
+    try:
+        obj = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        try:
+            obj = json.loads(line.decode("utf-8", "replace"), parse_int=_int_or_none, parse_constant=lambda _: None, parse_float=_float_or_none)
+        except RecursionError:
+            return "nested too deeply"
+        except ValueError as exc:
+            return f"not JSON: {exc.msg} at character {exc.pos}" if isinstance(exc, json.JSONDecodeError) else "not JSON"
+    return obj if isinstance(obj, dict) else f"a {type(obj).__name__} where an object is expected"
+
+
+def _int_or_none(digits: str) -> int | None:
+    return int(digits) if len(digits) <= _EXACT_INT_DIGITS else None
+
+
+def _float_or_none(text: str) -> float | None:
+    value = float(text)
+    return value if abs(value) != float("inf") else None
+
+
+def timestamp_us(value: Any) -> int | None:
+    """Microseconds since 1970 of an ISO timestamp; None for anything else. A time without a zone is UTC."""
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return _leap_second(value)
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _leap_second(value: str) -> int | None:
+    head, mark, tail = value.partition(":60")
+    if not mark:
+        return None
+    earlier = timestamp_us(f"{head}:59{tail}")
+    return None if earlier is None else earlier + 1_000_000
+
+
+def count_or_zero(value: Any) -> int:
+    """A token count as the log gives it: anything that is no number from 0 to 2^53 counts as 0."""
+    return value if type(value) is int and 0 <= value < 1 << 53 else 0

@@ -1,0 +1,138 @@
+"""The normalized shapes of Tier 1: what a session and an event are, for every agent.
+
+Belongs here: names, kinds and plain records. Not here: how an agent writes its log (adapters) or how rows
+lie on disk (storage).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+SCHEMA_VERSION = 1
+SUMMARY_CHARS = 200
+
+
+class EventKind(StrEnum):
+    """The thirteen kinds of event; a stored row without a kind is a record that yields no event."""
+
+    USER_MSG = "user_msg"
+    ASSISTANT_MSG = "assistant_msg"
+    THINKING = "thinking"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    ERROR = "error"
+    TEST_RUN = "test_run"
+    EDIT = "edit"
+    RETRY = "retry"
+    HUMAN_INTERVENTION = "human_intervention"
+    DECISION = "decision"
+    LIFECYCLE = "lifecycle"
+    COMPLETION = "completion"
+
+
+class Usage(NamedTuple):
+    """Tokens of one API message as its log line gives them; the kinds are disjoint but reasoning, which is part of output."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
+    reasoning: int | None = None
+
+
+class SessionEvent(NamedTuple):
+    """One event as an adapter emits it, before its place in the session is known.
+
+    `detail` is a small JSON object for what has no column (test counts, command program, error text).
+    `input_hash` tells two calls of one tool apart without keeping the input. `ts_us` is set only where the event
+    happened at another time than its record.
+    """
+
+    kind: EventKind | None
+    role: str | None = None
+    tool: str | None = None
+    summary: str | None = None
+    status: str | None = None
+    call_id: str | None = None
+    message_id: str | None = None
+    model: str | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    is_sidechain: bool = False
+    agent_id: str | None = None
+    exit_code: int | None = None
+    duration_ms: int | None = None
+    file_path: str | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
+    input_hash: int | None = None
+    detail: str | None = None
+    ts_us: int | None = None
+
+
+class Record(NamedTuple):
+    """One source line: where it stands, what identifies it, and its redacted text.
+
+    `order_us` is the greatest timestamp of its file so far, so that a file's own order always holds.
+    """
+
+    order_us: int
+    file: int
+    line: int
+    offset: int
+    key: int
+    native_id: str | None
+    parent_id: str | None
+    ts_us: int | None
+    native_type: str
+    raw: bytes
+
+
+class Row(NamedTuple):
+    """One stored row of Tier 1, in `seq` order; `raw` is set on the first row of each record."""
+
+    seq: int
+    parent_seq: int | None
+    ts_us: int | None
+    kind: str | None
+    role: str | None
+    tool: str | None
+    summary: str | None
+    status: str | None
+    tokens: int | None
+    is_sidechain: bool
+    agent_id: str | None
+    call_id: str | None
+    message_id: str | None
+    model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_5m_tokens: int | None
+    cache_write_1h_tokens: int | None
+    reasoning_tokens: int | None
+    cost_usd: float | None
+    exit_code: int | None
+    duration_ms: int | None
+    file_path: str | None
+    lines_added: int | None
+    lines_removed: int | None
+    input_hash: int | None
+    detail: str | None
+    native_type: str
+    record_id: str | None
+    parent_id: str | None
+    record_key: int
+    order_us: int
+    file: int
+    line: int
+    offset: int
+    raw: bytes | None
+
+
+def shorten(text: str, limit: int = SUMMARY_CHARS) -> str:
+    """One line of at most `limit` characters, white space folded."""
+    line = " ".join(text[: limit * 4].split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
