@@ -53,7 +53,7 @@ def _size_from_text(text: str) -> int:
     found = _SIZE.fullmatch(text.strip())
     if found is None or (found[2] or "b").lower() not in _UNITS:
         raise ValueError(f"{text!r} is not a size: use a number of bytes, or a text like '4GiB' or '500MB'")
-    return math.floor(Decimal(found[1]) * _UNITS[(found[2] or "b").lower()])
+    return int(Decimal(found[1]) * _UNITS[(found[2] or "b").lower()])
 
 
 def _above_zero(value: int) -> int:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from helix_assets.settings.kinds import (
     COUNT,
@@ -28,8 +28,7 @@ from helix_assets.settings.kinds import (
 MIB = 1024**2
 GIB = 1024**3
 AGENTS = ("claude", "codex", "grok")
-Cadence = Literal["daily", "weekly", "on-hook"]
-CADENCE = one_of(*get_args(Cadence))
+CADENCE = one_of("daily", "weekly", "on-hook")
 AGENT_LIST = some_of(*AGENTS)
 
 
@@ -51,7 +50,7 @@ class RetentionSettings:
     raw_hard_cap_bytes: int = setting("HELIX_RAW_HARD_CAP_BYTES", SIZE, 6 * GIB)
     raw_max_age_days: int = setting("HELIX_RAW_MAX_AGE_DAYS", COUNT, 45)
     distilled_cap_bytes: int = setting("HELIX_DISTILLED_CAP_BYTES", SIZE, GIB)
-    cadence: Cadence = setting("HELIX_CADENCE", CADENCE, "daily")
+    cadence: Literal["daily", "weekly", "on-hook"] = setting("HELIX_CADENCE", CADENCE, "daily")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,135 @@
+"""The frame of the command line: the table of commands, exit codes, umask, completion.
+
+What a command does stands in its own module, which is imported only when that command runs, so that `helix --help` and
+`helix status` start fast. A command is a click.Command; it reports trouble by raising HelixError.
+"""
+
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from helix_assets import __version__
+from helix_assets.core.errors import HelixError
+
+EXIT_INTERRUPTED = 130
+EXIT_NO_READER = 141
+_COMPLETION_VARIABLE = "_HELIX_COMPLETE"
+
+
+class Entry(NamedTuple):
+    """Where a command lives, as `module:attribute`, and its line in the help."""
+
+    target: str
+    help: str
+
+
+COMMANDS = {
+    "up": Entry("helix_assets.cli.up:up", "Sweep, then serve the Dagster UI on the loopback address."),
+    "sweep": Entry("helix_assets.cli.sweep:sweep", "Take in what is new in the agents' logs."),
+    "status": Entry("helix_assets.cli.status:status", "Show what the memory holds and what went wrong."),
+    "sessions": Entry("helix_assets.cli.sessions:sessions", "List sessions."),
+    "show": Entry("helix_assets.cli.show:show", "Show the events of one session."),
+    "digest": Entry("helix_assets.cli.digest:digest", "Show the digest of one session."),
+    "evict": Entry("helix_assets.cli.evict:evict", "Plan or apply the eviction of raw bytes."),
+    "verify": Entry("helix_assets.cli.verify:verify", "Prove that catalog, files and digests agree."),
+    "export": Entry("helix_assets.cli.export:export", "Write the logical content in a canonical order."),
+    "config": Entry("helix_assets.cli.config:config", "Show the settings in force and where each comes from."),
+    "demo": Entry("helix_assets.cli.demo:demo", "Make a sample home with logs of all agents."),
+    "service": Entry("helix_assets.cli.service:service", "Start helix at login, or stop doing so."),
+    "redact": Entry("helix_assets.cli.redact:redact", "Try the redaction rules on a text."),
+    "completion": Entry("helix_assets.cli.main:completion", "Print the shell's completion script."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is asked for, not to list it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return resolve(COMMANDS[cmd_name])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete)
+        ]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+def resolve(entry: Entry) -> click.Command:
+    """Import the command that an entry names."""
+    module, _, attribute = entry.target.partition(":")
+    command = getattr(importlib.import_module(module), attribute)
+    if not isinstance(command, click.Command):
+        raise TypeError(f"{entry.target} is not a click command")
+    return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="helix")
+def cli() -> None:
+    """A bounded memory of your coding-agent sessions.
+
+    Settings come from helix.toml and HELIX_* variables: see `helix config`.
+    """
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of SHELL; evaluate it in the shell's start-up file."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"no completion for {shell}")
+    click.echo(kind(cli, {}, "helix", _COMPLETION_VARIABLE).source())
+
+
+def main() -> None:
+    """Run the command line and end the process with the exit code that fits."""
+    os.umask(0o077)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and give its exit code; trouble is told on stderr."""
+    try:
+        code = cli.main(list(arguments), "helix", _COMPLETION_VARIABLE, standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except HelixError as exc:
+        _complain(str(exc))
+        return exc.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        # click turns an interrupt, and the end of input at a prompt, into Abort.
+        _complain("interrupted")
+        return EXIT_INTERRUPTED
+    except click.ClickException as exc:
+        exc.show()
+        return exc.exit_code
+    except BrokenPipeError:
+        # The reader, as in `helix sessions | head`, has gone: keep Python from complaining when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_NO_READER
+
+
+def _complain(message: str) -> None:
+    from helix_assets.cli.output import terminal_safe
+
+    click.echo(f"helix: {terminal_safe(message)}", err=True)
