@@ -1,0 +1,9 @@
+"""Makes sample homes: invented Claude, Codex and Grok logs with the true figures beside them.
+
+For people without logs of their own, for the tests and for the benchmarks. Nothing here reads real logs.
+"""
+
+from helix_assets.demo.home import make_home
+from helix_assets.demo.truth import PlantedSecret, SessionTruth, Truth
+
+__all__ = ["PlantedSecret", "SessionTruth", "Truth", "make_home"]
