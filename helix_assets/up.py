@@ -1,0 +1,200 @@
+"""The supervisor behind `helix up`: a code server, a daemon and the guarded webserver, started and stopped as one.
+
+Webserver and daemon share the code server, as under `dagster dev`. How one process is started and ended stands in
+`lifeline`; what runs before serving (the first sweep) is handed in.
+"""
+
+import fcntl
+import http.client
+import json
+import os
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from helix_assets.core.errors import BusyError, StopRun
+from helix_assets.dagster_home import dagster_environment, prepare_dagster_home
+from helix_assets.lifeline import Child, Say
+from helix_assets.settings.places import checkout
+from helix_assets.web.guard import is_loopback
+from helix_assets.web.token import ui_token
+
+LOCATION_NAME = "helix_assets"
+MODULE_NAME = "helix_assets.definitions"
+_CHECK_SECONDS = 0.5
+_STOP_SECONDS = 15
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """How the UI is served; `module` holds the Dagster definitions."""
+
+    port: int = 3000
+    host: str = "127.0.0.1"
+    allow_remote: bool = False
+    read_only: bool = False
+    module: str = MODULE_NAME
+
+    @property
+    def url(self) -> str:
+        """The address to open in a browser."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{name}:{self.port}"
+
+
+def serve(data_dir: Path, options: ServeOptions, say: Say, prepare: Callable[[], None] = lambda: None) -> None:
+    """Run the Dagster tree on this data folder until Ctrl-C or SIGTERM.
+
+    `say` gets a line for the person now and then. `prepare` runs once it is sure that serving will be possible. Raises
+    StopRun when the tree may not or cannot start, BusyError when there is one already.
+    """
+    os.umask(0o077)
+    refuse_open_doors(options)
+    home = prepare_dagster_home(data_dir)
+    with ExitStack() as stack:
+        stack.enter_context(_only_one(home, options))
+        listener = stack.enter_context(_bind(options))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="helix-")))
+        token = None if is_loopback(options.host) else ui_token(data_dir)
+        _close_stale_runs(home, say)
+        prepare()
+        stop = stack.enter_context(_stop_at_signal())
+        children = _children(options, home, folder, listener.fileno(), bool(token))
+        stack.callback(_stop, children, home, say)
+        while not _is_ready(options, token):
+            if _keep_up(children, stop, say):
+                return
+        say(_welcome(options))
+        while not _keep_up(children, stop, say):
+            pass
+
+
+def refuse_open_doors(options: ServeOptions) -> None:
+    """Refuse an address that other machines can reach, unless that was asked for in so many words."""
+    if not is_loopback(options.host) and not options.allow_remote:
+        raise StopRun(
+            f"--host {options.host} would open the memory to other machines. Add --allow-remote if that is meant "
+            "(a token is then asked for); an SSH tunnel to 127.0.0.1 needs neither."
+        )
+
+
+def _children(options: ServeOptions, home: Path, folder: Path, listener: int, with_token: bool) -> list[Child]:
+    environment = {**os.environ, **dagster_environment(home)}
+    if source_tree := checkout():
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source_tree), environment.get("PYTHONPATH")]))
+    code_socket, workspace = folder / "code.sock", folder / "workspace.yaml"
+    server = {"socket": str(code_socket), "location_name": LOCATION_NAME}
+    workspace.write_text(json.dumps({"load_from": [{"grpc_server": server}]}), encoding="utf-8")
+    code = ["code-server", "start", "--socket", str(code_socket), "--module-name", options.module]
+    code += ["--working-directory", str(home), "--location-name", LOCATION_NAME, "--log-level", "warning"]
+    code += ["--use-python-environment-entry-point"]
+    daemon = ["run", "--workspace", str(workspace), "--log-level", "warning"]
+    web = ["--fd", str(listener), "--host", options.host, "--workspace", str(workspace)]
+    web += ["--token-in", str(home.parent)] if with_token else []
+    web += ["--read-only"] if options.read_only else []
+    return [
+        Child("code server", "dagster", code, environment),
+        Child("daemon", "dagster._daemon", daemon, environment, needs=code_socket),
+        Child("webserver", "helix_assets.web.serve", web, environment, [listener], needs=code_socket),
+    ]
+
+
+def _keep_up(children: Sequence[Child], stop: threading.Event, say: Say) -> bool:
+    """Start whatever does not run, and wait a moment; True when it is time to stop."""
+    for child in children:
+        child.keep_up(say)
+    return stop.wait(_CHECK_SECONDS)
+
+
+def _stop(children: Sequence[Child], home: Path, say: Say) -> None:
+    say("Stopping ...")
+    for child in children:
+        child.interrupt()
+    deadline = time.monotonic() + _STOP_SECONDS
+    for child in children:
+        child.end(deadline)
+    _close_stale_runs(home, say)
+
+
+def _is_ready(options: ServeOptions, token: str | None) -> bool:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(options.host, options.host)
+    connection = http.client.HTTPConnection(name, options.port, timeout=_CHECK_SECONDS)
+    try:
+        connection.request("GET", "/server_info", headers=headers)
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _welcome(options: ServeOptions) -> str:
+    text = f"Dagster UI on {options.url}{' (read-only)' if options.read_only else ''}. Ctrl-C stops it."
+    if is_loopback(options.host):
+        return text
+    return f"{text} It asks for the token in ui.token in the data folder; without TLS the token can be read on the way."
+
+
+def _bind(options: ServeOptions) -> socket.socket:
+    """Bind here, not in the child: a taken port is known at once, and stays ours while the child is restarted."""
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        return socket.create_server((options.host, options.port), family=family, backlog=128)
+    except OSError as exc:
+        raise StopRun(
+            f"Cannot listen on {options.host}:{options.port} ({exc.strerror or exc}). Stop the program that uses it, "
+            f"or choose another port: helix up --port {options.port + 1}"
+        ) from exc
+
+
+@contextmanager
+def _only_one(home: Path, options: ServeOptions) -> Iterator[None]:
+    """Hold the lock that says a tree serves this home; the kernel lets go of it when we end, however we end."""
+    with (home / "up.lock").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            file.seek(0)
+            raise BusyError(f"helix is already up for this data folder: {file.read().strip()}") from exc
+        file.truncate(0)
+        file.write(f"{options.url} (process {os.getpid()})\n")
+        file.flush()
+        yield
+
+
+@contextmanager
+def _stop_at_signal() -> Iterator[threading.Event]:
+    """An event that a stop signal sets; the old handlers come back afterwards."""
+    stop = threading.Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    # Under nohup the hang-up signal is ignored, and stays so.
+    wanted = [number for number in _SIGNALS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+    previous = {number: signal.signal(number, on_signal) for number in wanted}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _close_stale_runs(home: Path, say: Say) -> None:
+    from dagster import DagsterInstance
+
+    from helix_assets.stale_runs import close_stale_runs
+
+    with DagsterInstance.from_config(str(home)) as instance:
+        closed = close_stale_runs(instance)
+    if closed:
+        say(f"Closed {len(closed)} Dagster run(s) whose process is gone.")

@@ -1,0 +1,275 @@
+"""The guard in front of Dagster's webserver: who may speak to it, for HTTP and WebSocket alike.
+
+A pure ASGI middleware that knows no Dagster. A page in some other tab can make the browser send requests to our
+port, so each request proves by its headers that our own page (or a program on this machine) sent it. What the
+guard does not do: terminate TLS, tell users of this machine apart, or read GraphQL.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
+LOGIN_PATH = "/helix/login"
+
+# Dagster's own policy (script nonce, styles) stays; these directives say what it leaves open: no beacon by a remote
+# image, no upload to a foreign host, no frame around the UI.
+EXTRA_CSP = (
+    "img-src 'self' data:; connect-src 'self'; font-src 'self' data:; media-src 'self'; frame-src 'none'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+_LOGIN_BODY_LIMIT = 4096
+_ONCE_ONLY = ("host", "origin", "sec-fetch-site", "content-type", "authorization")
+
+_LOGIN_PAGE = f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>helix_assets: sign in</title>
+<body style="font-family: sans-serif; max-width: 32em; margin: 4em auto">
+<h1>helix_assets</h1>
+<p>This page is open to other machines, so it asks for the token that is kept in <code>ui.token</code>
+in the data folder of the machine that runs it.</p>
+<form method="post" action="{LOGIN_PATH}">
+<label>Token <input type="password" name="token" autocomplete="off" autofocus></label> <button>Sign in</button>
+</form></body></html>
+"""
+
+
+@dataclass(frozen=True)
+class GuardPolicy:
+    """What the guard lets in.
+
+    `host` is the bind address; `token` is required from every request once it is set.
+    """
+
+    port: int
+    host: str = "127.0.0.1"
+    read_only: bool = False
+    token: str | None = None
+
+    @property
+    def cookie_name(self) -> str:
+        """Name of the login cookie; cookies ignore ports, so the name carries ours."""
+        return f"helix_ui_{self.port}"
+
+    def admits_host(self, host: str) -> bool:
+        """Tell whether a Host header names this server."""
+        name, port = _split_host(host)
+        if port != self.port:
+            return False
+        if is_loopback(self.host):
+            return name in LOOPBACK_NAMES
+        if self.host in {"0.0.0.0", "::"}:
+            # Rebinding needs a DNS name, so any literal address is as good as the one we do not know.
+            return name == "localhost" or _is_ip(name)
+        return name in {self.host.lower(), f"[{self.host.lower()}]"}
+
+    def is_login(self, scope: Scope) -> bool:
+        """Tell whether a request hands in the login form, the only thing that needs no token."""
+        is_post = scope["type"] == "http" and scope["method"] == "POST"
+        return self.token is not None and is_post and scope["path"] == LOGIN_PATH
+
+    def admits_token(self, offered: str | None) -> bool:
+        """Compare an offered token with ours in constant time."""
+        if self.token is None:
+            return True
+        return offered is not None and hmac.compare_digest(offered.encode(), self.token.encode())
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a request is turned away: an HTTP status and one sentence of our own (nothing of the request)."""
+
+    status: int
+    reason: str
+
+
+class Guard:
+    """ASGI middleware that answers a refused request itself and passes the others on with stricter headers."""
+
+    def __init__(self, app: ASGIApp, policy: GuardPolicy) -> None:
+        self._app = app
+        self._policy = policy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        refusal = refuse(scope, self._policy)
+        if scope["type"] == "websocket":
+            await self._websocket(refusal, scope, receive, send)
+        else:
+            await self._http(refusal, scope, receive, send)
+
+    async def _http(self, refusal: Refusal | None, scope: Scope, receive: Receive, send: Send) -> None:
+        response: Response | None = None
+        if refusal:
+            response = _refusal_response(refusal, scope)
+        elif self._policy.is_login(scope):
+            response = await self._log_in(receive)
+        await (response or self._app)(scope, receive, _with_safe_headers(send))
+
+    async def _websocket(self, refusal: Refusal | None, scope: Scope, receive: Receive, send: Send) -> None:
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        await receive()  # websocket.connect; a refusal before it is a protocol error
+        if "websocket.http.response" in scope.get("extensions", {}):
+            await PlainTextResponse(refusal.reason, refusal.status)(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008, "reason": refusal.reason})
+
+    async def _log_in(self, receive: Receive) -> Response:
+        form = parse_qs((await _read_body(receive)).decode("utf-8", "replace"))
+        token = form.get("token", [""])[0].strip()
+        if not self._policy.admits_token(token):
+            return _login_page()
+        response = RedirectResponse("/", status_code=303)
+        response.set_cookie(self._policy.cookie_name, token, httponly=True, samesite="strict")
+        return response
+
+
+def refuse(scope: Scope, policy: GuardPolicy) -> Refusal | None:
+    """Decide whether a request is turned away; None lets it pass. Pure: the scope's headers and path decide."""
+    headers = _single_headers(scope)
+    if headers is None:
+        return Refusal(400, "A header that may come once came twice.")
+    return (
+        _refuse_origin(headers, policy)
+        or _refuse_token(scope, headers, policy)
+        or (_refuse_method(scope, headers, policy) if scope["type"] == "http" else None)
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a bind address can be reached from this machine only."""
+    return host == "localhost" or (_is_ip(host) and ip_address(host.strip("[]")).is_loopback)
+
+
+def _refuse_origin(headers: Mapping[str, str], policy: GuardPolicy) -> Refusal | None:
+    host = headers.get("host", "").lower()
+    if not policy.admits_host(host):
+        return Refusal(421, "The Host header does not name this server.")
+    if headers.get("origin", f"http://{host}").lower() != f"http://{host}":
+        return Refusal(403, "The request comes from a page of another origin.")
+    if headers.get("sec-fetch-site", "none").lower() not in {"none", "same-origin"}:
+        return Refusal(403, "The request comes from another site. Type the address instead of following a link.")
+    return None
+
+
+def _refuse_token(scope: Scope, headers: Mapping[str, str], policy: GuardPolicy) -> Refusal | None:
+    if policy.token is None or policy.is_login(scope):
+        return None
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    offered = bearer.strip() if scheme.lower() == "bearer" else _cookie(headers, policy.cookie_name)
+    return None if policy.admits_token(offered) else Refusal(401, "A token is needed: see ui.token in the data folder.")
+
+
+def _refuse_method(scope: Scope, headers: Mapping[str, str], policy: GuardPolicy) -> Refusal | None:
+    path = scope["path"].rstrip("/")
+    if scope["method"] in {"GET", "HEAD"}:
+        # The UI posts its queries; only the GraphiQL page is fetched. Dagster would run a mutation from the URL.
+        if path.endswith("/graphql") and (scope["query_string"] or "text/html" not in headers.get("accept", "")):
+            return Refusal(405, "GraphQL is answered by POST only.")
+        return None
+    if scope["method"] != "POST":
+        return Refusal(405, "Only GET, HEAD and POST are answered.")
+    if policy.is_login(scope):
+        return None if "origin" in headers else Refusal(403, "The login form was not sent by our own page.")
+    if not _has_same_origin_evidence(headers):
+        return Refusal(415, "A POST needs 'Content-Type: application/json' or an X- header.")
+    if policy.read_only and not path.endswith("/graphql"):
+        return Refusal(403, "This server is read-only.")
+    return None
+
+
+def _has_same_origin_evidence(headers: Mapping[str, str]) -> bool:
+    """Both make a browser ask permission first (CORS preflight), which is never given. The type is compared whole:
+    'text/plain; application/json' needs no preflight, yet Dagster would read it as JSON."""
+    content_type = headers.get("content-type", "").split(";")[0].strip().lower()
+    return content_type == "application/json" or any(name.startswith("x-") for name in headers)
+
+
+def _single_headers(scope: Scope) -> dict[str, str] | None:
+    """Headers by lower-case name; None if one that decides something was sent twice."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name = raw_name.decode("latin-1").lower()
+        if name in headers and name in _ONCE_ONLY:
+            return None
+        headers[name] = raw_value.decode("latin-1").strip()
+    return headers
+
+
+def _split_host(host: str) -> tuple[str, int]:
+    name, colon, port = host.lower().rpartition(":")
+    if not colon or port.endswith("]"):
+        return host.lower(), 80
+    return name, int(port) if port.isascii() and port.isdigit() else -1
+
+
+def _is_ip(name: str) -> bool:
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _cookie(headers: Mapping[str, str], name: str) -> str | None:
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return None
+    return morsel.value if morsel else None
+
+
+async def _read_body(receive: Receive) -> bytes:
+    body = b""
+    while len(body) <= _LOGIN_BODY_LIMIT:
+        message = await receive()
+        body += bytes(message.get("body", b""))
+        if not message.get("more_body"):
+            return body
+    return b""
+
+
+def _refusal_response(refusal: Refusal, scope: Scope) -> Response:
+    if refusal.status == 401 and scope["method"] == "GET":
+        return _login_page()
+    return PlainTextResponse(refusal.reason, refusal.status)
+
+
+def _login_page() -> Response:
+    # Under no-referrer a browser sends 'Origin: null' with the form, which the guard refuses.
+    headers = {"Referrer-Policy": "same-origin", "WWW-Authenticate": "Bearer", "Cache-Control": "no-store"}
+    return HTMLResponse(_LOGIN_PAGE, 401, headers=headers)
+
+
+def _with_safe_headers(send: Send) -> Send:
+    async def send_safely(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            _add_safe_headers(message)
+        await send(message)
+
+    return send_safely
+
+
+def _add_safe_headers(message: MutableMapping[str, Any]) -> None:
+    headers = MutableHeaders(scope=message)
+    policy = headers.get("content-security-policy", "").rstrip("; ")
+    headers["Content-Security-Policy"] = f"{policy}; {EXTRA_CSP}" if policy else EXTRA_CSP
+    headers["X-Frame-Options"] = "DENY"
+    headers["X-Content-Type-Options"] = "nosniff"
+    if headers.get("referrer-policy") != "same-origin":
+        headers["Referrer-Policy"] = "no-referrer"
+    headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
