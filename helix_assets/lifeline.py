@@ -6,6 +6,7 @@ the child leads a process group, so that Ctrl-C reaches only the parent, and not
 """
 
 import os
+import re
 import runpy
 import signal
 import socket
@@ -17,10 +18,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 _GRACE_SECONDS = 10
 _LONGEST_PAUSE_SECONDS = 60
 _STEADY_SECONDS = 60
+
+# The head of a log record of Dagster; the lines after it, up to the next head, belong to it.
+_RECORD = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+ - ")
+_CHATTER = re.compile(_RECORD.pattern + rb"dagster - (DEBUG|INFO) - ")
 
 Say = Callable[[str], None]
 
@@ -49,9 +55,16 @@ class Child:
         reading, self._lifeline = os.pipe()
         command = [sys.executable, "-m", "helix_assets.lifeline", str(reading), self.module, *self.arguments]
         self._process = subprocess.Popen(
-            command, env=self.environment, pass_fds=[reading, *self.descriptors], start_new_session=True
+            command,
+            env=self.environment,
+            pass_fds=[reading, *self.descriptors],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         os.close(reading)
+        threading.Thread(target=_pass_on, args=(self._process.stdout,), daemon=True).start()
         self._started = time.monotonic()
 
     def keep_up(self, say: Say) -> None:
@@ -89,6 +102,18 @@ class Child:
             self._process.wait()
             os.close(self._lifeline)
             self._process = None
+
+
+def _pass_on(output: IO[bytes]) -> None:
+    """Copy a child's output to stderr, without what Dagster says about each step of each run (the UI shows it)."""
+    is_chatter = False
+    with output:
+        for line in output:
+            if _RECORD.match(line):
+                is_chatter = bool(_CHATTER.match(line))
+            if not is_chatter:
+                sys.stderr.buffer.write(line)
+                sys.stderr.buffer.flush()
 
 
 def _listens(path: Path) -> bool:

@@ -53,7 +53,7 @@ class ServeOptions:
 def serve(data_dir: Path, options: ServeOptions, say: Say, prepare: Callable[[], None] = lambda: None) -> None:
     """Run the Dagster tree on this data folder until Ctrl-C or SIGTERM.
 
-    `say` gets a line for the person now and then. `prepare` runs once it is sure that serving will be possible. Raises
+    `say` gets a line for the person now and then; `prepare` is called once nothing stands in the way of serving. Raises
     StopRun when the tree may not or cannot start, BusyError when there is one already.
     """
     os.umask(0o077)

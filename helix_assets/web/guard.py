@@ -66,7 +66,7 @@ class GuardPolicy:
         if port != self.port:
             return False
         if is_loopback(self.host):
-            return name in LOOPBACK_NAMES
+            return name in LOOPBACK_NAMES | {self.host}
         if self.host in {"0.0.0.0", "::"}:
             # Rebinding needs a DNS name, so any literal address is as good as the one we do not know.
             return name == "localhost" or _is_ip(name)

@@ -1,0 +1,69 @@
+"""`helix up`: a first sweep, then the Dagster UI with its sensors, until Ctrl-C. The serving itself is in `up`."""
+
+import os
+from pathlib import Path
+
+import click
+
+from helix_assets.core.errors import BusyError
+from helix_assets.settings import Settings, load_settings
+
+_DEMO_SEED = 1
+_DEMO_SESSIONS = 120
+_EXTRA_ROOTS = ("HELIX_CLAUDE_ROOTS", "HELIX_CODEX_ROOTS", "HELIX_GROK_ROOTS")
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the UI.  [default: the setting web.port, 3000]")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--allow-remote", is_flag=True, help="Let --host be an address that other machines reach; asks for a token."
+)
+@click.option("--read-only", is_flag=True, help="Refuse every change from the UI.")
+@click.option("--demo", is_flag=True, help="Show a sample home, apart from your own memory.")
+def up(port: int | None, host: str, allow_remote: bool, read_only: bool, demo: bool) -> None:
+    """Sweep once, then serve the Dagster UI with its sensors and schedules running. Ctrl-C stops it."""
+    from helix_assets.up import ServeOptions, serve
+
+    settings = load_settings()
+    if demo:
+        settings = enter_demo(settings.data_dir.absolute())
+    # The children know the state by this variable, whatever their folder.
+    os.environ["HELIX_DATA_DIR"] = str(settings.data_dir.absolute())
+    options = ServeOptions(port or settings.web.port, host, allow_remote=allow_remote, read_only=read_only)
+    serve(settings.data_dir, options, click.echo, prepare=lambda: _sweep(settings))
+
+
+def enter_demo(data_dir: Path) -> Settings:
+    """Make the sample home if there is none, and point this process and its children to it.
+
+    The state of the demo is kept apart, and no helix.toml has a say, for both may name the person's own logs.
+    """
+    from helix_assets.demo import make_home
+
+    home, state = data_dir / "demo-home", data_dir / "demo"
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not home.exists():
+        click.echo(f"Making a sample home of {_DEMO_SESSIONS} sessions in {home} ...")
+        make_home(home, seed=_DEMO_SEED, sessions=_DEMO_SESSIONS)
+    config = state / "helix.toml"
+    config.touch(mode=0o600)
+    os.environ |= {
+        "CLAUDE_CONFIG_DIR": str(home / "claude"),
+        "CODEX_HOME": str(home / "codex"),
+        "GROK_HOME": str(home / "grok"),
+        "HELIX_DATA_DIR": str(state),
+        "HELIX_CONFIG": str(config),
+    }
+    for name in _EXTRA_ROOTS:
+        os.environ.pop(name, None)
+    return load_settings()
+
+
+def _sweep(settings: Settings) -> None:
+    from helix_assets.cli.sweep import first_sweep
+
+    try:
+        first_sweep(settings)
+    except BusyError as exc:
+        click.echo(f"{exc}. Serving what is there; the sensor sweeps later.")
