@@ -3,7 +3,8 @@
 For people without logs of their own, for the tests and for the benchmarks. Nothing here reads real logs.
 """
 
+from helix_assets.demo.growth import append
 from helix_assets.demo.home import make_home
 from helix_assets.demo.truth import PlantedSecret, SessionTruth, Truth
 
-__all__ = ["PlantedSecret", "SessionTruth", "Truth", "make_home"]
+__all__ = ["PlantedSecret", "SessionTruth", "Truth", "append", "make_home"]

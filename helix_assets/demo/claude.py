@@ -6,18 +6,17 @@ Belongs here: Claude's records, its three subagent layouts, streamed messages, r
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from helix_assets.demo.claude_tools import outcome, tool_input, tool_name
 from helix_assets.demo.scenery import Repo
-from helix_assets.demo.scribe import Desk, LineFile, Scribe, private_folder, uuid4
+from helix_assets.demo.scribe import Desk, LineFile, Record, Scribe, dashed, private_folder, uuid4
 from helix_assets.demo.story import Reply, Step, Turn
 from helix_assets.demo.truth import iso
 
-Record = dict[str, Any]
 _INTERRUPTED = "[Request interrupted by user]"
 _INTERRUPTED_TOOL = "[Request interrupted by user for tool use]"
 _MODELS = ("claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-sonnet-4-20250514")
@@ -65,15 +64,15 @@ class ClaudeScribe(Scribe):
 
     flavor = "claude"
 
-    def __init__(self, desk: Desk, repo: Repo, start_ms: int) -> None:
-        super().__init__(desk, repo, uuid4(desk.rng), start_ms, counts_reasoning=False)
+    def __init__(self, desk: Desk, repo: Repo, start_ms: int, sid: str = "") -> None:
+        super().__init__(desk, repo, sid or uuid4(desk.rng), start_ms, counts_reasoning=False)
         self.release = self.rng.choice(RELEASES)
-        self.folder = desk.out / "claude" / "projects" / "".join(c if c.isalnum() else "-" for c in repo.cwd)
+        self.folder = desk.out / "claude" / "projects" / dashed(repo.cwd)
         self.main = Thread(self.start_file(self.folder / f"{self.sid}.jsonl"), self.rng.choice(_MODELS))
         self.slug = "-".join(self.rng.choices(repo.terms, k=3))
         self._prompt_id = ""
         self._history: list[bytes] | None = []
-        if self.release.sidechains != "inline" and self.rng.random() < 0.3:
+        if not sid and self.release.sidechains != "inline" and self.rng.random() < 0.3:
             summary = {"type": "summary", "summary": self.story.pen.prose(60), "leafUuid": uuid4(self.rng)}
             self.main.file.add(summary)
 
@@ -89,6 +88,12 @@ class ClaudeScribe(Scribe):
             self.main.file.add_copy(line.replace(old, new))
         if other.truth.first_ms is not None:
             self.truth.seen_at(other.truth.first_ms)
+
+    def pick_up(self, records: Sequence[Record]) -> None:
+        last = [record for record in records if "uuid" in record and not record["isSidechain"]][-1]
+        self.release = next(release for release in RELEASES if release.version == last["version"])
+        self.branch, self.main.last, self.main.context = last["gitBranch"], last["uuid"], 20_000
+        self._history = None
 
     @property
     def is_resumable(self) -> bool:

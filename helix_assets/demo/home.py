@@ -5,7 +5,7 @@ Belongs here: sizes, dates, the mix of agents and what surrounds the sessions. N
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import count, cycle
 from pathlib import Path
@@ -14,12 +14,18 @@ from random import Random
 from helix_assets.core.errors import StopRun
 from helix_assets.demo.bait import write_credentials
 from helix_assets.demo.claude import ClaudeScribe
-from helix_assets.demo.scenery import REPOS, Repo
-from helix_assets.demo.scribe import Desk, Scribe, private_folder
+from helix_assets.demo.codex import CodexScribe
+from helix_assets.demo.grok import GrokScribe
+from helix_assets.demo.scenery import REPOS
+from helix_assets.demo.scribe import Desk, private_folder
 from helix_assets.demo.story import skewed
 from helix_assets.demo.truth import Truth
 
-_WRITERS: dict[str, Callable[[Desk, Repo, int], Scribe]] = {"claude": ClaudeScribe}
+WRITERS: dict[str, type[ClaudeScribe | CodexScribe | GrokScribe]] = {
+    "claude": ClaudeScribe,
+    "codex": CodexScribe,
+    "grok": GrokScribe,
+}
 _ROTA = ("claude", "codex", "grok", "claude", "claude", "codex", "claude", "claude", "codex", "claude")
 _MEDIAN_BYTES = 34_000
 _LEAST_BYTES = 4_000
@@ -46,7 +52,7 @@ def make_home(  # noqa: PLR0913 - independent wishes, all with a default and nam
     _prepare(out, agents, seed)
     truth = Truth(seed)
     wanted_bytes = None if megabytes is None else int(megabytes * 1_000_000)
-    rota = cycle([agent for agent in _ROTA if agent in agents and agent in _WRITERS])
+    rota = cycle([agent for agent in _ROTA if agent in agents])
     for number, target in enumerate(_targets(truth, sessions, wanted_bytes)):
         desk = Desk(out, truth, Random(f"{seed} {number}"), dirty=dirty)
         start_ms = _start(desk.rng, days, today)
@@ -90,7 +96,7 @@ def _start(rng: Random, days: int, today: date) -> int:
 
 def _write_session(desk: Desk, agent: str, start_ms: int, target: int, *, may_resume: bool) -> None:
     repo = desk.rng.choice(REPOS)
-    scribe = _WRITERS[agent](desk, repo, start_ms)
+    scribe = WRITERS[agent](desk, repo, start_ms)
     scribe.write(target)
     if isinstance(scribe, ClaudeScribe) and scribe.is_resumable and may_resume and desk.rng.random() < 0.08:
         sequel = ClaudeScribe(desk, repo, scribe.now + desk.rng.randrange(600_000, 9_000_000))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -17,9 +18,16 @@ from helix_assets.demo.scenery import Repo
 from helix_assets.demo.story import Story, Turn
 from helix_assets.demo.truth import PlantedSecret, SessionTruth, Truth
 
+Record = dict[str, Any]
+
 # Stands for half an emoji: logs hold the escape \ud83d alone where an agent cut a string between the two halves.
 LONE_SURROGATE = "\ue000"
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def dashed(text: str) -> str:
+    """Replace all but ASCII letters and digits by dashes, as Claude names its project folders."""
+    return re.sub("[^A-Za-z0-9]", "-", text)
 
 
 def private_folder(path: Path) -> None:
@@ -107,10 +115,15 @@ class Scribe:
         self.now = start_ms
         self.branch = self.rng.choice(repo.branches)
         self.truth = SessionTruth(f"{self.flavor}:{sid}", repo.cwd, self.branch, counts_reasoning)
-        self.story = Story(self.rng, repo, delegates=self.flavor != "grok")
+        self.story = Story(self.rng, repo)
         self._pace = 1.0
         self._files: list[LineFile] = []
         desk.truth.sessions[self.truth.uid] = self.truth
+
+    @property
+    def paths(self) -> list[Path]:
+        """The log files written to."""
+        return [file.path for file in self._files]
 
     @property
     def size(self) -> int:
@@ -140,6 +153,10 @@ class Scribe:
         """Write one turn down as the agent would."""
         raise NotImplementedError
 
+    def pick_up(self, records: Sequence[Record]) -> None:
+        """Carry on where the records of the session's main file end."""
+        raise NotImplementedError
+
     def start_file(self, path: Path) -> LineFile:
         """Start a file of this session."""
         self._files.append(LineFile(self.desk, path, self.truth))
@@ -165,14 +182,14 @@ class Scribe:
 
 def uuid4(rng: Random) -> str:
     """Return a random UUID drawn from the generator's own luck."""
-    return _dashed((rng.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62)) | (0x4 << 76) | (0x2 << 62))
+    return _as_uuid((rng.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62)) | (0x4 << 76) | (0x2 << 62))
 
 
 def uuid7(rng: Random, ms: int) -> str:
     """Return a UUID that begins with a time."""
-    return _dashed((ms << 80) | (0x7 << 76) | (rng.getrandbits(12) << 64) | (0x2 << 62) | rng.getrandbits(62))
+    return _as_uuid((ms << 80) | (0x7 << 76) | (rng.getrandbits(12) << 64) | (0x2 << 62) | rng.getrandbits(62))
 
 
-def _dashed(number: int) -> str:
+def _as_uuid(number: int) -> str:
     text = f"{number:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

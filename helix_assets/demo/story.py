@@ -66,13 +66,13 @@ class Turn:
 
 
 class Story:
-    """Invents the turns of one session. Keeps the secrets it let slip in `leaks`."""
+    """Invents the turns of one session. Keeps the secrets it let slip in `leaks`; `delegates` allows subagents."""
 
-    def __init__(self, rng: Random, repo: Repo, *, delegates: bool = True) -> None:
+    def __init__(self, rng: Random, repo: Repo) -> None:
         self.rng = rng
         self.repo = repo
         self.pen = Pen(rng, repo)
-        self.delegates = delegates
+        self.delegates = True
         self.leaks: list[tuple[str, str]] = []
         self._since_compaction = 0
         self._most_chars = 0

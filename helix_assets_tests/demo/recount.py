@@ -52,3 +52,41 @@ def claude_tools(home: Path) -> Counter[str]:
             content = record["message"]["content"] if record["type"] == "assistant" else []
             seen |= {block["id"]: block["name"] for block in content if block["type"] == "tool_use"}
     return Counter(seen.values())
+
+
+def codex_tokens(path: Path) -> Counter[str]:
+    """Add up `last` over the token counts of a rollout whose total changed."""
+    spent: Counter[str] = Counter()
+    before = None
+    for record in records(path):
+        info = record["payload"].get("info")
+        if info and info["total_token_usage"] != before:
+            before, last = info["total_token_usage"], info["last_token_usage"]
+            spent["input"] += last["input_tokens"] - last["cached_input_tokens"]
+            spent["cache_read"] += last["cached_input_tokens"]
+            spent["output"] += last["output_tokens"]
+            spent["reasoning"] += last["reasoning_output_tokens"]
+    return spent
+
+
+def codex_payloads(path: Path, kind: str) -> list[Record]:
+    """Return the payloads of one type in a rollout."""
+    return [record["payload"] for record in records(path) if record["payload"].get("type") == kind]
+
+
+def grok_updates(folder: Path, kind: str) -> list[Record]:
+    """Return a session's updates of one kind."""
+    updates = [record["params"]["update"] for record in records(folder / "updates.jsonl")]
+    return [update for update in updates if update["sessionUpdate"] == kind]
+
+
+def grok_tokens(folder: Path) -> Counter[str]:
+    """Add up the usage of a session's turns, each prompt once."""
+    turns = {update["prompt_id"]: update.get("usage", {}) for update in grok_updates(folder, "turn_completed")}
+    spent: Counter[str] = Counter()
+    for usage in turns.values():
+        spent["input"] += usage.get("inputTokens", 0) - usage.get("cachedReadTokens", 0)
+        spent["cache_read"] += usage.get("cachedReadTokens", 0)
+        spent["output"] += usage.get("outputTokens", 0)
+        spent["reasoning"] += usage.get("reasoningTokens", 0)
+    return spent
