@@ -6,10 +6,11 @@ Every value is put together at run time, so that no scanner takes this source fo
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+
+from helix_assets.demo.private import write_private
 
 _UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _MIXED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -50,8 +51,7 @@ def secret(rng: Random) -> tuple[str, str]:
     return kind, _SHAPES[kind](rng)
 
 
-def credential_files(rng: Random) -> dict[str, str]:
-    """Return the credential files of the three homes, by path relative to the sample home."""
+def _credentials(rng: Random) -> dict[str, str]:
     token, refresh = "sk-" + "ant-oat01-" + _run(rng, 86) + "AA", _run(rng, 60)
     return {
         "claude/.credentials.json": f'{{"claudeAiOauth":{{"accessToken":"{token}","refreshToken":"{refresh}"}}}}\n',
@@ -60,8 +60,7 @@ def credential_files(rng: Random) -> dict[str, str]:
     }
 
 
-def write_credentials(out: Path, rng: Random) -> None:
+def write_credentials(out: Path, rng: Random, at_ms: int) -> None:
     """Put the credential files into the sample home."""
-    for name, text in credential_files(rng).items():
-        with open(os.open(out / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
+    for name, text in _credentials(rng).items():
+        write_private(out / name, text, at_ms)

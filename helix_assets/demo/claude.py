@@ -8,13 +8,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from helix_assets.demo.claude_tools import outcome, tool_input, tool_name
+from helix_assets.demo.private import write_private
 from helix_assets.demo.scenery import Repo
-from helix_assets.demo.scribe import Desk, LineFile, Record, Scribe, dashed, private_folder, uuid4
-from helix_assets.demo.story import Reply, Step, Turn
+from helix_assets.demo.scribe import Desk, LineFile, Record, Scribe, dashed, uuid4
+from helix_assets.demo.story import Reply, Step, Turn, skewed
 from helix_assets.demo.truth import iso
 
 _INTERRUPTED = "[Request interrupted by user]"
@@ -278,7 +278,7 @@ class ClaudeScribe(Scribe):
 
     def _blocks(self, reply: Reply, calls: list[tuple[str, Step]]) -> Iterator[Record]:
         if reply.thought:
-            signature = base64.b64encode(self.rng.randbytes(180)).decode()
+            signature = base64.b64encode(self.rng.randbytes(skewed(self.rng, 320))).decode()
             yield {"type": "thinking", "thinking": reply.thought, "signature": signature}
         if reply.text:
             yield {"type": "text", "text": reply.text}
@@ -332,7 +332,7 @@ class ClaudeScribe(Scribe):
     def _delegate(self, thread: Thread, tool_id: str, step: Step) -> tuple[list[Record], Record]:
         """Let a subagent work where this release logs it; returns what its caller gets back."""
         agent_id = f"{self.rng.getrandbits(28):07x}"
-        helper = Thread(self._agent_file(agent_id, step), _HELPER_MODEL, agent_id=agent_id)
+        helper = Thread(self._agent_file(agent_id), _HELPER_MODEL, agent_id=agent_id)
         helper.echo_to = tool_id if self.release.has_progress else ""
         self._user(helper, step.command)
         *work, report = step.helper
@@ -346,20 +346,16 @@ class ClaudeScribe(Scribe):
         calls = sum(len(reply.steps) for reply in step.helper)
         return content, {**result, "totalTokens": helper.context, "totalToolUseCount": calls}
 
-    def _agent_file(self, agent_id: str, step: Step) -> LineFile:
+    def _agent_file(self, agent_id: str) -> LineFile:
         if self.release.sidechains == "inline":
             return self.main.file
         if self.release.sidechains == "beside":
             return self.start_file(self.folder / f"agent-{agent_id}.jsonl")
         folder = self.folder / self.sid / "subagents"
         if self.release.has_attachments:
-            self._write_meta(folder / f"agent-{agent_id}.meta.json", step)
+            meta = '{"agentType":"general-purpose","spawnDepth":1,"description":"Look into it"}\n'
+            write_private(folder / f"agent-{agent_id}.meta.json", meta, self.now)
         return self.start_file(folder / f"agent-{agent_id}.jsonl")
-
-    def _write_meta(self, path: Path, step: Step) -> None:
-        private_folder(path.parent)
-        path.touch(0o600)
-        path.write_text(f'{{"agentType":"general-purpose","spawnDepth":1,"description":"{step.kind}"}}\n')
 
     def _id(self, length: int) -> str:
         return base64.b32encode(self.rng.randbytes(length)).decode()[:length]

@@ -15,7 +15,7 @@ from typing import Any
 from helix_assets.demo.codex_tools import Call, codex_calls
 from helix_assets.demo.scenery import Repo
 from helix_assets.demo.scribe import Desk, Record, Scribe, uuid7
-from helix_assets.demo.story import Reply, Step, Turn
+from helix_assets.demo.story import Reply, Step, Turn, skewed
 from helix_assets.demo.truth import iso
 
 Payload = Record
@@ -182,7 +182,7 @@ class CodexScribe(Scribe):
         """Write one model request: what it thought, said and called, its tokens, then what the tools returned."""
         if reply.thought:
             self._event("agent_reasoning", text=reply.thought)
-            sealed = base64.b64encode(self.rng.randbytes(240)).decode()
+            sealed = base64.b64encode(self.rng.randbytes(skewed(self.rng, 600))).decode()
             self._item("reasoning", summary=[{"type": "summary_text", "text": reply.thought}], encrypted_content=sealed)
         if reply.text:
             self._event("agent_message", message=reply.text)

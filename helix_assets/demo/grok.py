@@ -6,11 +6,11 @@ Belongs here: the three streams of one session and how they agree and differ.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from helix_assets.demo.private import write_private
 from helix_assets.demo.scenery import Repo
 from helix_assets.demo.scribe import Desk, Record, Scribe, uuid4, uuid7
 from helix_assets.demo.story import Reply, Step, Turn
@@ -79,8 +79,7 @@ class GrokScribe(Scribe):
         summary |= {"num_messages": self._messages, "current_model_id": self.model, "chat_format_version": 1}
         summary |= {"git_root_dir": self.repo.cwd, "head_branch": self.branch, "agent_name": "grok-build"}
         path = self.folder / "summary.json"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(summary, file, indent=2)
+        write_private(path, json.dumps(summary, indent=2), self.now)
         self.truth.files.append(path.relative_to(self.desk.out).as_posix())
 
     def _update(self, kind: str, fields: Fields, *, own: bool = False, meta: Fields | None = None) -> None:

@@ -6,7 +6,7 @@ Belongs here: sizes, dates, the mix of agents and what surrounds the sessions. N
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from itertools import count, cycle
 from pathlib import Path
 from random import Random
@@ -16,8 +16,9 @@ from helix_assets.demo.bait import write_credentials
 from helix_assets.demo.claude import ClaudeScribe
 from helix_assets.demo.codex import CodexScribe
 from helix_assets.demo.grok import GrokScribe
+from helix_assets.demo.private import private_folder
 from helix_assets.demo.scenery import REPOS
-from helix_assets.demo.scribe import Desk, private_folder
+from helix_assets.demo.scribe import Desk
 from helix_assets.demo.story import skewed
 from helix_assets.demo.truth import Truth
 
@@ -27,6 +28,7 @@ WRITERS: dict[str, type[ClaudeScribe | CodexScribe | GrokScribe]] = {
     "grok": GrokScribe,
 }
 _ROTA = ("claude", "codex", "grok", "claude", "claude", "codex", "claude", "claude", "codex", "claude")
+_HOUR_MS = 3_600_000
 _MEDIAN_BYTES = 34_000
 _LEAST_BYTES = 4_000
 _OUTLIER_FROM_BYTES = 50_000_000
@@ -49,7 +51,8 @@ def make_home(  # noqa: PLR0913 - independent wishes, all with a default and nam
     number of sessions; subagents that keep a rollout of their own come on top of that number. `dirty` adds broken,
     blank and torn lines.
     """
-    _prepare(out, agents, seed)
+    _prepare(out, agents)
+    write_credentials(out, Random(f"{seed} credentials"), _midnight_ms(today - timedelta(days=days)))
     truth = Truth(seed)
     wanted_bytes = None if megabytes is None else int(megabytes * 1_000_000)
     rota = cycle([agent for agent in _ROTA if agent in agents])
@@ -61,7 +64,7 @@ def make_home(  # noqa: PLR0913 - independent wishes, all with a default and nam
     return truth
 
 
-def _prepare(out: Path, agents: Collection[str], seed: int) -> None:
+def _prepare(out: Path, agents: Collection[str]) -> None:
     unknown = sorted(set(agents) - set(_ROTA))
     if unknown or not agents:
         raise StopRun(f"no such agent: {', '.join(unknown) or 'none given'}; choose from claude, codex, grok")
@@ -69,7 +72,6 @@ def _prepare(out: Path, agents: Collection[str], seed: int) -> None:
         raise StopRun(f"{out} is not empty: name a new folder for the sample home, or empty this one")
     for agent in ("claude", "codex", "grok"):
         private_folder(out / agent)
-    write_credentials(out, Random(f"{seed} credentials"))
 
 
 def _targets(truth: Truth, sessions: int, wanted_bytes: int | None) -> Iterator[int]:
@@ -90,8 +92,11 @@ def _targets(truth: Truth, sessions: int, wanted_bytes: int | None) -> Iterator[
 
 def _start(rng: Random, days: int, today: date) -> int:
     """Choose a time in the working hours of one of the last days."""
-    day = datetime(today.year, today.month, today.day, 6, tzinfo=UTC) - timedelta(days=rng.randrange(days))
-    return int(day.timestamp()) * 1000 + rng.randrange(11 * 3_600_000)
+    return _midnight_ms(today - timedelta(days=rng.randrange(days))) + rng.randrange(6 * _HOUR_MS, 17 * _HOUR_MS)
+
+
+def _midnight_ms(day: date) -> int:
+    return (day - date(1970, 1, 1)).days * 24 * _HOUR_MS
 
 
 def _write_session(desk: Desk, agent: str, start_ms: int, target: int, *, may_resume: bool) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from helix_assets.demo.private import date_file, private_folder
 from helix_assets.demo.scenery import Repo
 from helix_assets.demo.story import Story, Turn
 from helix_assets.demo.truth import PlantedSecret, SessionTruth, Truth
@@ -28,13 +29,6 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 def dashed(text: str) -> str:
     """Replace all but ASCII letters and digits by dashes, as Claude names its project folders."""
     return re.sub("[^A-Za-z0-9]", "-", text)
-
-
-def private_folder(path: Path) -> None:
-    """Create a folder and its parents, open to their owner alone whatever the umask."""
-    if not path.is_dir():
-        private_folder(path.parent)
-        path.mkdir(0o700)
 
 
 @dataclass(frozen=True)
@@ -89,7 +83,7 @@ class LineFile:
             self._session.tally["unparsed_lines"] += 1
         self._file.close()
         self._truth.jsonl_bytes += self.size
-        os.utime(self.path, ns=(ms * 1_000_000, ms * 1_000_000))
+        date_file(self.path, ms)
 
     def _spoil(self, luck: Random) -> None:
         if luck.random() < 0.5:

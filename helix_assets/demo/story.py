@@ -76,6 +76,7 @@ class Story:
         self.leaks: list[tuple[str, str]] = []
         self._since_compaction = 0
         self._most_chars = 0
+        self._slips: list[tuple[str, str]] = []
         self._plots: tuple[Callable[[int], list[Reply]], ...] = (self._fix, self._fix, self._feature, self._chores)
 
     def turn(self, room: int) -> Turn:
@@ -104,6 +105,7 @@ class Story:
         )
         if turn.compacts:
             self._since_compaction = 0
+        self._keep_leaks(turn)
         return turn
 
     def _cut(self, replies: list[Reply], ending: Ending) -> list[Reply]:
@@ -127,14 +129,20 @@ class Story:
         return text if self.rng.random() < 0.8 else f"{text}\n\n{self.pen.prose(300)}"
 
     def _picture(self, room: int) -> bytes:
-        if room < 120_000 or self.rng.random() > 0.06:
+        if room < 80_000 or self.rng.random() > 0.12:
             return b""
         return self.rng.randbytes(min(room // 10, skewed(self.rng, 24_000)))
 
     def _leak(self) -> str:
-        kind, value = secret(self.rng)
-        self.leaks.append((kind, value))
-        return value
+        self._slips.append(secret(self.rng))
+        return self._slips[-1][1]
+
+    def _keep_leaks(self, turn: Turn) -> None:
+        """Drop the secrets of what an interruption cut off."""
+        shown = [step.output for reply in turn.replies for step in reply.steps if step.fate == "ok"]
+        text = "\n".join([turn.prompt, *shown])
+        self.leaks += [slip for slip in self._slips if slip[1] in text]
+        self._slips.clear()
 
     def _question(self, size: int) -> list[Reply]:
         edits = [self._reply(self._edit(size))] if self.rng.random() < 0.3 else []

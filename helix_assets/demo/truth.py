@@ -6,13 +6,14 @@ Belongs here: the counters and their JSON form. The key names are those of `heli
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from helix_assets.demo.private import write_private
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -133,6 +134,4 @@ class Truth:
 
     def write(self, path: Path) -> None:
         """Write the figures as JSON, readable by their owner alone."""
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(self.as_dict(), file, indent=1)
-            file.write("\n")
+        write_private(path, json.dumps(self.as_dict(), indent=1) + "\n")
