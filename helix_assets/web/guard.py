@@ -29,7 +29,6 @@ EXTRA_CSP = (
     "form-action 'self'; frame-ancestors 'none'"
 )
 _LOGIN_BODY_LIMIT = 4096
-_ONCE_ONLY = ("host", "origin", "sec-fetch-site", "content-type", "authorization")
 
 _LOGIN_PAGE = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>helix_assets: sign in</title>
@@ -140,9 +139,7 @@ class Guard:
 
 def refuse(scope: Scope, policy: GuardPolicy) -> Refusal | None:
     """Decide whether a request is turned away; None lets it pass. Pure: the scope's headers and path decide."""
-    headers = _single_headers(scope)
-    if headers is None:
-        return Refusal(400, "A header that may come once came twice.")
+    headers = _headers(scope)
     return (
         _refuse_origin(headers, policy)
         or _refuse_token(scope, headers, policy)
@@ -199,14 +196,12 @@ def _has_same_origin_evidence(headers: Mapping[str, str]) -> bool:
     return content_type == "application/json" or any(name.startswith("x-") for name in headers)
 
 
-def _single_headers(scope: Scope) -> dict[str, str] | None:
-    """Headers by lower-case name; None if one that decides something was sent twice."""
+def _headers(scope: Scope) -> dict[str, str]:
+    """Headers by lower-case name. One that came twice is joined, as HTTP has it, and so fits no rule below."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
-        name = raw_name.decode("latin-1").lower()
-        if name in headers and name in _ONCE_ONLY:
-            return None
-        headers[name] = raw_value.decode("latin-1").strip()
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1").strip()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
 
 

@@ -3,6 +3,7 @@
 Started by `helix_assets.up` as `python -m helix_assets.web.serve`.
 """
 
+import logging
 import os
 import socket
 from contextlib import suppress
@@ -68,7 +69,13 @@ def serve(listener: socket.socket, workspace: Path, policy: GuardPolicy) -> None
                 lifespan="off",
                 timeout_graceful_shutdown=2,  # an open browser tab holds its WebSocket for ever
             )
+            logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
             uvicorn.Server(config).run(sockets=[listener])
+
+
+def _is_worth_saying(record: logging.LogRecord) -> bool:
+    """Leave out what uvicorn logs whenever the guard refuses a WebSocket: any page could fill the log with it."""
+    return not record.getMessage().startswith("ASGI callable returned without completing handshake")
 
 
 @click.command()

@@ -91,11 +91,22 @@ def test_a_request_without_host_is_misdirected() -> None:
     assert refusal.status == 421
 
 
-def test_a_second_host_header_is_refused() -> None:
-    headers = [(b"host", HOST.encode()), (b"Host", b"evil.example")]
-    refusal = refuse({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers}, LOCAL)
+@pytest.mark.parametrize(
+    ("name", "ours", "theirs", "status"),
+    [
+        ("host", HOST, "evil.example", 421),
+        ("origin", ORIGIN, "http://evil.example", 403),
+        ("sec-fetch-site", "same-origin", "cross-site", 403),
+        ("content-type", "application/json", "text/plain", 415),
+    ],
+)
+def test_the_same_header_twice_is_refused(name: str, ours: str, theirs: str, status: int) -> None:
+    headers = {"host": HOST, "origin": ORIGIN, **JSON}
+    raw = [(key.encode(), value.encode()) for key, value in {**headers, name: ours}.items()]
+    raw.append((name.title().encode(), theirs.encode()))
+    refusal = refuse({"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": raw}, LOCAL)
     assert refusal is not None
-    assert refusal.status == 400
+    assert refusal.status == status
 
 
 @pytest.mark.parametrize(
