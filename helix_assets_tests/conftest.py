@@ -33,7 +33,7 @@ class RealHomeTouchedError(AssertionError):
     """A test reached for the real home folder."""
 
 
-class _HomeGuard:
+class HomeGuard:
     """The audit hook; hooks cannot be removed, so it is switched on for the time of a test."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ def _allowed_folders() -> frozenset[str]:
     return frozenset(folder for folder in both if not _is_within(REAL_HOME, folder))
 
 
-_guard = _HomeGuard()
+_guard = HomeGuard()
 if REAL_HOME != "/":
     sys.addaudithook(_guard)
 

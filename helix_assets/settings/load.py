@@ -87,7 +87,7 @@ def _take_from_environment(found: _Found, environ: Mapping[str, str], known: Map
         try:
             raw = item.kind.from_env(parse_text(environ[item.env]))
         except ValueError as exc:
-            raise SettingsError(f"{item.env}: {exc}") from exc
+            raise SettingsError(f"{item.env}: {item.key[-1]} {exc}") from exc
         found.take(item, raw, item.env)
 
 

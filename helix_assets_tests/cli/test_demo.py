@@ -1,0 +1,26 @@
+"""`helix demo` writes a home and says how to read it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from helix_assets.cli.main import run
+
+
+def test_sample_home_is_made_and_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", str(tmp_path / "out"), "--sessions", "3", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    truth = json.loads((tmp_path / "out" / "truth.json").read_text())
+    assert answer["sessions"] == len(truth["sessions"])
+    assert Path(answer["CODEX_HOME"]).is_dir()
+
+
+def test_size_may_be_given_in_megabytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", str(tmp_path / "out"), "--mb", "0.5", "--json"]) == 0
+    assert 400_000 < json.loads(capsys.readouterr().out)["bytes"] < 700_000
+
+
+def test_two_sizes_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", str(tmp_path / "out"), "--mb", "1", "--sessions", "2"]) == 2
+    assert "exclude each other" in capsys.readouterr().err
