@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[1]
+SHARED = CHECKOUT.parent / "shared"
 REAL_HOME = os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir)
 _WATCHED = frozenset(
     ["open", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir", "sqlite3.connect"]
@@ -62,7 +63,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 def _allowed_folders() -> frozenset[str]:
     folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, tempfile.gettempdir(), *sys.path]
-    folders += [str(CHECKOUT), str(CHECKOUT.parent / "shared")]
+    folders += [str(CHECKOUT), str(SHARED)]
     both = {spelling(folder) for folder in folders if folder for spelling in (os.path.abspath, os.path.realpath)}
     return frozenset(folder for folder in both if not _is_within(REAL_HOME, folder))
 
@@ -70,6 +71,21 @@ def _allowed_folders() -> frozenset[str]:
 _guard = HomeGuard()
 if REAL_HOME != "/":
     sys.addaudithook(_guard)
+
+
+def pytest_report_header() -> str:
+    return f"reference corpus: {'found' if SHARED.is_dir() else 'missing, tests marked shared are skipped'}"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("shared") and not SHARED.is_dir():
+        pytest.skip("the reference corpus ../shared is not beside this checkout")
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of the reference corpus; for tests marked `shared`, which are skipped where it is missing."""
+    return SHARED
 
 
 @pytest.fixture(scope="session")
