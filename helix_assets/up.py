@@ -96,7 +96,7 @@ def _children(options: ServeOptions, home: Path, folder: Path, listener: int, wi
     code = ["code-server", "start", "--socket", str(code_socket), "--module-name", options.module]
     code += ["--working-directory", str(home), "--location-name", LOCATION_NAME, "--log-level", "warning"]
     code += ["--use-python-environment-entry-point"]
-    daemon = ["run", "--workspace", str(workspace), "--log-level", "warning"]
+    daemon = ["run", "--workspace", str(workspace), "--log-level", "error"]
     web = ["--fd", str(listener), "--host", options.host, "--workspace", str(workspace)]
     web += ["--token-in", str(home.parent)] if with_token else []
     web += ["--read-only"] if options.read_only else []

@@ -112,7 +112,9 @@ class Adapter(Protocol):
 
     def identify(self, obj: JsonObject) -> Identity: ...
 
-    def parser(self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject | None = None) -> Parser: ...
+    def parser(
+        self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject | None = None
+    ) -> Parser: ...
 
 
 def listing(folder: str, problems: list[Problem]) -> list[os.DirEntry[str]]:
@@ -140,7 +142,9 @@ def found(entry: os.DirEntry[str], role: str, native_id: str | None, problems: l
         problems.append(Problem(entry.path, f"cannot be examined: {exc.strerror}"))
         return None
     if not stat.S_ISREG(info.st_mode):
-        kind = "a link" if stat.S_ISLNK(info.st_mode) else "a folder" if stat.S_ISDIR(info.st_mode) else "no regular file"
+        kind = (
+            "a link" if stat.S_ISLNK(info.st_mode) else "a folder" if stat.S_ISDIR(info.st_mode) else "no regular file"
+        )
         problems.append(Problem(entry.path, f"skipped: it is {kind}"))
         return None
     return FoundFile(entry.path, role, native_id, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)

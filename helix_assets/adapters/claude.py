@@ -31,7 +31,12 @@ _INJECTED = (
 )
 _INTERRUPT = "[Request interrupted by user"
 _DENIED = ("The user doesn't want to", "User rejected tool use", "Permission to use")
-_CANCELLED = ("Cancelled: parallel tool call", "Sibling tool call errored", "<tool_use_error>Sibling", "<tool_use_error>Cancelled")
+_CANCELLED = (
+    "Cancelled: parallel tool call",
+    "Sibling tool call errored",
+    "<tool_use_error>Sibling",
+    "<tool_use_error>Cancelled",
+)
 _EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d+)")
 _QUIET_TYPES = {
     "file-history-snapshot", "last-prompt", "agent-name", "agent-color", "tag", "mode", "permission-mode", "pr-link",
@@ -110,7 +115,9 @@ class ClaudeAdapter:
             kind if type(kind) is str else "",
         )
 
-    def parser(self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject | None = None) -> ClaudeParser:
+    def parser(
+        self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject | None = None
+    ) -> ClaudeParser:
         return ClaudeParser(role, facts, hash64)
 
 
@@ -171,14 +178,26 @@ class ClaudeParser:
         for block in _blocks(message.get("content")):
             kind = block.get("type")
             if kind == "text":
-                events.append(SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(_text(block.get("text"))), **place))
+                events.append(
+                    SessionEvent(
+                        EventKind.ASSISTANT_MSG, "assistant", summary=shorten(_text(block.get("text"))), **place
+                    )
+                )
             elif kind in ("thinking", "redacted_thinking"):
-                events.append(SessionEvent(EventKind.THINKING, "assistant", summary=shorten(_text(block.get("thinking"))), **place))
+                events.append(
+                    SessionEvent(
+                        EventKind.THINKING, "assistant", summary=shorten(_text(block.get("thinking"))), **place
+                    )
+                )
             elif kind in ("tool_use", "server_tool_use"):
                 events.append(self._call(block, place))
         if obj.get("isApiErrorMessage") is True:
             text = events[0].summary if events else None
-            events.append(SessionEvent(EventKind.ERROR, "assistant", summary=text, status="error", detail='{"error":"api"}', **place))
+            events.append(
+                SessionEvent(
+                    EventKind.ERROR, "assistant", summary=text, status="error", detail='{"error":"api"}', **place
+                )
+            )
         first = events[0] if events else SessionEvent(None, "assistant", **place)
         usage = _usage(message.get("usage"))
         head = first._replace(message_id=message_id, model=model, usage=usage)
@@ -194,7 +213,14 @@ class ClaudeParser:
             if framework := commands.test_framework(command):
                 detail["test"] = framework
         path = arguments.get("file_path") or arguments.get("notebook_path") or arguments.get("path")
-        what = command or path or arguments.get("pattern") or arguments.get("description") or arguments.get("query") or arguments.get("url")
+        what = (
+            command
+            or path
+            or arguments.get("pattern")
+            or arguments.get("description")
+            or arguments.get("query")
+            or arguments.get("url")
+        )
         return SessionEvent(
             EventKind.TOOL_CALL,
             "assistant",
@@ -213,13 +239,19 @@ class ClaudeParser:
         if isinstance(content, list) and any(_dict(b).get("type") == "tool_result" for b in content):
             result = obj.get("toolUseResult")
             return [_result(_dict(b), result, place) for b in content if _dict(b).get("type") == "tool_result"]
-        text = content if isinstance(content, str) else "\n".join(_text(b.get("text")) for b in _blocks(content) if b.get("type") == "text")
+        text = (
+            content
+            if isinstance(content, str)
+            else "\n".join(_text(b.get("text")) for b in _blocks(content) if b.get("type") == "text")
+        )
         return [self._prompt(obj, text, place)]
 
     def _prompt(self, obj: JsonObject, text: str, place: dict[str, Any]) -> SessionEvent:
         start = text.lstrip()
         if start.startswith(_INTERRUPT):
-            return SessionEvent(EventKind.HUMAN_INTERVENTION, "user", summary=shorten(text), status="interrupt", **place)
+            return SessionEvent(
+                EventKind.HUMAN_INTERVENTION, "user", summary=shorten(text), status="interrupt", **place
+            )
         if obj.get("isCompactSummary") is True or obj.get("isMeta") is True or start.startswith(_INJECTED):
             return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)
         return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), **place)
@@ -231,17 +263,43 @@ class ClaudeParser:
         place = self._place(obj)
         if subtype == "compact_boundary":
             detail = _detail({"trigger": _dict(obj.get("compactMetadata")).get("trigger")})
-            return [SessionEvent(EventKind.LIFECYCLE, "system", summary="compaction", status="compaction", detail=detail, **place)]
+            return [
+                SessionEvent(
+                    EventKind.LIFECYCLE, "system", summary="compaction", status="compaction", detail=detail, **place
+                )
+            ]
         if subtype == "api_error":
             detail = _detail({"attempt": obj.get("retryAttempt"), "of": obj.get("maxRetries")})
-            return [SessionEvent(EventKind.RETRY, "system", summary="API error, tried again", status="api", detail=detail, **place)]
+            return [
+                SessionEvent(
+                    EventKind.RETRY, "system", summary="API error, tried again", status="api", detail=detail, **place
+                )
+            ]
         if subtype == "turn_duration":
             duration = count_or_zero(obj.get("durationMs"))
             return [SessionEvent(EventKind.COMPLETION, "system", summary="turn ended", duration_ms=duration, **place)]
         if subtype in ("error", "api_refusal"):
-            return [SessionEvent(EventKind.ERROR, "system", summary=shorten(subtype), status="error", detail='{"error":"api"}', **place)]
+            return [
+                SessionEvent(
+                    EventKind.ERROR,
+                    "system",
+                    summary=shorten(subtype),
+                    status="error",
+                    detail='{"error":"api"}',
+                    **place,
+                )
+            ]
         if subtype == "stop_hook_summary" and obj.get("hookErrors"):
-            return [SessionEvent(EventKind.ERROR, "system", summary="stop hook failed", status="error", detail='{"error":"hook"}', **place)]
+            return [
+                SessionEvent(
+                    EventKind.ERROR,
+                    "system",
+                    summary="stop hook failed",
+                    status="error",
+                    detail='{"error":"hook"}',
+                    **place,
+                )
+            ]
         return [SessionEvent(EventKind.LIFECYCLE, "system", summary=subtype or "system", **place)]
 
     def _attachment(self, obj: JsonObject) -> list[SessionEvent]:
@@ -257,13 +315,27 @@ class ClaudeParser:
         if kind in ("hook_blocking_error", "hook_non_blocking_error"):
             code = body.get("exitCode")
             exit_code = code if type(code) is int else None
-            return [SessionEvent(EventKind.ERROR, "system", summary=f"hook failed: {shorten(_text(body.get('hookName')))}", status="error", exit_code=exit_code, detail='{"error":"hook"}', **place)]
+            return [
+                SessionEvent(
+                    EventKind.ERROR,
+                    "system",
+                    summary=f"hook failed: {shorten(_text(body.get('hookName')))}",
+                    status="error",
+                    exit_code=exit_code,
+                    detail='{"error":"hook"}',
+                    **place,
+                )
+            ]
         return []
 
     def _queue(self, obj: JsonObject) -> list[SessionEvent]:
         operation = _text(obj.get("operation"))
         text = _text(obj.get("content"))
-        return [SessionEvent(EventKind.LIFECYCLE, "user", summary=shorten(f"{operation} {text}"), status="queue", **self._place(obj))]
+        return [
+            SessionEvent(
+                EventKind.LIFECYCLE, "user", summary=shorten(f"{operation} {text}"), status="queue", **self._place(obj)
+            )
+        ]
 
     def _progress(self, obj: JsonObject) -> list[SessionEvent]:
         """An agent's message as its parent saw it; where the agent's own file exists too, the copy is dropped later."""
@@ -294,7 +366,13 @@ def _result(block: JsonObject, outcome: Any, place: dict[str, Any]) -> SessionEv
     more = _dict(outcome)
     code = _EXIT_CODE.match(said) if failed else None
     exit_code = int(code.group(1)) if code else more.get("exitCode") if type(more.get("exitCode")) is int else None
-    if exit_code is None and not failed and "stdout" in more and not more.get("interrupted") and not more.get("backgroundTaskId"):
+    if (
+        exit_code is None
+        and not failed
+        and "stdout" in more
+        and not more.get("interrupted")
+        and not more.get("backgroundTaskId")
+    ):
         exit_code = 0
     added, removed = _patch_lines(more)
     path = more.get("filePath")

@@ -106,11 +106,16 @@ def decode(line: bytes) -> JsonObject | str:
         obj = orjson.loads(line)
     except orjson.JSONDecodeError:
         try:
-            obj = json.loads(line.decode("utf-8", "replace"), parse_int=_int_or_none, parse_constant=lambda _: None, parse_float=_float_or_none)
+            text = line.decode("utf-8", "replace")
+            obj = json.loads(text, parse_int=_int_or_none, parse_constant=lambda _: None, parse_float=_float_or_none)
+            # Lone surrogates are legal in JSON's escapes but in no UTF-8 text: replaced here, once for all that follows.
+            obj = orjson.loads(json.dumps(obj, ensure_ascii=False).encode("utf-8", "replace"))
         except RecursionError:
             return "nested too deeply"
         except ValueError as exc:
-            return f"not JSON: {exc.msg} at character {exc.pos}" if isinstance(exc, json.JSONDecodeError) else "not JSON"
+            return (
+                f"not JSON: {exc.msg} at character {exc.pos}" if isinstance(exc, json.JSONDecodeError) else "not JSON"
+            )
     return obj if isinstance(obj, dict) else f"a {type(obj).__name__} where an object is expected"
 
 

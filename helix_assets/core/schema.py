@@ -11,6 +11,10 @@ from typing import NamedTuple
 
 SCHEMA_VERSION = 1
 SUMMARY_CHARS = 200
+UNPARSED = "unparsed"
+"""Native type of a line that is no JSON object: its text is kept, it yields no event and counts as no record."""
+AFTER_THE_END = "(end of file)"
+"""Native type of rows for what only the end of a file brought to light."""
 
 
 class EventKind(StrEnum):
@@ -134,5 +138,5 @@ class Row(NamedTuple):
 
 def shorten(text: str, limit: int = SUMMARY_CHARS) -> str:
     """One line of at most `limit` characters, white space folded."""
-    line = " ".join(text[: limit * 4].split())
+    line = " ".join(text[: limit * 4].replace("\0", "").split())
     return line if len(line) <= limit else line[: limit - 1] + "…"

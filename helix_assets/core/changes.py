@@ -1,0 +1,63 @@
+"""What changed since the last sweep: files as found against files as known. Pure comparison, no disk."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Protocol
+
+
+class FileState(Protocol):
+    """What tells one state of a file from another."""
+
+    @property
+    def dev(self) -> int: ...
+    @property
+    def inode(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def mtime_ns(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Path keys that are new or differ, and those that are there no more."""
+
+    changed: tuple[str, ...]
+    gone: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.gone)
+
+
+def changed_sources(
+    found: Mapping[str, FileState],
+    known: Mapping[str, FileState],
+    gone_before: Collection[str],
+    unknown_under: Iterable[str],
+) -> Changes:
+    """Compare what was found with what is known.
+
+    `gone_before` are known to be gone already. Nothing under a folder of `unknown_under` counts as gone: a folder that
+    cannot be read is not an empty one.
+    """
+    changed = tuple(
+        path for path, now in found.items()
+        if (was := known.get(path)) is None or now.size != was.size or now.mtime_ns != was.mtime_ns or now.inode != was.inode or now.dev != was.dev
+    )  # fmt: skip
+    hidden = tuple(folder.rstrip("/") + "/" for folder in unknown_under)
+    missing = known.keys() - found.keys() - set(gone_before)
+    gone = tuple(sorted(path for path in missing if not path.startswith(hidden))) if missing else ()
+    return Changes(changed, gone)
+
+
+def fingerprint(found: Mapping[str, FileState], paths: Iterable[str]) -> str:
+    """32 characters that name this very set of changes."""
+    digest = blake2b(digest_size=16)
+    for path in sorted(paths):
+        now = found.get(path)
+        state = f"{now.dev}:{now.inode}:{now.size}:{now.mtime_ns}" if now else "gone"
+        digest.update(f"{path}\0{state}\0".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()

@@ -1,0 +1,411 @@
+"""Tier 2: what remains of a session when its raw bytes are gone.
+
+Belongs here: the digest's shape and how it is built from stored rows, one row at a time. Pure: rows in, digest out.
+Not here: where digests are kept (storage) or which sessions need a new one (pipeline).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+from helix_assets.core.moments import SECOND_US, iso
+from helix_assets.core.outcome import Ending, judge
+from helix_assets.core.schema import AFTER_THE_END, UNPARSED, EventKind, Row
+
+DIGEST_VERSION = 1
+MAX_ERRORS = 20
+MAX_FILES = 50
+MAX_TOOLS = 100
+IDLE_US = 10 * 60 * 1_000_000
+
+_VARYING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{7,}\b|\d+|(?:/[\w.@+-]+)+|\"[^\"]*\"|'[^']*'")
+
+
+class Tokens(BaseModel):
+    """Tokens by kind; `reasoning` is part of `output`, null when the agent does not tell."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int | None = None
+
+
+class Cost(BaseModel):
+    """What the session took. `cache_tokens` is cache reads and writes together."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input_tokens: int
+    output_tokens: int
+    cache_tokens: int
+    wall_clock_s: int
+    active_s: int
+    turns: int
+    retries: int
+
+
+class ErrorSnippet(BaseModel):
+    """Errors of one kind: the text with all that varies taken out, one sample of it, how often, by which tool."""
+
+    model_config = ConfigDict(frozen=True)
+
+    fingerprint: str
+    sample: str
+    count: int
+    tool: str | None
+
+
+class FileTouched(BaseModel):
+    """A file that the session edited."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    edits: int
+    lines_added: int
+    lines_removed: int
+
+
+class Digest(BaseModel):
+    """One session, distilled. Fields are only ever added; `schema_version` says which rules built it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    session_uid: str
+    flavor: str
+    repo: str | None
+    domain: str | None
+    title: str | None
+    cwd: str | None
+    git_branch: str | None
+    task_ref: str | None
+    parent_uid: str | None
+    model: str | None
+    models: list[str]
+    started_at: str | None
+    ended_at: str | None
+    outcome: str
+    outcome_reason: str
+    outcome_confidence: str
+    cost: Cost
+    tokens: Tokens
+    tokens_main: Tokens
+    tokens_subagent: Tokens
+    tool_histogram: dict[str, int]
+    tool_calls: int
+    tool_calls_subagent: int
+    tool_errors: int
+    tool_denied: int
+    tool_cancelled: int
+    user_prompts: int
+    assistant_messages: int
+    assistant_messages_subagent: int
+    interrupts: int
+    interventions: int
+    compactions: int
+    longest_failure_streak: int
+    tests: dict[str, int]
+    files: list[FileTouched]
+    files_touched: int
+    event_count: int
+    record_count: int
+    unparsed_lines: int
+    kind_counts: dict[str, int]
+    markers: dict[str, int]
+    first_prompt: str | None
+    last_assistant: str | None
+    error_snippets: list[ErrorSnippet]
+    coverage: dict[str, int]
+    schema_version: int = DIGEST_VERSION
+
+
+@dataclass(frozen=True)
+class SessionHead:
+    """What a digest says of its session beside its rows."""
+
+    session_uid: str
+    flavor: str
+    repo: str | None
+    domain: str | None
+    title: str | None
+    cwd: str | None
+    git_branch: str | None
+    task_ref: str | None
+    parent_uid: str | None
+    started_us: int | None
+    ended_us: int | None
+    generation: int
+    unparsed_lines: int
+
+
+class _Spend(dict[str | int, Row]):
+    """Usage rows by message id: the last line of a message holds its true figures."""
+
+    def total(self) -> Tokens:
+        def add(name: str) -> int:
+            return sum(getattr(row, name) or 0 for row in self.values())
+
+        reasoning = [row.reasoning_tokens for row in self.values() if row.reasoning_tokens is not None]
+        return Tokens(
+            input=add("input_tokens"),
+            output=add("output_tokens"),
+            cache_read=add("cache_read_tokens"),
+            cache_write=add("cache_write_5m_tokens") + add("cache_write_1h_tokens"),
+            reasoning=sum(reasoning) if reasoning else None,
+        )
+
+
+class DigestBuilder:
+    """Collects one session's rows in order; `finish` may be called at any time and again after more rows."""
+
+    def __init__(self) -> None:
+        self._spend: dict[bool, _Spend] = {False: _Spend(), True: _Spend()}
+        self._kinds: Counter[str] = Counter()
+        self._tools: Counter[str] = Counter()
+        self._results: dict[str | int, tuple[str, bool]] = {}
+        self._overruled: dict[str, str] = {}
+        self._messages: dict[bool, set[str | int]] = {False: set(), True: set()}
+        self._models: dict[str, None] = {}
+        self._errors: dict[str, ErrorSnippet] = {}
+        self._files: dict[str, FileTouched] = {}
+        self._tests: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._ending = Ending()
+        self._streak = self._longest = 0
+        self._active_us = 0
+        self._last_ts: int | None = None
+        self._record_key: int | None = None
+        self.first_prompt: str | None = None
+        self._last_assistant: str | None = None
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Take in rows in `seq` order."""
+        for row in rows:
+            if row.record_key != self._record_key:
+                self._record_key = row.record_key
+                self._counts["records"] += row.native_type not in (UNPARSED, AFTER_THE_END)
+            if row.tokens is not None:
+                self._spend_of(row)
+            if row.kind is not None:
+                self._counts["events"] += 1
+                self._kinds[row.kind] += 1
+                self._time(row.ts_us)
+                handler = _BY_KIND.get(row.kind)
+                if handler:
+                    handler(self, row)
+
+    def _spend_of(self, row: Row) -> None:
+        key: str | int = row.message_id or row.seq
+        spend = self._spend[row.is_sidechain]
+        other = self._spend[not row.is_sidechain]
+        if key in other:  # one message told in both places is the main session's
+            held = self._spend[True].pop(key, None)
+            spend = self._spend[False]
+            if held is not None:
+                spend[key] = held
+        held = spend.get(key)
+        if held is None or (row.output_tokens or 0) >= (held.output_tokens or 0):
+            spend[key] = row
+
+    def _time(self, ts_us: int | None) -> None:
+        if ts_us is None:
+            return
+        if self._last_ts is not None and 0 < ts_us - self._last_ts <= IDLE_US:
+            self._active_us += ts_us - self._last_ts
+        self._last_ts = ts_us if self._last_ts is None else max(self._last_ts, ts_us)
+
+    def _on_user(self, row: Row) -> None:
+        if row.is_sidechain:
+            return
+        self._counts["prompts"] += 1
+        self.first_prompt = self.first_prompt or row.summary
+        self._ending.prompt(row.summary or "")
+
+    def _on_assistant(self, row: Row) -> None:
+        self._note_message(row)
+        if not row.is_sidechain:
+            self._last_assistant = row.summary or self._last_assistant
+            self._ending.reply(row.summary or "")
+
+    def _note_message(self, row: Row) -> None:
+        self._messages[row.is_sidechain].add(row.message_id or row.seq)
+        if row.model and row.model != "<synthetic>":
+            self._models.setdefault(row.model)
+
+    def _on_call(self, row: Row) -> None:
+        self._note_message(row) if row.message_id else None
+        self._tools[row.tool or "?"] += 1
+        self._counts["calls_sub" if row.is_sidechain else "calls"] += 1
+        if not row.is_sidechain:
+            self._ending.call(row.call_id)
+
+    def _on_result(self, row: Row) -> None:
+        status = row.status or "ok"
+        self._results[row.call_id or row.seq] = (status, row.is_sidechain)
+        self._streak = self._streak + 1 if status == "error" else 0
+        self._longest = max(self._longest, self._streak)
+        if not row.is_sidechain:
+            self._ending.result(row.call_id, status)
+
+    def _on_error(self, row: Row) -> None:
+        text = row.summary or ""
+        mark = fingerprint(text)
+        held = self._errors.get(mark)
+        if held:
+            self._errors[mark] = held.model_copy(update={"count": held.count + 1})
+        else:
+            self._errors[mark] = ErrorSnippet(fingerprint=mark, sample=text, count=1, tool=row.tool)
+        if row.role == "assistant":
+            self._note_message(row)
+            self._ending.api_error()
+
+    def _on_edit(self, row: Row) -> None:
+        path = row.file_path or "?"
+        held = self._files.get(path) or FileTouched(path=path, edits=0, lines_added=0, lines_removed=0)
+        self._files[path] = FileTouched(
+            path=path,
+            edits=held.edits + 1,
+            lines_added=held.lines_added + (row.lines_added or 0),
+            lines_removed=held.lines_removed + (row.lines_removed or 0),
+        )
+        self._ending.edit()
+
+    def _on_test(self, row: Row) -> None:
+        self._tests[row.tool or "?"] += 1
+        self._ending.test(row.call_id)
+
+    def _on_human(self, row: Row) -> None:
+        self._counts["interventions"] += 1
+        if row.status == "interrupt":
+            self._counts["interrupts"] += not row.is_sidechain
+            self._ending.interrupt()
+
+    def _on_lifecycle(self, row: Row) -> None:
+        if row.status == "compaction":
+            self._counts["compactions"] += not row.is_sidechain
+        elif row.call_id and row.status:
+            self._overruled[row.call_id] = row.status
+
+    def _on_retry(self, row: Row) -> None:
+        self._counts["retries"] += 1
+
+    def _on_thinking(self, row: Row) -> None:
+        self._note_message(row)
+
+    def _results_with(self, status: str) -> int:
+        return sum(self._overruled.get(str(call), said) == status for call, (said, _) in self._results.items())
+
+    def finish(self, head: SessionHead) -> Digest:
+        """The digest of what was added so far."""
+        main, sub = self._spend[False].total(), self._spend[True].total()
+        both = _sum(main, sub)
+        verdict = judge(self._ending, self._overruled)
+        errors, denied = self._results_with("error"), self._results_with("denied")
+        files = sorted(self._files.values(), key=lambda f: (-f.edits, f.path))
+        return Digest(
+            session_uid=head.session_uid,
+            flavor=head.flavor,
+            repo=head.repo,
+            domain=head.domain,
+            title=head.title,
+            cwd=head.cwd,
+            git_branch=head.git_branch,
+            task_ref=head.task_ref,
+            parent_uid=head.parent_uid,
+            started_at=iso(head.started_us),
+            ended_at=iso(head.ended_us),
+            model=max(self._model_counts(), default=(0, None))[1],
+            models=sorted(self._models),
+            outcome=verdict.outcome,
+            outcome_reason=verdict.reason,
+            outcome_confidence=verdict.confidence,
+            cost=Cost(
+                input_tokens=both.input,
+                output_tokens=both.output,
+                cache_tokens=both.cache_read + both.cache_write,
+                wall_clock_s=max(0, (head.ended_us or 0) - (head.started_us or 0)) // SECOND_US,
+                active_s=self._active_us // 1_000_000,
+                turns=self._counts["prompts"],
+                retries=self._counts["retries"],
+            ),
+            tokens=both,
+            tokens_main=main,
+            tokens_subagent=sub,
+            tool_histogram=dict(sorted(self._tools.most_common(MAX_TOOLS))),
+            tool_calls=self._counts["calls"] + self._counts["calls_sub"],
+            tool_calls_subagent=self._counts["calls_sub"],
+            tool_errors=errors + denied,
+            tool_denied=denied,
+            tool_cancelled=self._results_with("cancelled"),
+            user_prompts=self._counts["prompts"],
+            assistant_messages=len(self._messages[False]),
+            assistant_messages_subagent=len(self._messages[True]),
+            interrupts=self._counts["interrupts"],
+            interventions=self._counts["interventions"],
+            compactions=self._counts["compactions"],
+            longest_failure_streak=self._longest,
+            tests=dict(sorted(self._tests.items())),
+            files=files[:MAX_FILES],
+            files_touched=len(files),
+            event_count=self._counts["events"],
+            record_count=self._counts["records"],
+            unparsed_lines=head.unparsed_lines,
+            kind_counts=dict(sorted(self._kinds.items())),
+            markers={k: self._counts[k] for k in ("retries", "interventions", "interrupts", "compactions")}
+            | {"errors": errors + denied},
+            first_prompt=self.first_prompt,
+            last_assistant=self._last_assistant,
+            error_snippets=sorted(self._errors.values(), key=lambda e: (-e.count, e.fingerprint))[:MAX_ERRORS],
+            coverage={
+                "generation": head.generation,
+                "records": self._counts["records"],
+                "events": self._counts["events"],
+            },
+        )
+
+    def _model_counts(self) -> list[tuple[int, str | None]]:
+        seen = Counter(row.model for spend in self._spend.values() for row in spend.values() if row.model)
+        return [
+            (count, model)
+            for model, count in sorted(seen.items(), key=lambda item: item[0] or "")
+            if model != "<synthetic>"
+        ]
+
+
+_BY_KIND = {
+    EventKind.USER_MSG.value: DigestBuilder._on_user,
+    EventKind.ASSISTANT_MSG.value: DigestBuilder._on_assistant,
+    EventKind.THINKING.value: DigestBuilder._on_thinking,
+    EventKind.TOOL_CALL.value: DigestBuilder._on_call,
+    EventKind.TOOL_RESULT.value: DigestBuilder._on_result,
+    EventKind.ERROR.value: DigestBuilder._on_error,
+    EventKind.EDIT.value: DigestBuilder._on_edit,
+    EventKind.TEST_RUN.value: DigestBuilder._on_test,
+    EventKind.HUMAN_INTERVENTION.value: DigestBuilder._on_human,
+    EventKind.LIFECYCLE.value: DigestBuilder._on_lifecycle,
+    EventKind.RETRY.value: DigestBuilder._on_retry,
+}
+
+
+def fingerprint(text: str) -> str:
+    """The error with all that varies from run to run taken out."""
+    return " ".join(_VARYING.sub("#", text.lower()).split())[:120]
+
+
+def _sum(a: Tokens, b: Tokens) -> Tokens:
+    known = [t.reasoning for t in (a, b) if t.reasoning is not None]
+    return Tokens(
+        input=a.input + b.input,
+        output=a.output + b.output,
+        cache_read=a.cache_read + b.cache_read,
+        cache_write=a.cache_write + b.cache_write,
+        reasoning=sum(known) if known else None,
+    )

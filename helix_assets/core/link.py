@@ -1,0 +1,251 @@
+"""Puts the events of one session in place: numbers them, ties results to calls, derives what no single line says.
+
+The same rules for every agent; docs/formats.md states each with an example. Feed records in session order;
+after an append feed the stored rows to `resume` first and go on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from helix_assets.core.schema import EventKind, Record, Row, SessionEvent
+
+EDIT_TOOLS = frozenset(
+    {
+        "Edit",
+        "MultiEdit",
+        "Write",
+        "NotebookEdit",
+        "apply_patch",
+        "search_replace",
+        "write",
+        "edit_file",
+        "write_file",
+        "str_replace",
+    }
+)
+FAILED = frozenset({"error", "denied"})
+
+
+class _Call(NamedTuple):
+    tool: str | None
+    file_path: str | None
+    ts_us: int | None
+    input_hash: int | None
+    lines_added: int | None
+    lines_removed: int | None
+    is_edit: bool
+
+
+class Linker:
+    """Turns records with their events into stored rows. One per session.
+
+    `foreign_messages` are the message ids (hashed) whose usage another session owns.
+    """
+
+    def __init__(self, foreign_messages: frozenset[str] = frozenset()) -> None:
+        self._seq = 0
+        self._last_seq_of: dict[str, int] = {}
+        self._calls: dict[str, _Call] = {}
+        self._answered: set[str] = set()
+        self._failed_inputs: set[int] = set()
+        self._sidechain_texts: set[tuple[str, str, str]] = set()
+        self._foreign = foreign_messages
+
+    def resume(self, rows: Iterable[Row]) -> None:
+        """Take in rows stored earlier, so that the next record continues them."""
+        for row in rows:
+            self._seq = row.seq + 1
+            if row.record_id:
+                self._last_seq_of[row.record_id] = row.seq
+            if row.kind == EventKind.TOOL_CALL and row.call_id:
+                self._calls[row.call_id] = _Call(
+                    row.tool,
+                    row.file_path,
+                    row.ts_us,
+                    row.input_hash,
+                    row.lines_added,
+                    row.lines_removed,
+                    row.tool in EDIT_TOOLS,
+                )
+            elif row.kind == EventKind.TOOL_RESULT and row.call_id:
+                self._answered.add(row.call_id)
+                if row.status in FAILED and row.call_id in self._calls:
+                    self._failed_inputs.add(self._calls[row.call_id].input_hash or 0)
+            if row.is_sidechain and row.message_id and row.kind:
+                self._sidechain_texts.add((row.message_id, row.kind, row.summary or ""))
+
+    def rows(self, record: Record, events: Sequence[SessionEvent]) -> list[Row]:
+        """The rows of one record: at least one, the first carrying the raw line."""
+        derived: list[SessionEvent] = []
+        for event in events:
+            if not self._is_copy(event):
+                derived.extend(self._derive(event, record))
+        if not derived:
+            derived = [SessionEvent(None)]
+        parent = self._last_seq_of.get(record.parent_id) if record.parent_id else None
+        out = []
+        for i, event in enumerate(derived):
+            out.append(self._row(record, event, self._seq, parent, record.raw if i == 0 else None))
+            parent = self._seq
+            self._seq += 1
+        if record.native_id:
+            self._last_seq_of[record.native_id] = self._seq - 1
+        return out
+
+    def _is_copy(self, event: SessionEvent) -> bool:
+        """A call, result or subagent message that was already told under the same id (progress records repeat them)."""
+        kind = event.kind
+        if kind is EventKind.TOOL_CALL and event.call_id:
+            return event.call_id in self._calls
+        if kind is EventKind.TOOL_RESULT and event.call_id:
+            return event.call_id in self._answered
+        if event.is_sidechain and event.message_id and kind:
+            key = (event.message_id, kind.value, event.summary or "")
+            if key in self._sidechain_texts:
+                return event.usage is None
+            self._sidechain_texts.add(key)
+        return False
+
+    def _derive(self, event: SessionEvent, record: Record) -> list[SessionEvent]:
+        kind = event.kind
+        if kind is EventKind.TOOL_CALL:
+            return self._call(event, record)
+        if kind is EventKind.TOOL_RESULT:
+            return self._result(event, record)
+        if kind is EventKind.USER_MSG and event.status == "queued":
+            return [event, event._replace(kind=EventKind.HUMAN_INTERVENTION)]
+        return [event]
+
+    def _call(self, event: SessionEvent, record: Record) -> list[SessionEvent]:
+        is_edit = event.tool in EDIT_TOOLS
+        if event.call_id:
+            self._calls[event.call_id] = _Call(
+                event.tool,
+                event.file_path,
+                event.ts_us or record.ts_us,
+                event.input_hash,
+                event.lines_added,
+                event.lines_removed,
+                is_edit,
+            )
+        out = [event]
+        if event.detail and '"test"' in event.detail:
+            out.append(_beside(event, EventKind.TEST_RUN, detail=event.detail))
+        if event.input_hash is not None and event.input_hash in self._failed_inputs:
+            self._failed_inputs.discard(event.input_hash)
+            out.append(_beside(event, EventKind.RETRY, status="tool"))
+        return out
+
+    def _result(self, event: SessionEvent, record: Record) -> list[SessionEvent]:
+        call = self._calls.get(event.call_id) if event.call_id else None
+        if event.call_id:
+            self._answered.add(event.call_id)
+        if call is not None:
+            event = _complete(event, call, event.ts_us or record.ts_us)
+        out = [event]
+        if event.status in FAILED and event.input_hash is not None:
+            self._failed_inputs.add(event.input_hash)
+        if event.status == "error":
+            out.append(
+                _beside(event, EventKind.ERROR, status="error", summary=event.summary, exit_code=event.exit_code)
+            )
+        elif event.status == "denied":
+            out.append(
+                _beside(event, EventKind.HUMAN_INTERVENTION, role="user", status="denied", summary=event.summary)
+            )
+        elif event.status == "ok" and call is not None and call.is_edit:
+            edit = _beside(event, EventKind.EDIT, status="ok", file_path=event.file_path)
+            out.append(edit._replace(lines_added=event.lines_added, lines_removed=event.lines_removed))
+        return out
+
+    def _row(self, record: Record, event: SessionEvent, seq: int, parent: int | None, raw: bytes | None) -> Row:
+        usage = event.usage
+        if usage is not None and event.message_id in self._foreign:
+            usage = None
+        tokens = (
+            usage.input + usage.output + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h
+            if usage
+            else None
+        )
+        return Row(
+            seq,
+            parent,
+            event.ts_us if event.ts_us is not None else record.ts_us,
+            event.kind.value if event.kind else None,
+            event.role,
+            event.tool,
+            event.summary,
+            event.status,
+            tokens,
+            event.is_sidechain,
+            event.agent_id,
+            event.call_id,
+            event.message_id,
+            event.model,
+            usage.input if usage else None,
+            usage.output if usage else None,
+            usage.cache_read if usage else None,
+            usage.cache_write_5m if usage else None,
+            usage.cache_write_1h if usage else None,
+            usage.reasoning if usage else None,
+            event.cost_usd,
+            event.exit_code,
+            event.duration_ms,
+            event.file_path,
+            event.lines_added,
+            event.lines_removed,
+            event.input_hash,
+            event.detail,
+            record.native_type,
+            record.native_id,
+            record.parent_id,
+            record.key,
+            record.order_us,
+            record.file,
+            record.line,
+            record.offset,
+            raw,
+        )
+
+
+def _beside(event: SessionEvent, kind: EventKind, *, role: str | None = None, status: str | None = None, summary: str | None = None,
+            detail: str | None = None, file_path: str | None = None, exit_code: int | None = None) -> SessionEvent:  # fmt: skip
+    """A derived event: the same call and place, nothing that would count twice."""
+    return SessionEvent(
+        kind,
+        role or event.role,
+        tool=event.tool,
+        summary=summary if summary is not None else event.summary,
+        status=status,
+        call_id=event.call_id,
+        is_sidechain=event.is_sidechain,
+        agent_id=event.agent_id,
+        exit_code=exit_code,
+        file_path=file_path if file_path is not None else event.file_path,
+        detail=detail,
+        ts_us=event.ts_us,
+    )
+
+
+def _complete(event: SessionEvent, call: _Call, ts_us: int | None) -> SessionEvent:
+    """The result with what only its call knows."""
+    duration = event.duration_ms
+    if duration is None and ts_us is not None and call.ts_us is not None and ts_us >= call.ts_us:
+        duration = (ts_us - call.ts_us) // 1000
+    return event._replace(
+        tool=event.tool or call.tool,
+        file_path=event.file_path or call.file_path,
+        duration_ms=duration,
+        input_hash=call.input_hash,
+        lines_added=event.lines_added if event.lines_added is not None else call.lines_added,
+        lines_removed=event.lines_removed if event.lines_removed is not None else call.lines_removed,
+    )
+
+
+def detail_of(row: Row) -> dict[str, object]:
+    """The row's detail as an object."""
+    return dict(orjson.loads(row.detail)) if row.detail else {}

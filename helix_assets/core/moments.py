@@ -1,0 +1,30 @@
+"""Moments as text: stored times are microseconds since 1970, shown as ISO UTC to the millisecond."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SECOND_US = 1_000_000
+
+
+def iso(us: int | None) -> str | None:
+    """ISO text with milliseconds and a Z; None stays None."""
+    if us is None:
+        return None
+    try:
+        moment = EPOCH + timedelta(microseconds=us)
+    except OverflowError:
+        return None
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def day_of(us: int) -> date:
+    """The UTC day."""
+    return (EPOCH + timedelta(microseconds=us)).date()
+
+
+def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970 of an aware moment."""
+    since = moment - EPOCH
+    return (since.days * 86_400 + since.seconds) * SECOND_US + since.microseconds

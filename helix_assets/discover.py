@@ -1,0 +1,89 @@
+"""Finding the agents' transcripts: every enabled root, minus what the person wants left out.
+
+Belongs here: files as they lie on disk now. Not here: what changed about them (`core.changes`), what is in them (`ingest`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from helix_assets.adapters import ADAPTERS
+from helix_assets.adapters.base import FoundFile, Problem
+from helix_assets.adapters.jsonl import open_source
+from helix_assets.core.errors import SkipSource
+from helix_assets.core.places import PlaceRules, repo_of
+from helix_assets.settings import Settings
+
+HEAD_BYTES = 64 << 10
+
+
+@dataclass
+class Discovery:
+    """What a scan saw. `unknown` are folders that could not be read: nothing under them may count as gone."""
+
+    files: dict[str, FoundFile] = field(default_factory=dict)
+    flavors: dict[str, str] = field(default_factory=dict)
+    problems: list[tuple[str, Problem]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+def discover(settings: Settings) -> Discovery:
+    """Scan every root of every enabled agent: names and states only, no file is opened."""
+    seen = Discovery()
+    for flavor, roots in settings.roots.items():
+        adapter = ADAPTERS.get(flavor)
+        for root in dict.fromkeys(os.path.realpath(root) for root in roots) if adapter else ():
+            problems: list[Problem] = []
+            for file in adapter.discover(root, problems):
+                seen.files[file.path] = file
+                seen.flavors[file.path] = flavor
+            for problem in problems:
+                seen.problems.append((flavor, problem))
+                if problem.reason.startswith("folder"):
+                    seen.unknown.append(problem.path)
+    return seen
+
+
+def read_head(path: str) -> bytes:
+    """The first whole lines of a transcript."""
+    fd = open_source(path)
+    try:
+        head = os.pread(fd, HEAD_BYTES, 0)
+    finally:
+        os.close(fd)
+    cut = head.rfind(b"\n")
+    return head[: cut + 1] if cut >= 0 else head
+
+
+class Exclusions:
+    """What the person wants left out, by repository and by path; agents are left out before any scan."""
+
+    def __init__(self, settings: Settings, places: PlaceRules) -> None:
+        self._repos, self._paths = settings.exclude.repos, settings.exclude.paths
+        self._places = places
+
+    def __bool__(self) -> bool:
+        return bool(self._repos or self._paths)
+
+    def covers(self, flavor: str, path: str, head: Callable[[str], bytes] = read_head) -> bool:
+        """Whether a file is left out: by its own path, or by the working folder that its path or first lines name."""
+        if self._matches_path(path):
+            return True
+        try:
+            cwd = ADAPTERS[flavor].cwd_from_head(path, head(path))
+        except SkipSource:
+            return False
+        if cwd is None:
+            return False
+        repo = repo_of(cwd, self._places)
+        return self._matches_path(cwd) or any(
+            repo is not None and fnmatchcase(repo, pattern) for pattern in self._repos
+        )
+
+    def _matches_path(self, path: str) -> bool:
+        return any(
+            path == p.rstrip("/") or path.startswith(p.rstrip("/") + "/") or fnmatchcase(path, p) for p in self._paths
+        )

@@ -1,0 +1,504 @@
+"""One session's share of a sweep: read its files, redact, order, derive, write one part file, digest.
+
+Runs in a worker process and touches nothing but the sources (read-only) and the staging folder; what comes of it is
+decided and published by `pipeline`. Two ways, one stream: an append goes on behind the stored rows, anything else is
+written anew from the stored rows that still count and what the files say now. Not here: which files changed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from helix_assets.adapters import ADAPTERS
+from helix_assets.adapters.base import Adapter, JsonObject, Parser, Problem, SessionFacts
+from helix_assets.adapters.jsonl import decode, open_source, whole_lines
+from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
+from helix_assets.core.errors import SkipSource
+from helix_assets.core.link import Linker
+from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
+from helix_assets.core.redaction import Redactor
+from helix_assets.core.schema import AFTER_THE_END, UNPARSED, Record, Row, SessionEvent
+from helix_assets.storage.key import hasher, text_hash
+from helix_assets.storage.raw_files import PartFile, SessionWriter, read_rows
+
+HEAD_BYTES = 4096
+TAIL_BYTES = 4096
+MAX_DOCUMENT_BYTES = 8 << 20
+BEFORE_TIME = -(1 << 62)
+_LISTED_PROBLEMS = 50
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """One source file to read, from `offset` on. `rank` orders the files of a session and never changes.
+
+    `stored_before` is the offset up to which records were stored once and evicted since: they are derived, not stored.
+    """
+
+    path: str
+    path_key: str
+    shown: str
+    role: str
+    rank: int
+    bytes_ahead: int = 0
+    offset: int = 0
+    line: int = 1
+    order_us: int = BEFORE_TIME
+    state: JsonObject | None = None
+    stored_before: int = 0
+
+
+@dataclass(frozen=True)
+class IngestTask:
+    """All that a worker needs to bring one session up to date.
+
+    `stored` are the live part files; an append continues them, anything else replaces them. Stored rows of files in
+    `left_out` count no more. Records in `not_ours` belong to other sessions that tell them too. `weight` is the work
+    in bytes, for scheduling.
+    """
+
+    session_uid: str
+    flavor: str
+    generation: int
+    files: tuple[FileTask, ...]
+    roles: Mapping[int, str] = field(default_factory=dict)
+    stored: tuple[str, ...] = ()
+    append: bool = False
+    last_row: tuple[int, int, int] = (BEFORE_TIME, 0, 0)
+    facts: SessionFacts = field(default_factory=SessionFacts)
+    started_us: int | None = None
+    ended_us: int | None = None
+    unparsed: int = 0
+    not_ours: frozenset[int] = frozenset()
+    foreign_messages: frozenset[str] = frozenset()
+    left_out: frozenset[int] = frozenset()
+    weight: int = 0
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What all tasks of a sweep share. Sent to each worker process once."""
+
+    key: bytes
+    redactor: Redactor
+    staging: str
+    places: PlaceRules
+
+
+class SourceCursor(NamedTuple):
+    """How far a file has been read, and what its bytes were there."""
+
+    path_key: str
+    dev: int
+    inode: int
+    size: int
+    mtime_ns: int
+    head_hash: str
+    tail_hash: str
+    offset: int
+    line: int
+    order_us: int
+    state: JsonObject | None
+    problem: str | None
+
+
+@dataclass
+class Ingested:
+    """What came of one task; `part` is None when there was nothing to store."""
+
+    task: IngestTask
+    part: PartFile | None
+    cursors: list[SourceCursor]
+    facts: SessionFacts
+    started_us: int | None
+    ended_us: int | None
+    last_row: tuple[int, int, int]
+    digest: Digest | None
+    failure: str | None
+    problems: list[Problem]
+    unparsed: int
+    lines: int
+    bytes_read: int
+    redactions: int
+    withheld: int
+    shareable: list[int]
+    message_ids: dict[int, str]
+
+
+class _Line(NamedTuple):
+    """A record on its way through the merge; the first three fields are its place in the session."""
+
+    order_us: int
+    rank: int
+    line: int
+    record: Record
+    obj: JsonObject | None
+
+
+class _OutOfOrder(Exception):
+    """An appended record belongs before stored ones: the session has to be written anew."""
+
+
+_place = itemgetter(0, 1, 2)
+
+
+class _Source:
+    """Reads one file as a stream of lines and remembers where it ended."""
+
+    def __init__(self, task: FileTask, adapter: Adapter, shop: Workshop, hash64: Callable[[bytes], int]) -> None:
+        self.task = task
+        self._adapter = adapter
+        self._shop = shop
+        self._hash64 = hash64
+        self._name = os.path.basename(task.path).removesuffix(".zst").encode()
+        self._seen: dict[int, int] = {}
+        self.known: set[int] = set()
+        self.order_us = task.order_us
+        self.offset, self.line = task.offset, task.line
+        self.problems: list[Problem] = []
+        self.problem: str | None = None
+        self.unparsed = self.lines = self.bytes_read = self.redactions = self.withheld = 0
+
+    def read(self) -> Iterator[_Line]:
+        try:
+            fd = open_source(self.task.path)
+        except SkipSource as exc:
+            self.problem = str(exc)
+            self.problems.append(Problem(self.task.shown, str(exc)))
+            return
+        try:
+            yield from self._document(fd) if self.task.role == "document" else self._jsonl(fd)
+        except OSError as exc:
+            self.problem = f"reading failed: {exc.strerror}"
+            self.problems.append(Problem(self.task.shown, self.problem, self.line, self.offset))
+        finally:
+            os.close(fd)
+
+    def _document(self, fd: int) -> Iterator[_Line]:
+        data = os.pread(fd, MAX_DOCUMENT_BYTES + 1, 0)
+        self.offset = len(data)
+        obj = decode(data)
+        if isinstance(obj, dict):
+            yield from self._chunk(json.dumps(obj).encode(), 1, 0)
+        else:
+            self._bad(1, 0, obj if len(data) <= MAX_DOCUMENT_BYTES else "larger than a document may be")
+
+    def _jsonl(self, fd: int) -> Iterator[_Line]:
+        too_long: list[tuple[int, int]] = []
+        for data, line, offset in whole_lines(fd, self.offset, self.line, too_long):
+            yield from self._chunk(data, line, offset)
+            self.line = line + data.count(b"\n")
+            self.offset = offset + len(data)
+        for line, offset in too_long:
+            self._bad(line, offset, "longer than a line may be; not stored")
+
+    def _chunk(self, data: bytes, line: int, offset: int) -> Iterator[_Line]:
+        clean, hits, withheld = self._shop.redactor.lines(data)
+        self.redactions += hits
+        self.withheld += withheld
+        self.bytes_read += len(data)
+        originals = data.split(b"\n")
+        lines = originals if clean is data else clean.split(b"\n")
+        for original, text in zip(originals, lines, strict=True):
+            if original and not original.isspace():
+                self.lines += 1
+                yield self._line(original, text, line, offset)
+            line += 1
+            offset += len(original) + 1
+
+    def _line(self, original: bytes, text: bytes, line: int, offset: int) -> _Line:
+        task = self.task
+        obj = decode(text.removeprefix(b"\xef\xbb\xbf") if line == 1 else text)
+        if isinstance(obj, dict):
+            native_id, parent_id, ts_us, native_type = self._adapter.identify(obj)
+        else:
+            self._bad(line, offset, obj)
+            native_id, parent_id, ts_us, native_type = None, None, None, UNPARSED
+        if ts_us is not None and ts_us > self.order_us:
+            self.order_us = ts_us
+        key = (
+            self._hash64(b"id:" + native_id.encode("utf-8", "replace")) if native_id else self._anonymous_key(original)
+        )
+        if not text.isascii():
+            text = text.decode("utf-8", "replace").encode()
+        record = Record(self.order_us, task.rank, line, offset, key, native_id, parent_id, ts_us, native_type, text)
+        return _Line(self.order_us, task.rank, line, record, obj if isinstance(obj, dict) else None)
+
+    def _anonymous_key(self, original: bytes) -> int:
+        """A key for a line without an id: its bytes, its file's name, and how often it came before in this file."""
+        base = self._hash64(self._name + b"\0" + original.strip())
+        count = self._seen.get(base, 0)
+        key = base if not count else self._hash64(b"%d:%d" % (base, count))
+        while key in self.known:
+            count += 1
+            key = self._hash64(b"%d:%d" % (base, count))
+        self._seen[base] = count + 1
+        return key
+
+    def _bad(self, line: int, offset: int, reason: str | JsonObject) -> None:
+        self.unparsed += 1
+        if len(self.problems) < _LISTED_PROBLEMS:
+            self.problems.append(Problem(self.task.shown, str(reason), line, offset))
+
+    def cursor(self, key: bytes, state: JsonObject | None) -> SourceCursor | None:
+        """Where reading ended, or None when the file went away meanwhile."""
+        try:
+            info = os.stat(self.task.path, follow_symlinks=False)
+            head, tail = edge_hashes(self.task.path, self.offset, key)
+        except OSError:
+            return None
+        return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, head, tail,
+                            self.offset, self.line, self.order_us, state, self.problem)  # fmt: skip
+
+
+def edge_hashes(path: str, offset: int, key: bytes) -> tuple[str, str]:
+    """Keyed hashes of a file's head and of the bytes before `offset`: equal ones mean that it was only appended to."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        head = os.pread(fd, min(HEAD_BYTES, offset), 0)
+        tail = os.pread(fd, min(TAIL_BYTES, offset), max(0, offset - TAIL_BYTES))
+    finally:
+        os.close(fd)
+    return text_hash(key, head), text_hash(key, tail)
+
+
+class _SessionRun:
+    """The state of one task: the stream goes in record by record, rows come out."""
+
+    def __init__(self, task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> None:
+        self.task, self._shop = task, shop
+        self.adapter = ADAPTERS[task.flavor]
+        self._hash64 = hasher(shop.key)
+        self._last_sighting = last_sighting
+        self._files = {f.rank: f for f in task.files}
+        self._parsers: dict[int, Parser] = {}
+        self._last_record: dict[int, Record] = {}
+        self._sightings: dict[int, int] = {}
+        self._marks: dict[int, int] = {}
+        self._known: set[int] = set()
+        self._writer: SessionWriter | None = None
+        self.facts = replace(task.facts, unknown_types=dict(task.facts.unknown_types))
+        self.linker = Linker(task.foreign_messages)
+        self.digests = DigestBuilder()
+        self.changed: set[int] = set()
+        self.sources = [_Source(f, self.adapter, shop, self._hash64) for f in task.files]
+        self.shareable: set[int] = set()
+        self.message_ids: dict[int, str] = {}
+        self.started_us, self.ended_us = task.started_us, task.ended_us
+        self.last_row = task.last_row
+
+    def run(self) -> None:
+        stored = [Path(p) for p in self.task.stored]
+        if stored:
+            self._take_in(stored)
+        streams = [source.read() for source in self.sources]
+        if stored and not self.task.append:
+            streams.append(self._kept(stored))
+        for item in heapq.merge(*streams, key=_place) if len(streams) > 1 else streams[0] if streams else ():
+            self._take(item)
+        for rank, parser in self._parsers.items():
+            if events := parser.finish():
+                last = self._last_record[rank]
+                self._emit(
+                    self.linker.rows(
+                        last._replace(raw=b"", native_id=None, parent_id=None, native_type=AFTER_THE_END), events
+                    )
+                )
+
+    def _take_in(self, stored: list[Path]) -> None:
+        """Learn what is stored; for an append bring linker and digest to where the stored rows end."""
+        rows = list(read_rows(stored, raw=False))
+        self._known = {row.record_key for row in rows}
+        if self.task.append:
+            self.linker.resume(rows)
+            self.digests.add(rows)
+        for source in self.sources:
+            source.known = self._known if source.task.offset else set()
+
+    def _kept(self, stored: list[Path]) -> Iterator[_Line]:
+        """Stored records that the files as read now do not tell anew: of other files, or vanished from a rewritten one."""
+        told = set[int]()
+        for task in self.task.files:
+            source = _Source(task, self.adapter, self._shop, self._hash64)
+            source.known = self._known if task.offset else set()
+            told.update(item.record.key for item in source.read())
+        for row in read_rows(stored, raw=True):
+            if row.raw and row.record_key not in told and row.file not in self.task.left_out:
+                record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, row.record_id,
+                                row.parent_id, row.ts_us, row.native_type, row.raw)  # fmt: skip
+                obj = decode(row.raw)
+                yield _Line(row.order_us, row.file, row.line, record, obj if isinstance(obj, dict) else None)
+
+    def _take(self, item: _Line) -> None:
+        record, obj = item.record, item.obj
+        if record.ts_us is not None:
+            self.started_us = record.ts_us if self.started_us is None else min(self.started_us, record.ts_us)
+            self.ended_us = record.ts_us if self.ended_us is None else max(self.ended_us, record.ts_us)
+        if self.adapter.shares_history and record.native_id:
+            self.shareable.add(record.key)
+        if self._is_repeated(record):
+            return
+        if self.task.append and (_place(item) <= self.task.last_row or record.key in self._known):
+            raise _OutOfOrder
+        events = self._parser(item.rank).feed(obj, record) if obj is not None else []
+        self._last_record[item.rank] = record
+        self._note_messages(events)
+        if record.key not in self.task.not_ours:
+            self.last_row = (item.order_us, item.rank, item.line)
+            self._emit(self.linker.rows(record, events))
+
+    def _is_repeated(self, record: Record) -> bool:
+        """Whether this record is told elsewhere in this run: of two equal ones the first counts, of two versions the last."""
+        key = record.key
+        count = self._sightings.get(key, 0) + 1
+        self._sightings[key] = count
+        if key in self._last_sighting:
+            return count != self._last_sighting[key]
+        mark = hash(record.raw)
+        if count == 1:
+            self._marks[key] = mark
+            return False
+        if self._marks[key] != mark:
+            self.changed.add(key)
+        return True
+
+    def sightings_of_changed(self) -> dict[int, int]:
+        """For records met in several versions: how often each was met."""
+        return {key: self._sightings[key] for key in self.changed}
+
+    def _note_messages(self, events: list[SessionEvent]) -> None:
+        if self.adapter.shares_history:
+            for event in events:
+                if event.message_id and event.usage is not None:
+                    self.message_ids[self._hash64(b"message:" + event.message_id.encode("utf-8", "replace"))] = (
+                        event.message_id
+                    )
+
+    def _parser(self, rank: int) -> Parser:
+        parser = self._parsers.get(rank)
+        if parser is None:
+            task = self._files.get(rank)
+            state = task.state if task and self.task.append else None
+            role = task.role if task else self.task.roles.get(rank, "main")
+            parser = self.adapter.parser(role, self.facts, self._hash64, state)
+            self._parsers[rank] = parser
+        return parser
+
+    def _emit(self, rows: list[Row]) -> None:
+        self.digests.add(rows)
+        file = self._files.get(rows[0].file)
+        if file is not None and rows[0].offset < file.stored_before and rows[0].offset >= file.offset:
+            return
+        if self._writer is None:
+            name = f"{text_hash(self._shop.key, self.task.session_uid.encode('utf-8', 'replace'))[:20]}.{os.getpid()}"
+            self._writer = SessionWriter(Path(self._shop.staging) / name, self.task.session_uid, self._shop.key)
+        self._writer.add(rows)
+
+    def parser_state(self, rank: int) -> JsonObject | None:
+        """What the file's next append starts from; None when it has to be derived anew."""
+        parser = self._parsers.get(rank)
+        task = self._files[rank]
+        return parser.state() if parser else task.state if self.task.append else {}
+
+    def finish_part(self) -> PartFile | None:
+        return self._writer.close() if self._writer else None
+
+    def discard(self) -> None:
+        if self._writer:
+            self._writer.discard()
+
+
+def ingest(task: IngestTask, shop: Workshop) -> Ingested:
+    """Bring one session up to date. An append that turns out to be more than that is written anew."""
+    try:
+        run = _run(task, shop, {})
+        if run.changed:
+            run.discard()
+            run = _run(replace(task, append=False), shop, run.sightings_of_changed())
+    except _OutOfOrder:
+        run = _run(replace(task, append=False), shop, {})
+        if run.changed:
+            run.discard()
+            run = _run(run.task, shop, run.sightings_of_changed())
+    return _result(run, shop)
+
+
+def _run(task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> _SessionRun:
+    run = _SessionRun(task, shop, last_sighting)
+    try:
+        run.run()
+    except BaseException:
+        run.discard()
+        raise
+    return run
+
+
+def _result(run: _SessionRun, shop: Workshop) -> Ingested:
+    sources = run.sources
+    unparsed = sum(s.unparsed for s in sources) + (run.task.unparsed if run.task.append else 0)
+    digest, failure = digest_of(run, shop.places, unparsed)
+    cursors = [c for s in sources if (c := s.cursor(shop.key, run.parser_state(s.task.rank)))]
+    return Ingested(
+        task=run.task,
+        part=run.finish_part(),
+        cursors=cursors,
+        facts=run.facts,
+        started_us=run.started_us,
+        ended_us=run.ended_us,
+        last_row=run.last_row,
+        digest=digest,
+        failure=failure,
+        problems=[p for s in sources for p in s.problems],
+        unparsed=unparsed,
+        lines=sum(s.lines for s in sources),
+        bytes_read=sum(s.bytes_read for s in sources),
+        redactions=sum(s.redactions for s in sources),
+        withheld=sum(s.withheld for s in sources),
+        shareable=sorted(run.shareable),
+        message_ids=run.message_ids,
+    )
+
+
+def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Digest | None, str | None]:
+    """The digest in passing; a failure sets only the digest aside, the records are stored all the same."""
+    try:
+        head = session_head(run.task.session_uid, run.task.flavor, run.facts, places, run.digests.first_prompt)
+        head = replace(
+            head,
+            started_us=run.started_us,
+            ended_us=run.ended_us,
+            generation=run.task.generation,
+            unparsed_lines=unparsed,
+        )
+        return run.digests.finish(head), None
+    except Exception as exc:  # one session's trouble must not stop the others; it is named in status and in a check
+        return None, f"{type(exc).__name__} while the digest was built"
+
+
+def session_head(
+    session_uid: str, flavor: str, facts: SessionFacts, places: PlaceRules, first_prompt: str | None
+) -> SessionHead:
+    """The session as its own lines describe it, placed by the person's map."""
+    repo = repo_of(facts.cwd, places)
+    return SessionHead(
+        session_uid=session_uid,
+        flavor=flavor,
+        repo=repo,
+        domain=domain_of(repo, places),
+        title=facts.title,
+        cwd=facts.cwd,
+        git_branch=facts.git_branch,
+        task_ref=task_of(places, facts.git_branch, facts.title, first_prompt),
+        parent_uid=f"{flavor}:{facts.parent_native_id}" if facts.parent_native_id else None,
+        started_us=None,
+        ended_us=None,
+        generation=0,
+        unparsed_lines=0,
+    )

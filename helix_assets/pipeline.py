@@ -1,0 +1,415 @@
+"""The one way data flows: discover -> ingest -> analyze, in bounded batches, each committed as a whole.
+
+A sweep of all agents, a Dagster partition and a pushed hook all come through here. Belongs here: the order of steps
+and what is decided between them. Reading and deriving one session is `ingest`; who owns shared history `sharing`;
+writing it down `commit`; dropping raw bytes `evict`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from sqlalchemy import or_, select
+
+from helix_assets.adapters import ADAPTERS
+from helix_assets.adapters.base import FoundFile, Problem
+from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
+from helix_assets.core.changes import Changes, changed_sources
+from helix_assets.core.digest import DIGEST_VERSION
+from helix_assets.core.errors import HelixError, SkipSource
+from helix_assets.core.moments import iso, microseconds
+from helix_assets.discover import Discovery, Exclusions, discover, read_head
+from helix_assets.ingest import Ingested, IngestTask, Workshop
+from helix_assets.plan import Candidate, SessionState, plan_rederivation, plan_remake, plan_session
+from helix_assets.sharing import settle
+from helix_assets.storage.tables import sessions
+from helix_assets.store import Store
+from helix_assets.workers import Workers
+
+REDERIVE_AT_ONCE = 500
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The clock of every entry point; tests hand in their own."""
+    return datetime.now(UTC)
+
+
+@dataclass
+class SweepReport:
+    """What a sweep did: every number is counted where the thing happens."""
+
+    files_seen: int = 0
+    files_changed: int = 0
+    files_gone: int = 0
+    files_excluded: int = 0
+    files_skipped: int = 0
+    sessions_touched: int = 0
+    sessions_failed: int = 0
+    lines_read: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_unparsed: int = 0
+    redactions: int = 0
+    records_withheld: int = 0
+    digests_written: int = 0
+    digests_failed: int = 0
+    seconds: float = 0.0
+    partitions: set[tuple[str, str]] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+    def counters(self) -> dict[str, int | float]:
+        """The numbers alone, as they are kept with the sweep."""
+        return {k: v for k, v in vars(self).items() if isinstance(v, int | float)}
+
+
+class Progress:
+    """Where a sweep tells how far it is; this one tells nobody."""
+
+    def start(self, total_bytes: int) -> None:
+        """So many bytes of changed files are ahead."""
+
+    def advance(self, done_bytes: int, session_uid: str) -> None:
+        """A session is through."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What lies on disk, by path key, and what of it is news."""
+
+    seen: Discovery
+    found: dict[str, FoundFile]
+    changes: Changes
+
+
+def scan(store: Store) -> Scan:
+    """Compare the disk with the catalog; reads no transcript and writes nothing."""
+    seen = discover(store.settings)
+    known = store.catalog.known_sources()
+    found = {path: file for path, file in seen.files.items() if path in known}
+    for path, file in seen.files.items() if len(found) < len(seen.files) else ():
+        if path not in known:
+            found[store.path_key(path)] = file
+    gone_before = [key for key, source in known.items() if source.status == "gone"]
+    changes = changed_sources(found, known, gone_before, seen.unknown)
+    again = [key for key, file in found.items() if key in known and _is_readable_again(known[key].status, file)]
+    if again:
+        changes = Changes(tuple(dict.fromkeys([*changes.changed, *again])), changes.gone)
+    return Scan(seen, found, changes)
+
+
+def _is_readable_again(status: str, file: FoundFile) -> bool:
+    return status == "gone" or (status == "unreadable" and os.access(file.path, os.R_OK))
+
+
+def sweep(
+    store: Store,
+    *,
+    clock: Clock = utc_now,
+    progress: Progress | None = None,
+    only: Collection[tuple[str, str]] | None = None,
+) -> SweepReport:
+    """Take in what changed and digest it; safe to kill, repeat and run beside readers.
+
+    `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen.
+    """
+    with store.writing("sweep"):
+        return _Sweep(store, clock, progress or Progress(), only).run()
+
+
+class _Sweep:
+    """One sweep while it holds the writer lock."""
+
+    def __init__(
+        self, store: Store, clock: Clock, progress: Progress, only: Collection[tuple[str, str]] | None
+    ) -> None:
+        self._store, self._clock, self._progress = store, clock, progress
+        self._only = None if only is None else set(only)
+        self._report = SweepReport()
+        self._exclusions = Exclusions(store.settings, store.places)
+        self._workers: Workers | None = None
+
+    def run(self) -> SweepReport:
+        started, begin = self._clock(), time.perf_counter()
+        self._scan = scan(self._store)
+        report = self._report
+        report.files_seen = len(self._scan.found)
+        try:
+            groups = self._groups() if self._scan.changes else {}
+            self._note_gone()
+            self._progress.start(sum(c.file.size for group in groups.values() for c in group))
+            for batch in self._batches(groups):
+                self._ingest(batch)
+            self._rederive()
+        finally:
+            if self._workers:
+                self._workers.close()
+        report.seconds = time.perf_counter() - begin
+        self._note_sweep(started)
+        return report
+
+    @property
+    def _pool(self) -> Workers:
+        if self._workers is None:
+            store = self._store
+            shop = Workshop(store.key, store.redactor, str(store.raw.staging), store.places)
+            self._workers = Workers(shop, store.settings.sweep.workers)
+        return self._workers
+
+    # -- which files belong to which session -------------------------------------------------------------------------
+
+    def _groups(self) -> dict[str, list[Candidate]]:
+        """Changed files by the session they belong to; what is left out or cannot be read is noted instead."""
+        known = self._store.catalog.sources_by_key(self._scan.changes.changed)
+        groups: dict[str, list[Candidate]] = {}
+        self._native: dict[str, tuple[str, str]] = {}
+        for key in self._scan.changes.changed:
+            file = self._scan.found[key]
+            flavor = self._scan.seen.flavors[file.path]
+            shown = key if key == file.path else self._store.redactor.text(file.path).text
+            candidate = Candidate(key, shown, file)
+            source = known.get(key)
+            try:
+                if self._exclusions and self._exclusions.covers(flavor, file.path):
+                    self._set_aside(candidate, flavor, "excluded", None)
+                    self._report.files_excluded += 1
+                    continue
+                native_id = (
+                    file.native_id
+                    or (source.native_id if source is not None else None)
+                    or self._native_id(flavor, file)
+                )
+            except SkipSource as exc:
+                self._set_aside(candidate, flavor, "unreadable", str(exc))
+                self._report.files_skipped += 1
+                continue
+            uid = f"{flavor}:{self._store.redactor.text(native_id).text}"
+            self._native[uid] = (flavor, native_id)
+            groups.setdefault(uid, []).append(candidate)
+            self._report.files_changed += 1
+        return groups
+
+    def _native_id(self, flavor: str, file: FoundFile) -> str:
+        return ADAPTERS[flavor].native_id_from_head(file.path, read_head(file.path))
+
+    def _set_aside(self, candidate: Candidate, flavor: str, status: str, problem: str | None) -> None:
+        """Remember a file that is not read, so that it is looked at again only when it changes."""
+        file, at = candidate.file, self._now()
+        row = {"path_key": candidate.path_key, "path": candidate.shown, "flavor": flavor, "role": file.role, "native_id": file.native_id,
+               "file_rank": 0, "dev": file.dev, "inode": file.inode, "size": file.size, "mtime_ns": file.mtime_ns, "status": status,
+               "problem": problem, "discovered_at": at}  # fmt: skip
+        with self._store.catalog.writing() as connection:
+            self._store.catalog.put_sources(connection, [row])
+            if problem:
+                rows = problem_rows(
+                    self._store, flavor, [Problem(file.path, problem)], {file.path: candidate.path_key}, at
+                )
+                self._store.catalog.put_problems(connection, rows)
+
+    def _note_gone(self) -> None:
+        """Mark files that the agent has deleted; what was stored of them stays."""
+        gone = self._scan.changes.gone
+        self._report.files_gone = len(gone)
+        at = self._now()
+        problems = [(flavor, problem) for flavor, problem in self._scan.seen.problems]
+        if gone or problems:
+            with self._store.catalog.writing() as connection:
+                self._store.catalog.mark_sources(connection, gone, status="gone", gone_at=at)
+                for flavor, problem in problems:
+                    self._store.catalog.put_problems(connection, problem_rows(self._store, flavor, [problem], {}, at))
+        self._report.problems += [(self._store.redactor.text(p.path).text, p.reason) for _, p in problems]
+
+    # -- batches -----------------------------------------------------------------------------------------------------
+
+    def _batches(self, groups: dict[str, list[Candidate]]) -> Iterator[dict[str, list[Candidate]]]:
+        """The sessions to bring up to date, so many at a time that a batch stays under its byte limit."""
+        limit = self._store.settings.sweep.batch_bytes
+        batch: dict[str, list[Candidate]] = {}
+        held = 0
+        for uid in sorted(groups):
+            size = sum(c.file.size for c in groups[uid])
+            if batch and held + size > limit:
+                yield batch
+                batch, held = {}, 0
+            batch[uid] = groups[uid]
+            held += size
+        if batch:
+            yield batch
+
+    def _ingest(self, groups: dict[str, list[Candidate]]) -> None:
+        states = self._states(groups.keys())
+        tasks = []
+        for uid, changed in groups.items():
+            state = states[uid]
+            if not self._is_wanted(state):
+                continue
+            task = plan_session(self._store, state, changed, self._present(state, changed))
+            if task is not None:
+                tasks.append(task)
+            reading = {f.path_key for f in task.files} if task else set()
+            for candidate in changed:
+                if candidate.path_key not in reading:
+                    self._set_aside(candidate, state.flavor, "superseded", None)
+        self._run(tasks, states, {uid: [c for c in group] for uid, group in groups.items()})
+
+    def _is_wanted(self, state: SessionState) -> bool:
+        return self._only is None or state.row is None or (state.flavor, state.row.day) in self._only
+
+    def _states(self, uids: Collection[str]) -> dict[str, SessionState]:
+        catalog = self._store.catalog
+        rows = catalog.sessions_by_uid(uids)
+        ids = [row.id for row in rows.values()]
+        parts, sources = catalog.files_of(ids), catalog.sources_of(ids)
+        shared = catalog.shared_with(ids)
+        states = {}
+        for uid in uids:
+            row = rows.get(uid)
+            flavor, native_id = self._native[uid] if uid in self._native else (row.flavor, row.native_session_id)
+            foreign = [s for s in shared if row is not None and s.session_id == row.id and s.owner_id != row.id]
+            states[uid] = SessionState(
+                uid, flavor, self._store.redactor.text(native_id).text, row,
+                tuple(sources.get(row.id, ())) if row is not None else (),
+                tuple(parts.get(row.id, ())) if row is not None else (),
+                frozenset(s.key for s in foreign),
+                frozenset(s.message_id for s in foreign if s.message_id is not None),
+            )  # fmt: skip
+        return states
+
+    def _present(self, state: SessionState, changed: Iterable[Candidate] = ()) -> dict[str, Candidate]:
+        """All files of a session that lie on disk now."""
+        present = {
+            s.path_key: Candidate(s.path_key, s.path, self._scan.found[s.path_key])
+            for s in state.sources
+            if s.path_key in self._scan.found
+        }
+        return present | {c.path_key: c for c in changed}
+
+    def _run(
+        self, tasks: list[IngestTask], states: dict[str, SessionState], groups: dict[str, list[Candidate]]
+    ) -> None:
+        results: dict[str, Ingested] = {}
+        for task, outcome in self._pool.run(tasks):
+            if isinstance(outcome, Ingested):
+                results[task.session_uid] = outcome
+            else:
+                self._failed(task, outcome)
+            self._progress.advance(sum(c.file.size for c in groups.get(task.session_uid, ())), task.session_uid)
+
+        def remake(uid: str, not_ours: frozenset[int], foreign: frozenset[str]) -> Ingested | None:
+            return self._remake(uid, not_ours, foreign, states, results.get(uid), groups.get(uid, []))
+
+        ids = {uid: s.row.id for uid, s in states.items() if s.row is not None}
+        shares = settle(self._store.catalog, results, ids, remake)
+        mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in groups.values() for c in group}
+        done = commit_batch(self._store, Batch(results, states, shares, self._clock(), mtimes))
+        self._count(results, done)
+
+    def _remake(self, uid: str, not_ours: frozenset[int], foreign: frozenset[str], states: dict[str, SessionState],
+                first: Ingested | None, changed: list[Candidate]) -> Ingested | None:  # fmt: skip
+        """Write a session anew because its share of common history changed."""
+        if uid not in states:
+            states |= self._states([uid])
+        state = states[uid]
+        present = self._present(state, changed)
+        if (
+            state.row is not None
+            and any(s.path_key not in present for s in state.sources)
+            and not_ours < state.not_ours
+        ):
+            return None  # what it would regain can be read no more
+        if first is not None and first.part is not None:
+            (self._store.raw.staging / first.part.name).unlink(missing_ok=True)
+        task = replace(plan_remake(self._store, state, present), not_ours=not_ours, foreign_messages=foreign)
+        for _, outcome in self._pool.run([task]):
+            if isinstance(outcome, Ingested):
+                return outcome
+            self._failed(task, outcome)
+        return None
+
+    def _rederive(self) -> None:
+        """Derive anew what was derived by older rules, or not at all; evicted sessions keep the digest they have."""
+        s = sessions.c
+        stale_parser = or_(
+            *((s.flavor == flavor) & (s.parser_version != adapter.version) for flavor, adapter in ADAPTERS.items())
+        )
+        stale_digest = or_(
+            s.derived_generation.is_(None), s.derived_generation != s.generation, s.derivation_version != DIGEST_VERSION
+        )
+        query = select(s.session_uid, s.day, s.flavor).where(
+            s.evicted_at.is_(None), s.row_count > 0, or_(stale_parser, stale_digest)
+        )
+        with self._store.catalog.reading() as connection:
+            stale = [
+                row
+                for row in connection.execute(query.order_by(s.ingest_order))
+                if self._only is None or (row.flavor, row.day) in self._only
+            ]
+        for start in range(0, len(stale), REDERIVE_AT_ONCE):
+            states = self._states([row.session_uid for row in stale[start : start + REDERIVE_AT_ONCE]])
+            tasks = [
+                plan_rederivation(
+                    self._store, state, parser_changed=state.row.parser_version != ADAPTERS[state.flavor].version
+                )
+                for state in states.values()
+                if state.row is not None
+            ]
+            self._run(tasks, states, {})
+
+    # -- telling what happened ---------------------------------------------------------------------------------------
+
+    def _failed(self, task: IngestTask, error: Exception) -> None:
+        """One session's trouble: named, counted, tried again when its files change; the others go on."""
+        reason = f"{type(error).__name__}: {error}" if isinstance(error, HelixError) else type(error).__name__
+        for file in task.files:
+            self._report.problems.append((file.shown, reason))
+        self._report.sessions_failed += 1
+        with self._store.catalog.writing() as connection:
+            rows = problem_rows(
+                self._store,
+                task.flavor,
+                [Problem(f.shown, reason) for f in task.files],
+                {f.shown: f.path_key for f in task.files},
+                self._now(),
+            )
+            self._store.catalog.put_problems(connection, rows)
+
+    def _count(self, results: dict[str, Ingested], done: Committed) -> None:
+        report = self._report
+        for result in results.values():
+            report.lines_read += result.lines
+            report.bytes_read += result.bytes_read
+            report.redactions += result.redactions
+            report.records_withheld += result.withheld
+            report.problems += [(p.path, _where(p)) for p in result.problems]
+            report.records_unparsed += sum(p.line is not None for p in result.problems)
+        report.touched |= results.keys()
+        report.sessions_touched = len(report.touched)
+        report.bytes_written += done.bytes_written
+        report.digests_written += done.digests
+        report.digests_failed += len(done.failed)
+        report.partitions |= done.partitions
+
+    def _note_sweep(self, started: datetime) -> None:
+        """Keep the sweep's numbers; a sweep that found nothing new leaves no trace."""
+        report = self._report
+        if not (report.touched or report.files_changed or report.files_gone or report.files_skipped):
+            return
+        policy = self._store.settings.retention
+        with self._store.catalog.writing() as connection:
+            self._store.catalog.put_sweep(
+                connection, started_at=iso(microseconds(started)), ended_at=self._now(), seconds=report.seconds, counters=report.counters(),
+                raw_bytes=self._store.catalog.raw_usage(), soft_cap_bytes=policy.raw_soft_cap_bytes, hard_cap_bytes=policy.raw_hard_cap_bytes,
+            )  # fmt: skip
+
+    def _now(self) -> str:
+        return iso(microseconds(self._clock())) or ""
+
+
+def _where(problem: Problem) -> str:
+    return problem.reason if problem.line is None else f"line {problem.line}: {problem.reason}"

@@ -1,0 +1,184 @@
+"""How one session is brought up to date: what is read from where, appended or written anew.
+
+Belongs here: the choice, made from the catalog's rows and the files found. Nothing is read but the edges of files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from sqlalchemy import Row
+
+from helix_assets.adapters import ADAPTERS
+from helix_assets.adapters.base import FoundFile, SessionFacts
+from helix_assets.ingest import BEFORE_TIME, FileTask, IngestTask, edge_hashes
+from helix_assets.store import Store
+
+MAX_PARTS = 8
+_SUBAGENT_RANKS = 1 << 30
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A file found on disk, with the name the catalog knows it by and the path that may be shown."""
+
+    path_key: str
+    shown: str
+    file: FoundFile
+
+
+@dataclass(frozen=True)
+class SessionState:
+    """What the catalog holds of a session; all empty for a new one."""
+
+    uid: str
+    flavor: str
+    native_id: str
+    row: Row[Any] | None = None
+    sources: tuple[Row[Any], ...] = ()
+    parts: tuple[Row[Any], ...] = ()
+    not_ours: frozenset[int] = frozenset()
+    foreign_messages: frozenset[str] = frozenset()
+
+
+def file_rank(path: str, role: str) -> int:
+    """A number that orders the files of a session, the same whatever is found first: main files before others."""
+    return (0 if role in ("main", "document", "fallback") else _SUBAGENT_RANKS) + crc32(
+        path.encode("utf-8", "surrogateescape")
+    ) % _SUBAGENT_RANKS
+
+
+def plan_session(
+    store: Store, state: SessionState, changed: Sequence[Candidate], present: Mapping[str, Candidate]
+) -> IngestTask | None:
+    """The task for a session whose files `changed`; None when none of them counts.
+
+    `present` are all files of the session that lie on disk now, by path key.
+    """
+    known = {s.path_key: s for s in state.sources}
+    has_main = any(c.file.role == "main" for c in present.values())
+    counting = [c for c in changed if not (has_main and c.file.role == "fallback")]
+    if not counting:
+        return None
+    row = state.row
+    if row is None:
+        return _task(state, [_from_start(c) for c in counting], append=False)
+    if row.evicted_at is not None:
+        return plan_remake(store, state, present)
+    files = [_continued(store, c, known.get(c.path_key)) for c in counting]
+    append = _may_append(store, state, files, present)
+    left_out = frozenset(s.file_rank for s in state.sources if s.role == "fallback") if has_main else frozenset()
+    return _task(state, files, append=append, parts=_part_paths(store, state), left_out=left_out)
+
+
+def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> IngestTask:
+    """Write a session anew from all that its files and its stored rows still tell.
+
+    Of an evicted session only records that were never stored are kept; the rest is derived in passing.
+    """
+    evicted = state.row is not None and state.row.evicted_at is not None
+    known = {s.path_key: s for s in state.sources}
+    has_main = any(c.file.role == "main" for c in present.values())
+    files = []
+    for candidate in present.values():
+        if has_main and candidate.file.role == "fallback":
+            continue
+        source = known.get(candidate.path_key)
+        before = source.offset if evicted and source is not None and _has_grown(store, candidate, source) else 0
+        files.append(_from_start(candidate, stored_before=before))
+    return _task(state, files, append=False, parts=_part_paths(store, state))
+
+
+def plan_rederivation(store: Store, state: SessionState, *, parser_changed: bool) -> IngestTask:
+    """Derive a session again from its stored rows alone, whether or not its source still exists."""
+    return _task(state, [], append=not parser_changed, parts=_part_paths(store, state))
+
+
+def _part_paths(store: Store, state: SessionState) -> tuple[str, ...]:
+    return tuple(str(store.raw.path(part.name)) for part in state.parts)
+
+
+def _task(
+    state: SessionState,
+    files: Iterable[FileTask],
+    *,
+    append: bool,
+    parts: tuple[str, ...] = (),
+    left_out: frozenset[int] = frozenset(),
+) -> IngestTask:
+    row = state.row
+    files = sorted(files, key=lambda f: f.rank)
+    weight = sum(f.bytes_ahead for f in files) + (sum(part.bytes for part in state.parts) if not append else 0)
+    keeps = append and row is not None
+    return IngestTask(
+        session_uid=state.uid,
+        flavor=state.flavor,
+        generation=(row.generation if row is not None else 0) + 1,
+        files=tuple(files),
+        roles={s.file_rank: s.role for s in state.sources},
+        stored=parts,
+        append=append,
+        last_row=tuple(row.last_row) if keeps and row is not None and row.last_row else (BEFORE_TIME, 0, 0),
+        facts=SessionFacts(**row.facts) if keeps and row is not None else SessionFacts(),
+        started_us=row.started_us if keeps and row is not None else None,
+        ended_us=row.ended_us if keeps and row is not None else None,
+        unparsed=row.unparsed_count if keeps and row is not None else 0,
+        not_ours=state.not_ours,
+        foreign_messages=state.foreign_messages,
+        left_out=left_out,
+        weight=weight,
+    )
+
+
+def _from_start(candidate: Candidate, stored_before: int = 0) -> FileTask:
+    file = candidate.file
+    return FileTask(
+        file.path,
+        candidate.path_key,
+        candidate.shown,
+        file.role,
+        file_rank(file.path, file.role),
+        bytes_ahead=file.size,
+        stored_before=stored_before,
+    )
+
+
+def _continued(store: Store, candidate: Candidate, source: Row[Any] | None) -> FileTask:
+    """Read on from the cursor if the file was only appended to, else from the start."""
+    if source is None or not _has_grown(store, candidate, source):
+        return _from_start(candidate)
+    file = candidate.file
+    order = source.order_us if source.order_us is not None else BEFORE_TIME
+    return FileTask(file.path, candidate.path_key, candidate.shown, file.role, source.file_rank, file.size - source.offset,
+                    source.offset, source.line, order, source.parser_state)  # fmt: skip
+
+
+def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
+    file = candidate.file
+    if file.role == "document" or file.path.endswith(".zst") or source.head_hash is None:
+        return False
+    if (file.dev, file.inode) != (source.dev, source.inode) or file.size < source.offset:
+        return False
+    try:
+        return edge_hashes(file.path, source.offset, store.key) == (source.head_hash, source.tail_hash)
+    except OSError:
+        return False
+
+
+def _may_append(store: Store, state: SessionState, files: Sequence[FileTask], present: Mapping[str, Candidate]) -> bool:
+    """Whether what the files say now can simply go behind the stored rows."""
+    row = state.row
+    known = {s.path_key for s in state.sources}
+    names = [os.path.basename(c.file.path) for c in present.values()]
+    return (
+        row is not None
+        and row.parser_version == ADAPTERS[state.flavor].version
+        and 0 < len(state.parts) < MAX_PARTS
+        and len(set(names)) == len(names)
+        and all((f.offset > 0 and f.state is not None) or f.path_key not in known for f in files)
+        and all(f.role != "document" for f in files)
+    )

@@ -1,0 +1,118 @@
+"""Who owns history that several sessions tell: a resumed or forked session copies records, and they count once.
+
+The owner is the session that started first (a tie: the one that stops first, then the uid), whatever was swept first.
+Belongs here: finding shared keys and having the sessions written anew whose share changed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from helix_assets.adapters import ADAPTERS
+from helix_assets.ingest import Ingested
+from helix_assets.storage.catalog import Catalog
+
+_NO_TIME = 1 << 62
+
+
+class Span(NamedTuple):
+    """What decides ownership, the smallest winning."""
+
+    started_us: int
+    ended_us: int
+    uid: str
+
+
+@dataclass
+class Shares:
+    """Keys told by several sessions, with their owners; and for each session what it tells but does not own."""
+
+    owners: dict[int, str] = field(default_factory=dict)
+    message_ids: dict[int, str] = field(default_factory=dict)
+    not_ours: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+
+    def foreign_messages(self, uid: str) -> frozenset[str]:
+        return frozenset(self.message_ids[key] for key in self.not_ours[uid] if key in self.message_ids)
+
+
+def settle(
+    catalog: Catalog,
+    results: dict[str, Ingested],
+    session_ids: Mapping[str, int],
+    remake: Callable[[str, frozenset[int], frozenset[str]], Ingested | None],
+) -> Shares:
+    """Find out who owns what is told twice, and remake every session whose own share changed.
+
+    `results` is the batch by uid and is brought up to date in place. `remake` writes a session anew with what is not
+    its own, or gives None where that cannot be done: then it keeps what it has.
+    """
+    results_of = {uid: r for uid, r in results.items() if ADAPTERS[r.task.flavor].shares_history}
+    shares, held = _shares(catalog, results_of, session_ids)
+    for uid in sorted(shares.not_ours.keys() | held.keys()):
+        want = frozenset(shares.not_ours[uid])
+        have = results[uid].task.not_ours if uid in results else frozenset(held.get(uid, ()))
+        if want == have:
+            continue
+        remade = remake(uid, want, shares.foreign_messages(uid))
+        if remade is not None:
+            results[uid] = remade
+    return shares
+
+
+def _shares(
+    catalog: Catalog, results: Mapping[str, Ingested], session_ids: Mapping[str, int]
+) -> tuple[Shares, dict[str, set[int]]]:
+    """Shared keys as they are now, and what each session told and did not own before."""
+    claims: dict[int, set[str]] = defaultdict(set)
+    shares = Shares()
+    for uid, result in results.items():
+        for key in result.shareable:
+            claims[key].add(uid)
+        for key, message_id in result.message_ids.items():
+            claims[key].add(uid)
+            shares.message_ids[key] = message_id
+    earlier = catalog.claims_on(claims.keys()) if claims else []
+    before = catalog.shared_with([session_ids[uid] for uid in results if uid in session_ids])
+    others = catalog.sessions_by_id(
+        {sid for _, sid in earlier} | {row.session_id for row in before} | {row.owner_id for row in before}
+    )
+    for key, sid in earlier:
+        claims[key].add(others[sid].session_uid)
+    held: dict[str, set[int]] = defaultdict(set)
+    for row in before:
+        uid = others[row.session_id].session_uid
+        claims[row.key].add(uid)
+        if row.message_id is not None:
+            shares.message_ids[row.key] = row.message_id
+        if row.session_id != row.owner_id:
+            held[uid].add(row.key)
+    spans = {row.session_uid: _span(row.started_us, row.ended_us, row.session_uid) for row in others.values()}
+    spans |= {uid: _span(r.started_us, r.ended_us, uid) for uid, r in results.items()}
+    _assign(shares, claims, spans)
+    return shares, held
+
+
+def _assign(shares: Shares, claims: Mapping[int, set[str]], spans: Mapping[str, Span]) -> None:
+    for key, uids in claims.items():
+        if len(uids) > 1:
+            owner = min(uids, key=spans.__getitem__)
+            shares.owners[key] = owner
+            for uid in uids:
+                if uid != owner:
+                    shares.not_ours[uid].add(key)
+
+
+def _span(started_us: int | None, ended_us: int | None, uid: str) -> Span:
+    return Span(_NO_TIME if started_us is None else started_us, _NO_TIME if ended_us is None else ended_us, uid)
+
+
+def owner_rows(shares: Shares, session_ids: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The shared keys as rows of the catalog."""
+    return [
+        {"key": key, "owner_id": session_ids[uid], "message_id": shares.message_ids.get(key)}
+        for key, uid in shares.owners.items()
+        if uid in session_ids
+    ]

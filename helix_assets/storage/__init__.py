@@ -1,0 +1,1 @@
+"""Where sessions, digests and cursors are kept."""

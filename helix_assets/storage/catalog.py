@@ -1,0 +1,377 @@
+"""The catalog: sources and cursors, sessions with their watermarks, digests, the ledger of record keys, losses.
+
+SQLite in WAL mode through SQLAlchemy Core. Belongs here: what is read from and written to the tables. There is no
+method that deletes a digest. Not here: when any of it happens (`pipeline`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine, Row, create_engine, delete, event, func, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from helix_assets.core.digest import Digest
+from helix_assets.core.errors import NotFoundError, StoreError
+from helix_assets.storage.tables import (
+    CATALOG_VERSION,
+    MIGRATIONS,
+    digests,
+    evictions,
+    ledger,
+    losses,
+    meta,
+    problems,
+    raw_files,
+    sessions,
+    shared_keys,
+    sources,
+    sweeps,
+)
+
+_MANY = 5_000
+
+
+class KnownSource(NamedTuple):
+    """What the catalog remembers of a file: enough to see whether it changed."""
+
+    dev: int
+    inode: int
+    size: int
+    mtime_ns: int
+    status: str
+
+
+class Catalog:
+    """One open catalog. Reads take a snapshot each; writes need the writer lock, which the caller holds."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.engine = _engine(path)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection whose reads all speak of one moment."""
+        with self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction: all of it or nothing."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def known_sources(self) -> dict[str, KnownSource]:
+        """Every file ever seen, by path key."""
+        with self.reading() as connection:
+            s = sources.c
+            rows = connection.execute(select(s.path_key, s.dev, s.inode, s.size, s.mtime_ns, s.status)).cursor
+            return {row[0]: KnownSource(*row[1:]) for row in rows.fetchall()} if rows is not None else {}
+
+    def session(self, session_uid: str) -> Row[Any]:
+        """One session's row; NotFoundError when there is none."""
+        with self.reading() as connection:
+            row = connection.execute(select(sessions).where(sessions.c.session_uid == session_uid)).one_or_none()
+        if row is None:
+            raise NotFoundError(f"no session {session_uid!r} in the memory; `helix sessions` lists them")
+        return row
+
+    def sessions_by_uid(self, uids: Collection[str]) -> dict[str, Row[Any]]:
+        """Those of the sessions that exist."""
+        with self.reading() as connection:
+            return {
+                row.session_uid: row
+                for part in _parts(uids)
+                for row in connection.execute(select(sessions).where(sessions.c.session_uid.in_(part)))
+            }
+
+    def sessions_by_id(self, ids: Collection[int]) -> dict[int, Row[Any]]:
+        """Those of the sessions that exist."""
+        with self.reading() as connection:
+            return {
+                row.id: row
+                for part in _parts(ids)
+                for row in connection.execute(select(sessions).where(sessions.c.id.in_(part)))
+            }
+
+    def files_of(self, session_ids: Collection[int]) -> dict[int, list[Row[Any]]]:
+        """Live part files by session, in order."""
+        query = select(raw_files).order_by(raw_files.c.session_id, raw_files.c.part)
+        return self._grouped(query, raw_files.c.session_id, session_ids)
+
+    def sources_of(self, session_ids: Collection[int]) -> dict[int, list[Row[Any]]]:
+        """Source files by session."""
+        return self._grouped(select(sources).order_by(sources.c.path_key), sources.c.session_id, session_ids)
+
+    def _grouped(self, query: Any, column: Any, ids: Collection[int]) -> dict[int, list[Row[Any]]]:
+        found: dict[int, list[Row[Any]]] = {}
+        with self.reading() as connection:
+            for part in _parts(ids):
+                for row in connection.execute(query.where(column.in_(part))):
+                    found.setdefault(row.session_id, []).append(row)
+        return found
+
+    def sources_by_key(self, path_keys: Collection[str]) -> dict[str, Row[Any]]:
+        """The full rows of some files."""
+        with self.reading() as connection:
+            return {
+                row.path_key: row
+                for part in _parts(path_keys)
+                for row in connection.execute(select(sources).where(sources.c.path_key.in_(part)))
+            }
+
+    def get_digest(self, session_uid: str) -> Digest | None:
+        """The session's digest, None when it has none yet."""
+        with self.reading() as connection:
+            text = connection.execute(
+                select(digests.c.digest).where(digests.c.session_uid == session_uid)
+            ).scalar_one_or_none()
+        return Digest.model_validate_json(text) if text is not None else None
+
+    def meta_value(self, name: str) -> str | None:
+        """A fact about the store itself."""
+        with self.reading() as connection:
+            return connection.execute(select(meta.c.value).where(meta.c.name == name)).scalar_one_or_none()
+
+    def raw_usage(self) -> int:
+        """Bytes of Tier 1 as accounted: the sum over live files."""
+        with self.reading() as connection:
+            return connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one()
+
+    def claims_on(self, keys: Collection[int]) -> list[tuple[int, int]]:
+        """Which sessions tell any of these keys: (key, session id) pairs."""
+        pairs: list[tuple[int, int]] = []
+        with self.reading() as connection:
+            if connection.execute(select(ledger.c.key).limit(1)).first() is None:
+                return pairs
+            for part in _parts(keys):
+                pairs.extend(
+                    tuple(row)
+                    for row in connection.execute(
+                        select(ledger.c.key, ledger.c.session_id).where(ledger.c.key.in_(part))
+                    )
+                )
+        return pairs
+
+    def shared_with(self, session_ids: Collection[int]) -> list[Row[Any]]:
+        """Shared keys that any of these sessions tells: key, its owner, message id, and every session that tells it."""
+        mine, all_of = ledger.alias("mine"), ledger.alias("all_of")
+        query = select(shared_keys.c.key, shared_keys.c.owner_id, shared_keys.c.message_id, all_of.c.session_id)
+        query = (
+            query.join(mine, mine.c.key == shared_keys.c.key).join(all_of, all_of.c.key == shared_keys.c.key).distinct()
+        )
+        with self.reading() as connection:
+            return [
+                row
+                for part in _parts(session_ids)
+                for row in connection.execute(query.where(mine.c.session_id.in_(part)))
+            ]
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def next_order(self, connection: Connection) -> int:
+        """The next number in the order of work."""
+        text = connection.execute(select(meta.c.value).where(meta.c.name == "order")).scalar_one_or_none()
+        number = int(text or 0) + 1
+        self.set_meta(connection, "order", str(number))
+        return number
+
+    def set_meta(self, connection: Connection, name: str, value: str) -> None:
+        """Remember a fact about the store itself."""
+        connection.execute(
+            upsert(meta)
+            .values(name=name, value=value)
+            .on_conflict_do_update(index_elements=["name"], set_={"value": value})
+        )
+
+    def put_session(self, connection: Connection, values: Mapping[str, Any]) -> int:
+        """Insert or update a session by its uid; gives its id."""
+        changes = {k: v for k, v in values.items() if k not in ("session_uid", "day", "discovered_at", "file_key")}
+        statement = (
+            upsert(sessions).values(**values).on_conflict_do_update(index_elements=["session_uid"], set_=changes)
+        )
+        return connection.execute(statement.returning(sessions.c.id)).scalar_one()
+
+    def update_session(self, connection: Connection, session_id: int, **values: Any) -> None:
+        """Change some columns of a session."""
+        connection.execute(update(sessions).where(sessions.c.id == session_id).values(**values))
+
+    def put_sources(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert or update files by path key; every row must have the same columns."""
+        if rows:
+            statement = upsert(sources)
+            changes = {name: statement.excluded[name] for name in rows[0] if name not in ("path_key", "discovered_at")}
+            connection.execute(statement.on_conflict_do_update(index_elements=["path_key"], set_=changes), list(rows))
+
+    def mark_sources(self, connection: Connection, path_keys: Collection[str], **values: Any) -> None:
+        """Change some columns of some files."""
+        for part in _parts(path_keys):
+            connection.execute(update(sources).where(sources.c.path_key.in_(part)).values(**values))
+
+    def put_raw_file(self, connection: Connection, **values: Any) -> None:
+        """Name a published file as live."""
+        connection.execute(insert(raw_files).values(**values))
+
+    def drop_raw_files(self, connection: Connection, session_id: int) -> list[str]:
+        """Forget a session's live files; gives their names so that they can be unlinked after the commit."""
+        return list(
+            connection.execute(
+                delete(raw_files).where(raw_files.c.session_id == session_id).returning(raw_files.c.name)
+            ).scalars()
+        )
+
+    def put_digest(
+        self, connection: Connection, digest: Digest, *, day: str, generation: int, text_hash: str, text: str, at: str
+    ) -> None:
+        """Write or replace a session's digest in one step."""
+        values = {
+            "session_uid": digest.session_uid,
+            "digest": text,
+            "flavor": digest.flavor,
+            "repo": digest.repo,
+            "domain": digest.domain,
+            "outcome": digest.outcome,
+            "started_at": digest.started_at,
+            "ended_at": digest.ended_at,
+            "schema_version": digest.schema_version,
+            "day": day,
+            "generation": generation,
+            "hash": text_hash,
+            "written_at": at,
+        }
+        connection.execute(
+            upsert(digests).values(**values).on_conflict_do_update(index_elements=["session_uid"], set_=values)
+        )
+
+    def claim(self, connection: Connection, session_id: int, keys: Iterable[int]) -> None:
+        """Note that the session tells these keys."""
+        rows = [{"key": key, "session_id": session_id} for key in keys]
+        if rows:
+            connection.execute(upsert(ledger).on_conflict_do_nothing(), rows)
+
+    def put_shared(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Note who owns keys that several sessions tell."""
+        if rows:
+            statement = upsert(shared_keys)
+            connection.execute(
+                statement.on_conflict_do_update(index_elements=["key"], set_={"owner_id": statement.excluded.owner_id}),
+                list(rows),
+            )
+
+    def put_problems(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep what could not be read, once each."""
+        if rows:
+            connection.execute(upsert(problems).on_conflict_do_nothing(), list(rows))
+
+    def clear_problems(self, connection: Connection, path_keys: Collection[str]) -> None:
+        """Forget the problems of files that are read anew from the start."""
+        for part in _parts(path_keys):
+            connection.execute(delete(problems).where(problems.c.path_key.in_(part)))
+
+    def put_eviction(self, connection: Connection, **values: Any) -> None:
+        """Add to the append-only log of evictions."""
+        connection.execute(insert(evictions).values(**values))
+
+    def put_loss(self, connection: Connection, **values: Any) -> None:
+        """A durable record of raw bytes that go without a digest."""
+        connection.execute(insert(losses).values(**values))
+
+    def put_sweep(self, connection: Connection, **values: Any) -> int:
+        """Note a finished sweep."""
+        return connection.execute(insert(sweeps).values(**values).returning(sweeps.c.id)).scalar_one()
+
+
+def open_catalog(data_dir: Path) -> Catalog:
+    """Open the catalog, making or upgrading it as needed; a newer one is refused unchanged.
+
+    Making and upgrading need the writer lock; an existing catalog of this version is opened without it.
+    """
+    path = data_dir / "helix.db"
+    if not path.exists():
+        _create(path)
+    catalog = Catalog(path)
+    try:
+        version = int(catalog.meta_value("catalog_version") or 0)
+    except Exception as exc:
+        catalog.close()
+        raise StoreError(
+            f"{path} is no catalog of helix_assets, or is damaged: {exc}. Restore it from a backup, or move it away"
+        ) from exc
+    if version > CATALOG_VERSION:
+        catalog.close()
+        raise StoreError(
+            f"{path} was written by a newer version (catalog {version}, this program knows {CATALOG_VERSION}): upgrade helix_assets"
+        )
+    for number in range(version, CATALOG_VERSION):
+        _migrate(catalog.engine, number)
+    return catalog
+
+
+def _create(path: Path) -> None:
+    """Make a fresh catalog under a temporary name: a half-made one is never met."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    for suffix in ("", "-wal", "-shm"):
+        fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
+    os.close(os.open(fresh, os.O_CREAT | os.O_WRONLY, 0o600))
+    engine = _engine(fresh)
+    for number in range(CATALOG_VERSION):
+        _migrate(engine, number)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    engine.dispose()
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        pass  # another process was first; its catalog is as good
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
+
+
+def _migrate(engine: Engine, number: int) -> None:
+    with engine.begin() as connection:
+        MIGRATIONS[number](connection)
+        version = str(number + 1)
+        connection.execute(
+            upsert(meta)
+            .values(name="catalog_version", value=version)
+            .on_conflict_do_update(index_elements=["name"], set_={"value": version})
+        )
+
+
+def _engine(path: Path) -> Engine:
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 60})
+
+    @event.listens_for(engine, "connect")
+    def _set_up(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # transactions are begun below, so that reads are snapshots too
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "busy_timeout=60000",
+            "secure_delete=ON",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    return engine
+
+
+def _parts(values: Collection[Any]) -> Iterator[list[Any]]:
+    items = list(values)
+    for start in range(0, len(items), _MANY):
+        yield items[start : start + _MANY]

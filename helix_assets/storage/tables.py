@@ -1,0 +1,224 @@
+"""The catalog's tables, and the numbered steps that lead an older catalog to them.
+
+Belongs here: shapes only. Times are ISO UTC text (sortable); `*_us` are microseconds; sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+_Key = Integer().with_variant(BigInteger, "postgresql")
+
+
+def _id() -> Column[int]:
+    return Column("id", _Key, primary_key=True, autoincrement=True)
+
+
+meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
+
+sources = Table(
+    "sources",
+    metadata,
+    _id(),
+    # The path as it is on disk, or a keyed hash of it where the path itself holds a secret.
+    Column("path_key", Text, nullable=False, unique=True),
+    Column("path", Text, nullable=False),
+    Column("flavor", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("native_id", Text),
+    Column("session_id", ForeignKey("sessions.id"), index=True),
+    Column("file_rank", BigInteger, nullable=False),
+    Column("dev", BigInteger, nullable=False),
+    Column("inode", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("mtime_ns", BigInteger, nullable=False),
+    Column("head_hash", Text),
+    Column("tail_hash", Text),
+    Column("offset", BigInteger, nullable=False, default=0),
+    Column("line", BigInteger, nullable=False, default=1),
+    Column("order_us", BigInteger),
+    Column("parser_state", JSON),
+    Column("status", Text, nullable=False),
+    Column("problem", Text),
+    Column("discovered_at", Text, nullable=False),
+    Column("ingested_at", Text),
+    Column("gone_at", Text),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    _id(),
+    Column("session_uid", Text, nullable=False, unique=True),
+    Column("flavor", Text, nullable=False),
+    Column("native_session_id", Text, nullable=False),
+    Column("day", Text, nullable=False),
+    Column("file_key", Text, nullable=False),
+    Column("repo", Text),
+    Column("domain", Text),
+    Column("cwd", Text),
+    Column("git_branch", Text),
+    Column("model", Text),
+    Column("title", Text),
+    Column("task_ref", Text),
+    Column("parent_uid", Text),
+    Column("facts", JSON, nullable=False),
+    Column("started_us", BigInteger),
+    Column("ended_us", BigInteger),
+    Column("outcome", Text, nullable=False, default="unknown"),
+    Column("source_bytes", BigInteger, nullable=False, default=0),
+    Column("raw_bytes", BigInteger, nullable=False, default=0),
+    Column("row_count", BigInteger, nullable=False, default=0),
+    Column("record_count", BigInteger, nullable=False, default=0),
+    Column("unparsed_count", BigInteger, nullable=False, default=0),
+    Column("last_row", JSON),
+    Column("schema_version", Integer, nullable=False),
+    Column("parser_version", Integer, nullable=False),
+    Column("redaction_version", Text, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("derived_generation", Integer),
+    Column("derivation_version", Integer),
+    Column("discovered_at", Text, nullable=False),
+    Column("ingested_at", Text, nullable=False),
+    Column("analyzed_at", Text),
+    Column("evicting_at", Text),
+    Column("evicted_at", Text),
+    # Places in the order of work: they tell older from newer even when the clock lied.
+    Column("ingest_order", BigInteger, nullable=False),
+    Column("analyze_order", BigInteger),
+    Column("failure", Text),
+    Column("failures", Integer, nullable=False, default=0),
+    Column("is_pinned", Boolean, nullable=False, default=False),
+    Column("is_partial", Boolean, nullable=False, default=False),
+    Index("sessions_by_partition", "flavor", "day"),
+)
+
+raw_files = Table(
+    "raw_files",
+    metadata,
+    _id(),
+    Column("session_id", ForeignKey("sessions.id"), nullable=False, index=True),
+    Column("part", Integer, nullable=False),
+    Column("name", Text, nullable=False, unique=True),
+    Column("bytes", BigInteger, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("record_count", BigInteger, nullable=False),
+)
+
+# The read contract of kaizen: session_uid and digest stay as they are, columns are only ever added.
+digests = Table(
+    "digests",
+    metadata,
+    Column("session_uid", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("flavor", Text, nullable=False),
+    Column("repo", Text),
+    Column("domain", Text),
+    Column("outcome", Text, nullable=False),
+    Column("started_at", Text),
+    Column("ended_at", Text),
+    Column("schema_version", Integer, nullable=False),
+    Column("day", Text, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("written_at", Text, nullable=False),
+)
+
+# Which sessions tell a record (or use a message) that others may tell too: ids of agents that copy history.
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("key", BigInteger, primary_key=True, autoincrement=False),
+    Column("session_id", _Key, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+# Who owns what is told by several sessions; `message_id` is set where the key is a message's.
+shared_keys = Table(
+    "shared_keys",
+    metadata,
+    Column("key", BigInteger, primary_key=True, autoincrement=False),
+    Column("owner_id", ForeignKey("sessions.id"), nullable=False, index=True),
+    Column("message_id", Text),
+)
+
+problems = Table(
+    "problems",
+    metadata,
+    _id(),
+    Column("path_key", Text, nullable=False, index=True),
+    Column("path", Text, nullable=False),
+    Column("flavor", Text, nullable=False),
+    Column("line", BigInteger),
+    Column("offset", BigInteger),
+    Column("reason", Text, nullable=False),
+    Column("seen_at", Text, nullable=False),
+    UniqueConstraint("path_key", "line", "reason"),
+)
+
+evictions = Table(
+    "evictions",
+    metadata,
+    _id(),
+    Column("at", Text, nullable=False),
+    Column("session_uid", Text, nullable=False, index=True),
+    Column("flavor", Text, nullable=False),
+    Column("day", Text, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("usage_after", BigInteger),
+)
+
+losses = Table(
+    "losses",
+    metadata,
+    _id(),
+    Column("at", Text, nullable=False),
+    Column("session_uid", Text, nullable=False, index=True),
+    Column("flavor", Text, nullable=False),
+    Column("day", Text, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("records", BigInteger, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+
+sweeps = Table(
+    "sweeps",
+    metadata,
+    _id(),
+    Column("started_at", Text, nullable=False),
+    Column("ended_at", Text),
+    Column("seconds", Float),
+    Column("counters", JSON, nullable=False),
+    Column("raw_bytes", BigInteger),
+    Column("soft_cap_bytes", BigInteger),
+    Column("hard_cap_bytes", BigInteger),
+)
+
+
+def _first(connection: Connection) -> None:
+    metadata.create_all(connection)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first,)
+CATALOG_VERSION = len(MIGRATIONS)

@@ -1,0 +1,105 @@
+"""One open store: the folder, its key, its catalog, its raw files and the redactor that guards the door.
+
+Belongs here: opening and recovering. What is done with a store stands in `pipeline` (sweep), `evict` and `verify`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from sqlalchemy import select
+
+from helix_assets.core.errors import StoreError
+from helix_assets.core.places import PlaceRules
+from helix_assets.core.redaction import Redactor, Rule
+from helix_assets.settings import Settings
+from helix_assets.storage.catalog import Catalog, open_catalog
+from helix_assets.storage.key import load_key, text_hash
+from helix_assets.storage.lock import WAIT_S, writer_lock
+from helix_assets.storage.raw_files import RawFiles
+from helix_assets.storage.tables import raw_files
+
+
+@dataclass(frozen=True)
+class Store:
+    """Everything that belongs to one data folder."""
+
+    settings: Settings
+    key: bytes
+    catalog: Catalog
+    raw: RawFiles
+
+    @property
+    def data_dir(self) -> Path:
+        return self.settings.data_dir
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """The rules in force: the built-in ones and the person's own."""
+        own = self.settings.redaction
+        rules = [Rule(name=r.name, pattern=r.pattern, keywords=(r.keyword,) if r.keyword else ()) for r in own.rules]
+        return Redactor(self.key, extra_rules=rules, allow=own.allow)
+
+    def path_key(self, path: str) -> str:
+        """The name of a source in the catalog: its path, or a keyed hash of it where the path itself holds a secret."""
+        return (
+            path
+            if not self.redactor.text(path).hits
+            else f"hidden:{text_hash(self.key, path.encode('utf-8', 'surrogateescape'))}"
+        )
+
+    @property
+    def places(self) -> PlaceRules:
+        """The person's map of repositories, domains and task references."""
+        return PlaceRules(self.settings.repos.paths, self.settings.repos.domains, self.settings.tasks.patterns)
+
+    @contextmanager
+    def writing(self, what: str, wait_s: float = WAIT_S) -> Iterator[None]:
+        """Hold the writer lock; what a killed holder left behind is put right first."""
+        with writer_lock(self.data_dir, what, wait_s) as unfinished:
+            self.raw.prepare()
+            if unfinished:
+                self.recover()
+            yield
+
+    def recover(self) -> None:
+        """Remove files that were written but never committed; finishing evictions is `evict`'s first step."""
+        self.raw.clear_staging()
+        with self.catalog.reading() as connection:
+            live = set(connection.execute(select(raw_files.c.name)).scalars())
+        for name in self.raw.names_on_disk():
+            if name not in live:
+                self.raw.remove(name)
+
+    def close(self) -> None:
+        self.catalog.close()
+
+
+def open_store(settings: Settings) -> Store:
+    """Open the store of these settings, making it on first use."""
+    os.umask(0o077)
+    data_dir = settings.data_dir
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_foreign(data_dir)
+        key = load_key(data_dir)
+        catalog = open_catalog(data_dir)
+    except OSError as exc:
+        raise StoreError(
+            f"the store in {data_dir} cannot be opened: {exc.strerror}. Set HELIX_DATA_DIR to a folder of your own"
+        ) from exc
+    return Store(settings, key, catalog, RawFiles(data_dir))
+
+
+def _refuse_foreign(data_dir: Path) -> None:
+    info = data_dir.stat()
+    if info.st_uid != os.getuid():
+        raise StoreError(f"{data_dir} belongs to another user: set HELIX_DATA_DIR to a folder of your own")
+    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise StoreError(f"{data_dir} can be written by others: run `chmod 700 {data_dir}`")
