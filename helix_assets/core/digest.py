@@ -346,7 +346,7 @@ class DigestBuilder:
             tool_denied=denied,
             tool_cancelled=self._results_with("cancelled"),
             user_prompts=self._counts["prompts"],
-            assistant_messages=len(self._messages[False]),
+            assistant_messages=len(self._messages[False] | self._messages[True]),
             assistant_messages_subagent=len(self._messages[True]),
             interrupts=self._counts["interrupts"],
             interventions=self._counts["interventions"],
