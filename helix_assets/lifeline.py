@@ -49,6 +49,7 @@ class Child:
     _started: float = 0.0
     _due: float = 0.0
     _pause_seconds: float = 1.0
+    _is_ending: bool = False
 
     def start(self) -> None:
         """Start the process, tied to ours by a pipe."""
@@ -64,7 +65,7 @@ class Child:
             start_new_session=True,
         )
         os.close(reading)
-        threading.Thread(target=_pass_on, args=(self._process.stdout,), daemon=True).start()
+        threading.Thread(target=self._pass_on, args=(self._process.stdout,), daemon=True).start()
         self._started = time.monotonic()
 
     def keep_up(self, say: Say) -> None:
@@ -85,7 +86,8 @@ class Child:
         self._pause_seconds = min(self._pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
     def interrupt(self) -> None:
-        """Ask the process and everything it started to end."""
+        """Ask the process and everything it started to end; what it says from now on is not shown."""
+        self._is_ending = True
         if self._process:
             _signal_group(self._process.pid, signal.SIGINT)
 
@@ -96,24 +98,25 @@ class Child:
                 self._process.wait(max(0.0, deadline - time.monotonic()))
             self._kill_family()
 
+    def _pass_on(self, output: IO[bytes]) -> None:
+        """Copy the output to stderr, without what Dagster says about each step of each run (the UI shows it)."""
+        is_chatter = False
+        with output:
+            for line in output:
+                if _RECORD.match(line):
+                    is_chatter = bool(_CHATTER.match(line))
+                if is_chatter or self._is_ending:
+                    continue
+                with suppress(OSError):  # nobody reads us any more; the child must not come to a stand for that
+                    sys.stderr.buffer.write(line)
+                    sys.stderr.buffer.flush()
+
     def _kill_family(self) -> None:
         if self._process:
             _signal_group(self._process.pid, signal.SIGKILL)
             self._process.wait()
             os.close(self._lifeline)
             self._process = None
-
-
-def _pass_on(output: IO[bytes]) -> None:
-    """Copy a child's output to stderr, without what Dagster says about each step of each run (the UI shows it)."""
-    is_chatter = False
-    with output:
-        for line in output:
-            if _RECORD.match(line):
-                is_chatter = bool(_CHATTER.match(line))
-            if not is_chatter:
-                sys.stderr.buffer.write(line)
-                sys.stderr.buffer.flush()
 
 
 def _listens(path: Path) -> bool:
