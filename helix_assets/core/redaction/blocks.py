@@ -1,0 +1,89 @@
+"""Private key blocks: whole, cut off at either end, numbered, in a diff, in an array of lines.
+
+Belongs here: which lines of a PEM, PGP, OpenSSH or PuTTY block are the key. Each line is judged on its own, so text
+after a header that no END follows stays.
+"""
+
+import re
+from collections.abc import Iterator
+
+TRIGGER = r"-----? ?(?:BEGIN|END) [A-Z0-9 ]{0,30}PRIVATE KEY|PuTTY-User-Key-File|BEGIN SSH2 ENCRYPTED"
+_BOUNDARY = re.compile(
+    rb"-----? ?(BEGIN|END) (?:[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|SSH2 ENCRYPTED PRIVATE KEY) ?-?-----?|(Private-Lines): \d+"
+)
+_BREAK = re.compile(rb"[\n\x00]|[\"']\s*,\s*[\"']|<br ?/?>")
+_NUMBERING = rb"[ \t\"'>|]*(?:\d{1,6}[ \t]*(?:\xe2\x86\x92|[:|\t)]|-(?= ))[ \t]?)?[+\-> |]{0,3}[ \t]*"
+_KEY_LINE = re.compile(_NUMBERING + rb"([A-Za-z0-9+/_-]{2,}={0,3})[ \t\"',\\;]*\Z")
+_LONG_KEY_LINE = re.compile(_NUMBERING + rb"([A-Za-z0-9+/_-]{16,}={0,3})")
+_OTHER_LINE = re.compile(_NUMBERING + rb"(?:[A-Za-z][A-Za-z-]{2,24}: ?[^\n]{0,120}|=[A-Za-z0-9+/]{4}|\.\.\.|)[ \t\"',\\]*\Z")
+_SPACES = re.compile(rb"[ \t]+(?=[A-Za-z0-9+/=]{16})")
+
+
+def private_key_spans(view: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the spans of key material in order; neighbouring lines of one string make one span."""
+    end_before = 0
+    for found in _BOUNDARY.finditer(view):
+        if found.start() < end_before:
+            continue
+        if found.group(1) == b"END":
+            spans = list(_lines_before(view, end_before, found.start()))[::-1]
+        else:
+            spans = list(_lines_after(view, found.end()))
+        yield from _joined(view, spans)
+        end_before = spans[-1][1] if spans else found.end()
+
+
+def _joined(view: bytes, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    if not any(end - start >= 16 for start, end in spans):
+        return
+    start, end = spans[0]
+    for next_start, next_end in spans[1:]:
+        if view[end:next_start].strip():
+            yield start, end
+            start = next_start
+        end = next_end
+    yield start, end
+
+
+def _lines_after(view: bytes, at: int) -> Iterator[tuple[int, int]]:
+    """Walk the lines after a BEGIN until one is neither key nor header."""
+    while at < len(view):
+        line_break = _BREAK.search(view, at)
+        line_end = line_break.start() if line_break else len(view)
+        key = _key_of(view, at, line_end)
+        if key is None and not _OTHER_LINE.match(view, at, line_end):
+            return
+        yield from key or ()
+        if line_break is None:
+            return
+        at = line_break.end()
+
+
+def _lines_before(view: bytes, floor: int, at: int) -> Iterator[tuple[int, int]]:
+    """Walk the lines before an END, last first, while they are key; floor is where the block before ended."""
+    floor = max(floor, at - 65_536)
+    breaks = list(_BREAK.finditer(view, floor, at))
+    line_end = at
+    for line_break in reversed(breaks):
+        key = _key_of(view, line_break.end(), line_end)
+        if key is None and line_break.end() != line_end:
+            return
+        yield from reversed(key or [])
+        line_end = line_break.start()
+    yield from reversed(_key_of(view, floor, line_end) or [])
+
+
+def _key_of(view: bytes, start: int, end: int) -> list[tuple[int, int]] | None:
+    """Return the spans of key material in one line, or None where the line is something else."""
+    key = _KEY_LINE.match(view, start, end)
+    if key:
+        return [key.span(1)]
+    key = _LONG_KEY_LINE.match(view, start, end)
+    if key is None:
+        return None
+    # Lines that were folded into one: every long piece is key.
+    spans = [key.span(1)]
+    while (space := _SPACES.match(view, spans[-1][1], end)) and (more := _LONG_KEY_LINE.match(view, space.end(), end)):
+        spans.append(more.span(1))
+    tail = re.compile(rb"[ \t]+([A-Za-z0-9+/]{1,15}={0,3})").match(view, spans[-1][1], end)
+    return [*spans, tail.span(1)] if tail and len(spans) > 1 else spans

@@ -1,0 +1,84 @@
+"""The regular-expression engine: google-re2 (linear time), or the standard library for our own bounded patterns.
+
+Belongs here: how a pattern is compiled and refused. What the patterns look for is in `rules.py`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Protocol
+
+from helix_assets.core.errors import HelixError
+
+try:
+    import re2
+except ImportError:  # no wheel for this platform: built-in rules run on `re`, user rules are refused
+    re2 = None
+
+# Room for the DFA of the trigger, a union of all rules; the default of 8 MiB makes it start over again and again.
+_MAX_MEMORY = 256 << 20
+_NOT_LINEAR = re.compile(r"\(\?(?:=|!|<=|<!|P=|>|\()|\\[1-9]|[+*?}]\+")
+
+
+class RuleError(HelixError, ValueError):
+    """A user's rule or allow-list entry cannot be used; says which, where and why."""
+
+
+class Found(Protocol):
+    """What we use of a match object."""
+
+    def group(self, which: int | str = 0, /) -> bytes | None: ...
+    def span(self, which: int | str = 0, /) -> tuple[int, int]: ...
+    def start(self, which: int | str = 0, /) -> int: ...
+    def end(self, which: int | str = 0, /) -> int: ...
+
+
+class Pattern(Protocol):
+    """What we use of a compiled pattern, in both engines."""
+
+    @property
+    def groups(self) -> int: ...
+    def search(self, text: bytes, pos: int = 0) -> Found | None: ...
+    def match(self, text: bytes, pos: int = 0) -> Found | None: ...
+    def fullmatch(self, text: bytes) -> Found | None: ...
+    def finditer(self, text: bytes) -> Iterator[Found]: ...
+
+
+def compile_pattern(pattern: str, *, never_capture: bool = False) -> Pattern:
+    """Compile one of our own patterns; they work on bytes and stay linear in either engine."""
+    encoded = pattern.encode("utf-8")
+    if re2 is None:
+        return re.compile(encoded)  # type: ignore[return-value]
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.max_mem = _MAX_MEMORY
+    options.log_errors = False
+    options.never_capture = never_capture
+    compiled: Pattern = re2.compile(encoded, options)
+    return compiled
+
+
+def compile_user_pattern(name: str, pattern: str) -> Pattern:
+    """Compile a user's pattern, or raise RuleError with the rule's name, the position and the reason."""
+    if re2 is None:
+        raise RuleError(f"rule {name!r}: own rules need the google-re2 package, which is not installed here")
+    try:
+        checked = re.compile(pattern)
+    except re.error as error:
+        where = "" if error.pos is None else f" at position {error.pos}"
+        raise RuleError(f"rule {name!r}: bad pattern{where}: {error.msg}") from error
+    if odd := _NOT_LINEAR.search(pattern):
+        raise RuleError(
+            f"rule {name!r}: bad pattern at position {odd.start()}: {odd.group()!r} cannot run in linear time "
+            "(no look-around, back-references or possessive repeats)"
+        )
+    if checked.match("") is not None:
+        raise RuleError(f"rule {name!r}: bad pattern at position 0: it matches the empty text")
+    try:
+        return compile_pattern(pattern)
+    except re2.error as error:
+        raise RuleError(f"rule {name!r}: bad pattern: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else error
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)

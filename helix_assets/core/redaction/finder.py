@@ -1,0 +1,276 @@
+"""Finds the spans of secrets in a plain view, by all rules in force.
+
+Belongs here: how rules are tried and their matches judged and merged. What replaces a span is decided in
+`redactor.py`.
+"""
+
+import base64
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from helix_assets.core.redaction import assignment, blocks
+from helix_assets.core.redaction.engine import Pattern, RuleError, compile_pattern, compile_user_pattern
+from helix_assets.core.redaction.judge import (
+    is_placeholder,
+    is_reference,
+    is_wordlike,
+    looks_chosen,
+    looks_generated,
+)
+from helix_assets.core.redaction.rules import CONTEXTS, TOKENS, Check, Rule
+from helix_assets.core.redaction.view import BLANK
+
+# Lines that hide text from the trigger (colours, escaped or encoded letters) are always worth a look.
+_VEILS = (
+    r"(?:\x1b|u001[bB]|x1[bB]|\\033|\\e)[\[\]]",
+    r"(?:\\+u00[2-7][0-9a-fA-F]){3}",
+    r"&\#(?:x[0-9a-fA-F]{2}|[0-9]{2,3});",
+)
+_REPEAT = re.compile(r"\{(\d+),?\d*\}")
+_COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
+_TOUCHES = re.compile(rb"[A-Za-z0-9_]")
+_BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
+_HEX = re.compile(rb"[0-9a-fA-F]+\Z")
+_UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+
+
+class Span(NamedTuple):
+    """A secret in the view: `text[start:end]`, and what it is."""
+
+    start: int
+    end: int
+    kind: str
+
+
+class Finder:
+    """Finds secrets in plain views. Patterns are compiled when first needed."""
+
+    def __init__(self, extra_rules: Sequence[Rule], allow: Sequence[str]) -> None:
+        self._extra = [(rule, compile_user_pattern(rule.name, rule.pattern)) for rule in extra_rules]
+        self._allow = [compile_user_pattern(f"allow[{index}]", pattern) for index, pattern in enumerate(allow)]
+        self._compiled: dict[str, Pattern] = {}
+        self._by_first_byte: dict[int, list[Rule]] = defaultdict(list)
+        for rule in TOKENS:
+            self._by_first_byte[ord(rule.keyword[0])].append(rule)
+
+    @cached_property
+    def raw_trigger(self) -> Pattern:
+        """Matches raw lines worth a look: the heads of all rules, written so that escapes do not hide them."""
+        heads = [*map(_head, TOKENS), *map(_head, CONTEXTS), assignment.TRIGGER, blocks.TRIGGER, *_VEILS]
+        heads += [re.escape(rule.keyword) if rule.keyword else _unanchored(rule.pattern) for rule, _ in self._extra]
+        return compile_pattern("|".join(f"(?:{head})" for head in heads), never_capture=True)
+
+    @cached_property
+    def _token_trigger(self) -> Pattern:
+        return compile_pattern("|".join(f"(?:{_head(rule)})" for rule in TOKENS), never_capture=True)
+
+    @cached_property
+    def _context_trigger(self) -> Pattern:
+        return compile_pattern("|".join(f"(?:{_head(rule)})" for rule in CONTEXTS), never_capture=True)
+
+    @cached_property
+    def _assignments(self) -> tuple[Pattern, ...]:
+        return tuple(map(compile_pattern, (assignment.ASSIGNMENT, assignment.FLAG, assignment.COMMAND)))
+
+    @cached_property
+    def _block_trigger(self) -> Pattern:
+        return compile_pattern(blocks.TRIGGER, never_capture=True)
+
+    def spans(self, view: bytes) -> list[Span]:
+        """Return the secrets in the view in order, overlaps merged."""
+        found = [*self._tokens(view), *self._assigned(view)]
+        if self._context_trigger.search(view):
+            found += self._contexts(view)
+        if self._block_trigger.search(view):
+            found += [Span(start, end, "private_key") for start, end in blocks.private_key_spans(view)]
+        for rule, pattern in self._extra:
+            found += self._matches(rule, pattern, view)
+        if self._allow:
+            found = [span for span in found if not self._is_allowed(view[span.start : span.end])]
+        return _merged(view, found)
+
+    def _is_allowed(self, secret: bytes) -> bool:
+        return any(pattern.fullmatch(secret) for pattern in self._allow)
+
+    def _pattern(self, rule: Rule) -> Pattern:
+        compiled = self._compiled.get(rule.pattern)
+        if compiled is None:
+            compiled = self._compiled[rule.pattern] = compile_pattern(rule.pattern)
+        return compiled
+
+    def _tokens(self, view: bytes) -> Iterator[Span]:
+        at = 0
+        while trigger := self._token_trigger.search(view, at):
+            start = trigger.start()
+            span = self._token_at(view, start)
+            if span:
+                yield span
+            at = span.end if span else start + 1
+
+    def _token_at(self, view: bytes, start: int) -> Span | None:
+        if not _begins_word(view, start):
+            return None
+        for rule in self._by_first_byte[view[start]]:
+            if not view.startswith(rule.keyword.encode(), start):
+                continue
+            pattern = self._pattern(rule)
+            match = pattern.match(view, start)
+            if match is None:
+                continue
+            begin, end = match.span(1) if pattern.groups else match.span()
+            body = view[begin + len(rule.keyword) if begin == start else begin : end]
+            if _ends_word(view, start, end) and _passes(rule.check, body, view):
+                return Span(begin, end, rule.kind or rule.name)
+        return None
+
+    def _assigned(self, view: bytes) -> Iterator[Span]:
+        for pattern in self._assignments:
+            at = 0
+            while found := pattern.search(view, at):
+                value = assignment.assigned_secret(view, found)
+                if value:
+                    yield Span(value.start, value.end, assignment.kind_of(view[found.start(1) : found.end(1)]))
+                at = value.end if value else found.end(1)
+
+    def _contexts(self, view: bytes) -> Iterator[Span]:
+        low = view.lower()
+        for rule in CONTEXTS:
+            if rule.keyword.encode() in low:
+                yield from self._matches(rule, self._pattern(rule), view)
+
+    def _matches(self, rule: Rule, pattern: Pattern, view: bytes) -> Iterator[Span]:
+        kind = rule.kind or rule.name
+        for match in pattern.finditer(view):
+            start, end = match.span(1) if pattern.groups else match.span()
+            if start < 0 or end == start:
+                continue
+            if rule.check == "cookie":
+                yield from _cookies(view, start, end)
+                continue
+            end = _without_tail(view, start, end)
+            if BLANK not in view[start - 1 : end + 1] and _passes(rule.check, view[start:end], view):
+                yield Span(start, end, kind)
+
+
+def _head(rule: Rule) -> str:
+    """Return the head of a pattern that is telling enough for the first scan, cut at its first long repeat."""
+    if rule.trigger:
+        return rule.trigger
+    limit = 32 if len(rule.keyword) <= 3 else 16
+    for repeat in _REPEAT.finditer(rule.pattern):
+        head = rule.pattern[: repeat.start()]
+        if int(repeat.group(1)) >= 10 and head.count("(") == head.count(")"):
+            return f"{head}{{{min(int(repeat.group(1)), limit)}}}"
+    return rule.pattern
+
+
+def _unanchored(pattern: str) -> str:
+    """Drop what need not hold in raw bytes, where an escaped newline hides the edge of a word."""
+    return re.sub(r"(?<!\\)((?:\\\\)*)(?:\\b|\^|\$(?=$|\)|\|))", r"\1", pattern)
+
+
+def _begins_word(view: bytes, start: int) -> bool:
+    """Say whether a token may start here: not inside a word, a kebab-name or a long run of base64."""
+    before = view[start - 1 : start]
+    if not before or not _TOUCHES.match(view, start):
+        return True
+    if _TOUCHES.match(before):
+        return view[start - 3 : start - 2] == b"%"
+    if before == b"-" and _TOUCHES.match(view, start - 2):
+        return view[start - 3 : start - 1] == b"--"
+    return before not in b"+/" or not _BLOB.match(view, max(0, start - 64))
+
+
+def _ends_word(view: bytes, start: int, end: int) -> bool:
+    after = view[end : end + 1]
+    if after and _TOUCHES.match(after) and _TOUCHES.match(view, end - 1):
+        return False
+    return after not in (b"+", b"/") or not _BLOB.match(view, end)
+
+
+def _passes(check: Check, value: bytes, view: bytes) -> bool:
+    """Say whether a match is a secret by the rule's check; see `rules.Check`."""
+    if check == "any":
+        return True
+    if check in ("pair", "pem64"):
+        return _decodes_to(value, b":" if check == "pair" else b"PRIVATE KEY")
+    if check == "jwk":
+        return b'"kty"' in view
+    if is_placeholder(value):
+        return False
+    if check == "fixed":
+        return True
+    if check == "token":
+        return not is_wordlike(value)
+    if check == "generated":
+        return looks_generated(value) and not is_reference(value)
+    if check == "random":
+        return _is_random(value)
+    if check == "told":
+        return not is_reference(value) and _is_told(value)
+    return not is_reference(value) and _is_chosen(value)
+
+
+def _is_chosen(value: bytes) -> bool:
+    return looks_chosen(value) or (len(value) >= 4 and not value.isalpha() and not value.isdigit()) or (
+        len(value) >= 8 and value.isalpha()
+    )
+
+
+def _is_told(value: bytes) -> bool:
+    if _HEX.match(value) and len(value) in (7, 8, 10, 12, 40, 64) or _UUID.match(value):
+        return False
+    digits = sum(48 <= byte <= 57 for byte in value)
+    letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
+    return digits > 0 and letters >= 3 and not re.match(rb"[a-z_]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]*\Z|\d", value)
+
+
+def _is_random(value: bytes) -> bool:
+    if _HEX.match(value) or _UUID.match(value) or is_reference(value) or b"/" in value[:2]:
+        return False
+    upper, lower = value.upper() != value, value.lower() != value
+    return upper and lower and looks_generated(value, 24) and not is_wordlike(value)
+
+
+def _decodes_to(value: bytes, needle: bytes) -> bool:
+    padded = value.replace(b"-", b"+").replace(b"_", b"/")[:128]
+    padded = padded.rstrip(b"=")
+    padded = padded[: len(padded) // 4 * 4] if len(padded) % 4 == 1 else padded + b"=" * (-len(padded) % 4)
+    try:
+        plain = base64.b64decode(padded)
+    except ValueError:
+        return False
+    return needle in plain and (needle != b":" or all(32 <= byte < 127 for byte in plain))
+
+
+def _cookies(view: bytes, start: int, end: int) -> Iterator[Span]:
+    for pair in _COOKIE.finditer(view, start, end):
+        if looks_generated(pair.group(2), 12) and not re.match(rb"_ga|_gid|_fbp|expires|max-age", pair.group(1).lower()):
+            yield Span(*pair.span(2), "cookie")
+
+
+def _without_tail(view: bytes, start: int, end: int) -> int:
+    """Leave out the punctuation of the sentence around a secret."""
+    while end - start > 4 and view[end - 1] in b".,;:!?)]}>" and not (
+        view[end - 1] in b")]}>" and b"([{<"[b")]}>".index(view[end - 1])] in view[start:end]
+    ):
+        end -= 1
+    return end
+
+
+def _merged(view: bytes, found: list[Span]) -> list[Span]:
+    """Order spans and merge those that overlap; the first of the longest names the kind."""
+    merged: list[Span] = []
+    for span in sorted(found, key=lambda span: (span.start, -span.end)):
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            merged[-1] = Span(last.start, max(last.end, span.end), last.kind)
+        else:
+            merged.append(span)
+    return merged
+
+
+__all__ = ["Finder", "RuleError", "Span"]

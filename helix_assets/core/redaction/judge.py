@@ -1,0 +1,113 @@
+"""Is this value a secret, or a placeholder, a word, a reference, a path?
+
+Belongs here: judgements on a value alone. Which values are looked at, and by which standard, is decided in `rules.py`
+and `assignment.py`.
+"""
+
+import re
+
+# The letter pairs that make up 93 % of the words in English source code; random letters hit them far less often.
+_PAIRS = frozenset(
+    first + second
+    for first, seconds in (
+        group.split(":")
+        for group in (
+            "a:bcdgiklmnprstuvwxy b:aceilorsuy c:acehiklorstuy d:adeilorsu e:abcdefgilmnopqrstvwxy f:aefilorstu "
+            "g:aehilnorsu h:aeiort i:abcdefglmnoprstvxz k:eis l:adeilostuy m:abeimopsu n:acdefgiklnopstuv "
+            "o:abcdfgiklmnoprstuvw p:aehiloprstuy q:u r:acdefgiklmnoprstuy s:acdehiklmopstuy t:acdefhilmnoprstuy "
+            "u:abcefilmnprst v:aei w:aeinors x:eipt y:npst z:e"
+        ).split()
+    )
+    for second in seconds
+)
+_WORDLIKE_SHARE = 0.68
+
+_PLACEHOLDER = re.compile(
+    rb"(?i)^(?:your|my|the|some|any|an?|enter|insert|replace|put|add|set|use|paste|change|fill)[-_ .]"
+    rb"|change-?_?(?:me|this|it)|placeholder|example|dummy|redacted|masked|removed|hidden|censored|omitted|scrubbed"
+    rb"|<[^<>]*>|\$\{|\$\(|\{\{|%\(|%[a-z_]{2,}%|\*{3,}|\.{3}|x{5,}|#\{|\xe2\x80\xa6|\xe2\x80\xa2{2}|fake[-_]|not[-_]?a?[-_]?real"
+    rb"|_here$|-here$|^sk-\.\.\.|todo|tbd|fixme|lorem|insecure-?default|1234567890|0123456789|abcdefghij"
+)
+_COMMON = frozenset(
+    rb"""true false none null nil undefined nan yes no on off enabled disabled required optional default empty unset
+    string str text bytes int integer number bool boolean object array any void never unknown varchar char uuid
+    password passwd pass pwd passphrase secret token key apikey api_key credential credentials auth bearer basic
+    user username admin root guest login name value email test testing tests foo bar baz foobar qux spam eggs abc abcd
+    abc123 abcdef xyz hello world public private hunter postgres mysql redis mongo mongodb rabbitmq localhost
+    input hidden type field label title description header query cookie body path form json xml self this const let
+    var function return async await import export class def lambda new old current previous next first last
+    password1 password123 pass123 passw0rd secret123 test123 test1234 admin123 s3cr3t mypassword my_password mysecret
+    secretkey mytoken letmein qwerty 123456 12345678 user:pass user:password username:password""".split()
+)
+_ALGORITHM = re.compile(rb"(?i)^(?:sha-?\d{1,3}|md5|blake2[bs]|blake3|h1|crc32c?|xxh\d*|urn:uuid|gzip|utf-?8)[:=~-]")
+_REFERENCE = re.compile(
+    rb"^(?:[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,]?|[$@%&][A-Za-z_{(][\w.]*[)}%]?|[A-Za-z_][\w.]*[(\[{].*"
+    rb"|[(\[{|!\\].*|.*\)\.[a-z]\w+.*|.*(?:=>|&&|\|\||\?\?|===|!==|::).*)$",
+    re.DOTALL,
+)
+_PATH = re.compile(rb"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[a-z._-]|~/|[A-Z]:\\|@[a-z][\w-]*/|file:)|\.(?:py|js|ts|tsx|json|ya?ml|toml|txt|md|pem|key|crt|env|go|rs|sh|html?|css|cfg|ini|conf|lock|log|sql|java|rb|php|xml|csv)$")
+_WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_UUID = re.compile(rb"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+_SWITCHES = re.compile(rb"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_DIGITS = b"0123456789"
+_DATE_OR_VERSION = re.compile(rb"^v?\d[\d.:TZ+_/-]*(?:[a-z]{1,5}\d*)?$")
+
+
+def is_placeholder(value: bytes) -> bool:
+    """Say whether the value stands for a secret without being one: `changeme`, `<token>`, `xxxx`, `sk-...`."""
+    if value.lower() in _COMMON or _PLACEHOLDER.search(value):
+        return True
+    body = value.strip(b"\"'`()[]{}<>.,;: ")
+    return len(body) < 3 or len(set(body[-24:])) <= max(2, min(len(body), 24) // 6)
+
+
+def is_wordlike(value: bytes) -> bool:
+    """Say whether the letters of the value form words rather than chance."""
+    pairs = hits = 0
+    for word in _WORDS.findall(value):
+        lower = word.lower().decode("ascii")
+        pairs += len(lower) - 1
+        hits += sum(lower[i : i + 2] in _PAIRS for i in range(len(lower) - 1))
+    # Chance breaks up into many short pieces, names into few long ones.
+    return pairs >= len(value) * 0.45 and hits >= pairs * _WORDLIKE_SHARE
+
+
+def is_reference(value: bytes) -> bool:
+    """Say whether the value is code or names something else: a variable, a call, a path, a URL, a hash."""
+    return bool(_REFERENCE.match(value) or (_PATH.search(value) and is_pathlike(value)) or _ALGORITHM.match(value))
+
+
+def is_pathlike(value: bytes) -> bool:
+    """Say whether a value with slashes or a suffix reads like a path and not like base64."""
+    return b"://" in value[:24] or is_wordlike(value) or len(value) < 12
+
+
+def looks_generated(value: bytes, shortest: int = 8) -> bool:
+    """Say whether a machine made the value: digits and letters in turns, or letters that form no words."""
+    if len(value) < shortest or _DATE_OR_VERSION.match(value):
+        return False
+    if _UUID.match(value):
+        return True
+    letters = len(value) - len(value.translate(None, _LETTERS))
+    digits = len(value) - len(value.translate(None, _DIGITS))
+    if not letters:
+        return False
+    if not digits:
+        return len(value) >= max(10, shortest) and not is_wordlike(value)
+    if len(_SWITCHES.findall(value)) >= max(2, len(value) // 14):
+        return not (is_wordlike(value) and len(value) < 40)
+    return digits >= 2 and len(value) >= max(10, shortest) and not is_wordlike(value)
+
+
+def looks_chosen(value: bytes) -> bool:
+    """Say whether a person may have chosen the value as a password; `value` is no placeholder and no reference."""
+    if len(value) < 5 or len(value) > 256 or b" " in value:
+        return False
+    has_digit = any(48 <= byte <= 57 for byte in value)
+    has_alpha = any(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
+    has_sign = any(byte in b"!#$%^&*~+=?@-_." for byte in value[1:])
+    if has_digit:
+        return has_alpha or has_sign or len(value) >= 6
+    return has_alpha and len(value) >= 8 and (not is_wordlike(value) or any(byte in b"!#$%^&*~+=?@" for byte in value))
+

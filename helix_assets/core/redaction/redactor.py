@@ -1,0 +1,183 @@
+"""Replaces secrets by marks, in text and in chunks of raw JSONL lines.
+
+Belongs here: marks and their tags, the walk over the lines of a chunk, what happens when a line cannot be redacted.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import orjson
+
+from helix_assets.core.redaction import assignment, blocks, rules
+from helix_assets.core.redaction.finder import Finder, Span
+from helix_assets.core.redaction.view import View, plain_view
+
+# Part of the version: raise it when the judgement changes while the rules do not.
+_REVISION = 1
+# A mark can bring the text on both its sides together, so a hit line is read again until nothing more is found.
+_MOST_PASSES = 4
+_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
+_UNQUOTED = re.compile(rb"((?:\\)*\")[ \t]*:[ \t]*\Z")
+
+
+@dataclass(frozen=True)
+class Redacted:
+    """Redacted text and the number of secrets that were in it."""
+
+    text: str
+    hits: int
+
+
+@dataclass(frozen=True)
+class RedactedLines:
+    """A redacted chunk; unpacks as `data, hits`. `withheld` lines were replaced by stand-in records."""
+
+    data: bytes
+    hits: int
+    withheld: int = 0
+
+    def __iter__(self) -> Iterator[bytes | int]:
+        return iter((self.data, self.hits))
+
+
+class Redactor:
+    """Redacts by the built-in rules, the user's own and an allow-list (patterns that must match a whole secret).
+
+    Pickles as its arguments; patterns are compiled when first needed, in each process.
+    """
+
+    def __init__(self, key: bytes, extra_rules: Sequence[rules.Rule] = (), allow: Sequence[str] = ()) -> None:
+        self._arguments = (key, tuple(extra_rules), tuple(allow))
+        self._key = key if len(key) <= 64 else hashlib.blake2b(key).digest()
+        self._finder = Finder(extra_rules, allow)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Redactor, self._arguments
+
+    @cached_property
+    def version(self) -> str:
+        """Short hash of all rules in force; the key is no part of it."""
+        patterns = (assignment.ASSIGNMENT, assignment.FLAG, assignment.COMMAND, blocks.TRIGGER)
+        stated = repr((_REVISION, rules.TOKENS, rules.CONTEXTS, patterns, self._arguments[1:]))
+        return hashlib.blake2b(stated.encode(), digest_size=6).hexdigest()
+
+    def text(self, text: str) -> Redacted:
+        """Redact a plain string: cwd, branch, title, message, file."""
+        raw = text.encode("utf-8", "surrogatepass")
+        if not self._finder.raw_trigger.search(raw):
+            return Redacted(text, 0)
+        redacted, hits = self._bytes(raw)
+        return Redacted(redacted.decode("utf-8", "surrogatepass"), hits) if hits else Redacted(text, 0)
+
+    def lines(self, chunk: bytes) -> RedactedLines:
+        """Redact whole raw JSONL lines; their number and order stay, bytes that are not hit stay as they are."""
+        out: list[bytes] = []
+        at = hits = withheld = 0
+        for start, end in self._lines_worth_a_look(chunk):
+            line = chunk[start:end]
+            redacted, found = self._line(line)
+            if redacted is not line:
+                out += (chunk[at:start], redacted)
+                at = end
+                hits += found
+                withheld += found == 0
+        if not out:
+            return RedactedLines(chunk, 0)
+        out.append(chunk[at:])
+        return RedactedLines(b"".join(out), hits, withheld)
+
+    def scan(self, data: bytes) -> int:
+        """Count the secrets that the rules would still redact in stored bytes; marks do not count."""
+        if data[:1] in (b"{", b"["):
+            result = self.lines(data)
+            return result.hits + result.withheld
+        return self._bytes(data)[1] if self._finder.raw_trigger.search(data) else 0
+
+    def _lines_worth_a_look(self, chunk: bytes) -> Iterator[tuple[int, int]]:
+        trigger = self._finder.raw_trigger
+        at = 0
+        while found := trigger.search(chunk, at):
+            start = chunk.rfind(b"\n", at, found.start() + 1) + 1 or at
+            end = chunk.find(b"\n", found.start())
+            end = len(chunk) if end < 0 else end
+            if start < end:
+                yield start, end
+            at = end + 1
+            if at >= len(chunk):
+                return
+
+    def _line(self, line: bytes) -> tuple[bytes, int]:
+        """Redact one line; a line that cannot be redacted safely becomes a stand-in with 0 hits."""
+        try:
+            redacted, hits = self._bytes(line)
+            if hits and line[:1] in (b"{", b"[") and not _is_json(redacted) and _is_json(line):
+                return _stand_in(line), 0
+        except Exception:  # noqa: BLE001 - whatever goes wrong, the line must not pass unredacted
+            return _stand_in(line), 0
+        return (redacted, hits) if hits else (line, 0)
+
+    def _bytes(self, raw: bytes) -> tuple[bytes, int]:
+        hits = 0
+        for _ in range(_MOST_PASSES):
+            view = plain_view(raw)
+            spans = self._finder.spans(view.text)
+            if not spans:
+                break
+            raw = self._replaced(raw, view, spans)
+            hits += len(spans)
+        return raw, hits
+
+    def _replaced(self, raw: bytes, view: View, spans: list[Span]) -> bytes:
+        out: list[bytes] = []
+        at = 0
+        for span in spans:
+            secret = view.text[span.start : span.end]
+            start, end = _whole_characters(raw, *view.raw_span(span.start, span.end))
+            quote = _missing_quote(raw, start, end)
+            out += (raw[at:start], quote, self._mark(span.kind, secret), quote)
+            at = end
+        out.append(raw[at:])
+        return b"".join(out)
+
+    def _mark(self, kind: str, secret: bytes) -> bytes:
+        digest = hashlib.blake2b(secret, key=self._key, digest_size=5).digest()
+        tag = base64.b32encode(digest)[:7].lower()
+        return b"[redacted:%s:%s]" % (kind.encode(), tag)
+
+
+def strip_tags(text: str) -> str:
+    """Turn `[redacted:kind:tag]` into `[redacted:kind]`, for exports that two stores have in common."""
+    return re.sub(r"\[redacted:([a-z0-9_]+):[a-z2-7]{7}\]", r"[redacted:\1]", text)
+
+
+def _stand_in(line: bytes) -> bytes:
+    return b'{"type":"helix_withheld","reason":"redaction_failed","bytes":%d}' % len(line)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _whole_characters(raw: bytes, start: int, end: int) -> tuple[int, int]:
+    """Widen a span that begins or ends inside a UTF-8 character."""
+    while start > 0 and 0x80 <= raw[start] <= 0xBF:
+        start -= 1
+    while end < len(raw) and 0x80 <= raw[end] <= 0xBF:
+        end += 1
+    return start, end
+
+
+def _missing_quote(raw: bytes, start: int, end: int) -> bytes:
+    """Return the quote that a mark needs where it takes the place of a JSON number: the one that ended the key."""
+    if not _NUMBER.match(raw, start, end) or raw[end : end + 1] not in (b",", b"}", b"]", b"\n", b" ", b"\\", b""):
+        return b""
+    key_end = _UNQUOTED.search(raw, max(0, start - 32), start)
+    return key_end.group(1) if key_end else b""
