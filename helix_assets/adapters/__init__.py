@@ -6,5 +6,9 @@ from collections.abc import Mapping
 
 from helix_assets.adapters.base import Adapter
 from helix_assets.adapters.claude import ClaudeAdapter
+from helix_assets.adapters.codex import CodexAdapter
+from helix_assets.adapters.grok import GrokAdapter
 
-ADAPTERS: Mapping[str, Adapter] = {adapter.flavor: adapter for adapter in (ClaudeAdapter(),)}
+ADAPTERS: Mapping[str, Adapter] = {
+    adapter.flavor: adapter for adapter in (ClaudeAdapter(), CodexAdapter(), GrokAdapter())
+}

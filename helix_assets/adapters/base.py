@@ -54,7 +54,11 @@ class Identity(NamedTuple):
 
 @dataclass
 class SessionFacts:
-    """What the lines say about their session as a whole; parsers of all its files write into the same one."""
+    """What the lines say about their session as a whole; parsers of all its files write into the same one.
+
+    `own_since_us` is when a session began that starts with another one's history: earlier lines do not date it.
+    `said_start_us` and `said_end_us` are the session's times by its own account, for one whose lines bear none.
+    """
 
     cwd: str | None = None
     git_branch: str | None = None
@@ -63,6 +67,10 @@ class SessionFacts:
     agent_version: str | None = None
     parent_native_id: str | None = None
     model: str | None = None
+    is_subagent: bool = False
+    own_since_us: int | None = None
+    said_start_us: int | None = None
+    said_end_us: int | None = None
     unknown_types: dict[str, int] = field(default_factory=dict)
 
     def saw_unknown(self, native_type: str) -> None:

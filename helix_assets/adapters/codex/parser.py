@@ -115,6 +115,7 @@ class CodexParser:
 
     def _copied(self, kind: str, body: JsonObject) -> list[SessionEvent]:
         """A line of another thread: it yields nothing, but the totals that go on from it are known."""
+        self._facts.own_since_us = self._gate.begun
         if kind == "event_msg/token_count":
             self._meter.pass_over(body)
         elif kind == "turn_context":

@@ -17,13 +17,16 @@ _PAUSE_US = 60 * _SECOND
 
 
 class ReplayGate:
-    """Tells the copied lines of one file from its own; `copying` is false once the first own line was seen."""
+    """Tells the copied lines of one file from its own.
+
+    `copying` is false once the first own line was seen; `begun` is when the thread was made.
+    """
 
     def __init__(self, state: JsonObject | None = None) -> None:
         known = state or {}
         self.thread: str | None = known.get("thread")
         self.copying: bool = known.get("copying", False)
-        self._begun: int | None = known.get("begun")
+        self.begun: int | None = known.get("begun")
         self._first_own: int | None = known.get("first_own")
         self._old_times: bool = known.get("old_times", False)
         self._old_turns: bool = known.get("old_turns", False)
@@ -33,7 +36,7 @@ class ReplayGate:
         return {
             "thread": self.thread,
             "copying": self.copying,
-            "begun": self._begun,
+            "begun": self.begun,
             "first_own": self._first_own,
             "old_times": self._old_times,
             "old_turns": self._old_turns,
@@ -44,7 +47,7 @@ class ReplayGate:
         """Take in the file's first session_meta, which is the thread's own."""
         self.thread = as_name(meta.get("id")) or ""
         made = timestamp_us(meta.get("timestamp"))
-        self._begun = made if made is not None else minted_us(self.thread) or ts_us
+        self.begun = made if made is not None else minted_us(self.thread) or ts_us
         self._first_own = _ordinal(meta.get("subagent_history_start_ordinal"))
         base = as_object(meta.get("history_base"))
         if self._first_own is None:
@@ -66,7 +69,7 @@ class ReplayGate:
         return not own
 
     def _is_own(self, obj: JsonObject, body: JsonObject, ts_us: int | None) -> bool:
-        begun, turn = self._begun, _turn_us(body)
+        begun, turn = self.begun, _turn_us(body)
         if begun is not None and turn is not None and turn >= begun - begun % _SECOND:
             return True
         ordinal = as_count(obj.get("ordinal"))

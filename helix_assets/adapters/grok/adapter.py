@@ -1,0 +1,131 @@
+"""Which files are Grok sessions, where they worked, and how their lines name themselves. Not here: what they say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from urllib.parse import unquote
+
+from helix_assets.adapters.base import (
+    FoundFile,
+    Identity,
+    JsonObject,
+    Parser,
+    Problem,
+    SessionFacts,
+    found,
+    is_folder,
+    listing,
+)
+from helix_assets.adapters.grok.chat import ChatParser
+from helix_assets.adapters.grok.events import EventsParser
+from helix_assets.adapters.grok.summary import SummaryParser
+from helix_assets.adapters.grok.updates import UpdatesParser
+from helix_assets.adapters.jsonl import open_source, timestamp_us
+from helix_assets.adapters.loose import as_count, as_name, as_object, as_text
+from helix_assets.core.errors import SkipSource
+
+# In the order of reading: the summary and the events know what the conversation does not say.
+_ROLES = {
+    "summary.json": "document",
+    "events.jsonl": "events",
+    "updates.jsonl": "main",
+    "chat_history.jsonl": "fallback",
+}
+_SUMMARY_FIELDS = frozenset(
+    {
+        "info",
+        "created_at",
+        "session_summary",
+        "generated_title",
+        "current_model_id",
+        "num_messages",
+        "chat_format_version",
+    }
+)
+_LONGEST_PATH = 4096
+
+
+class GrokAdapter:
+    """Sessions of Grok Build."""
+
+    flavor = "grok"
+    version = 1
+    shares_history = True
+
+    def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
+        for place in listing(os.path.join(root, "sessions"), problems):
+            if not is_folder(place):
+                continue
+            for session in listing(place.path, problems):
+                if is_folder(session):
+                    yield from self._session(session, problems)
+
+    def _session(self, session: os.DirEntry[str], problems: list[Problem]) -> Iterator[FoundFile]:
+        entries = {entry.name: entry for entry in listing(session.path, problems)}
+        for name, role in _ROLES.items():
+            file = found(entries[name], role, session.name, problems) if name in entries else None
+            if file:
+                yield file
+
+    def native_id_from_head(self, path: str, head: bytes) -> str:
+        """The session's folder bears its id."""
+        return os.path.basename(os.path.dirname(path))
+
+    def cwd_from_head(self, path: str, head: bytes) -> str | None:
+        """The folder above the session's names the working folder; a name too long for that has a `.cwd` file."""
+        place = os.path.dirname(os.path.dirname(path))
+        name = os.path.basename(place)
+        return unquote(name) if "%" in name else _told_in(os.path.join(place, ".cwd"))
+
+    def identify(self, obj: JsonObject) -> Identity:
+        params = obj.get("params")
+        if type(params) is dict:
+            update = as_object(params.get("update"))
+            return Identity(None, None, _update_us(obj, params), as_text(update.get("sessionUpdate")))
+        kind = obj.get("type") if type(obj.get("type")) is str else obj.get("role")
+        if type(kind) is not str:
+            if "ts" in obj or _SUMMARY_FIELDS.isdisjoint(obj):
+                return Identity(None, None, None, "")
+            session = as_name(as_object(obj.get("info")).get("id")) or as_name(obj.get("id"))
+            return Identity(f"summary:{session}" if session else None, None, None, "summary")
+        return Identity(None, None, _event_us(obj.get("ts")), kind)
+
+    def parser(
+        self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject | None = None
+    ) -> Parser:
+        known = state or {}
+        if role == "events":
+            return EventsParser(facts, known)
+        if role == "document":
+            return SummaryParser(facts)
+        if role == "fallback":
+            return ChatParser(facts, hash64, known)
+        return UpdatesParser(facts, hash64, known)
+
+
+def _update_us(obj: JsonObject, params: JsonObject) -> int | None:
+    """Milliseconds in `_meta`, else the envelope's seconds."""
+    ms = as_count(as_object(params.get("_meta")).get("agentTimestampMs"))
+    if ms is not None:
+        return ms * 1000 if 0 < ms < 1 << 43 else None
+    seconds = as_count(obj.get("timestamp"))
+    return seconds * 1_000_000 if seconds is not None and 0 < seconds < 1 << 33 else None
+
+
+def _event_us(ts: object) -> int | None:
+    ms = as_count(ts)
+    return ms * 1000 if ms is not None and 0 < ms < 1 << 43 else timestamp_us(ts)
+
+
+def _told_in(path: str) -> str | None:
+    try:
+        fd = open_source(path)
+    except SkipSource:
+        return None
+    try:
+        return os.read(fd, _LONGEST_PATH).decode("utf-8", "replace").strip() or None
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
