@@ -37,14 +37,14 @@ def as_name(value: Any) -> str | None:
     return value if type(value) is str and _NAME.match(value) else None
 
 
-def texts_of(content: Any) -> str:
-    """All text of a message: plain, one block, or a list of blocks."""
+def texts_of(content: Any, deep: int = 4) -> str:
+    """All text of a message: plain, one block, or a list of blocks; what is nested `deep` is no message."""
     if type(content) is str:
         return content
-    if type(content) is dict:
-        return texts_of(content.get("text") or content.get("content"))
-    if type(content) is list:
-        parts = [b if type(b) is str else texts_of(b) if type(b) is dict else "" for b in content]
+    if type(content) is dict and deep:
+        return texts_of(content.get("text") or content.get("content"), deep - 1)
+    if type(content) is list and deep:
+        parts = [texts_of(block, deep - 1) for block in content]
         return "\n".join(part for part in parts if part)
     return ""
 

@@ -69,7 +69,7 @@ class Linker:
                     row.input_hash,
                     row.lines_added,
                     row.lines_removed,
-                    row.tool in EDIT_TOOLS,
+                    row.tool in EDIT_TOOLS or row.lines_added is not None,
                 )
             elif row.kind == EventKind.TOOL_RESULT and row.call_id:
                 self._answered.add(row.call_id)
@@ -121,7 +121,8 @@ class Linker:
         return [event]
 
     def _call(self, event: SessionEvent, record: Record) -> list[SessionEvent]:
-        is_edit = event.tool in EDIT_TOOLS
+        # a shell command that holds a patch edits too: its call says how many lines
+        is_edit = event.tool in EDIT_TOOLS or event.lines_added is not None
         if event.call_id:
             self._calls[event.call_id] = _Call(
                 event.tool,
