@@ -1,0 +1,120 @@
+"""One session as the store holds it now: whole and proven, or gone. For readers, which never wait for a writer.
+
+Belongs here: opening a store that exists, finding a session by what a person types, reading its rows and digest.
+Not here: how any of it is shown (`cli`), or the proof of the store as a whole (`verify`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+from sqlalchemy import Row, func, or_, select
+
+from helix_assets.core.errors import NotFoundError, StoreError
+from helix_assets.core.schema import Row as EventRow
+from helix_assets.settings import Settings
+from helix_assets.storage.catalog import Catalog
+from helix_assets.storage.key import text_hash
+from helix_assets.storage.tables import digests, raw_files, sessions, sources
+from helix_assets.store import Store, open_store
+
+
+@dataclass(frozen=True)
+class OpenSession:
+    """A session at one moment. Its files are held open: its rows can be read even if it is evicted meanwhile."""
+
+    row: Row[Any]
+    sources: Sequence[Row[Any]]
+    digest: str | None
+    files: Sequence[IO[bytes]]
+
+    def rows(self, *, raw: bool) -> Iterator[EventRow]:
+        """All stored rows in `seq` order; without `raw` the source lines are left unread."""
+        from helix_assets.storage.parquet import read_rows
+
+        for file in self.files:
+            file.seek(0)
+        return read_rows(self.files, raw=raw)
+
+
+def has_store(settings: Settings) -> bool:
+    """Whether anything was ever swept into the folder of these settings."""
+    return settings.catalog_path.is_file()
+
+
+def open_existing(settings: Settings) -> Store:
+    """Open the store for reading; one that is not there is not made."""
+    if not has_store(settings):
+        raise NotFoundError(f"there is no memory in {settings.data_dir} yet: run `helix sweep` first")
+    if not (settings.data_dir / "key").is_file():
+        raise StoreError(
+            f"{settings.data_dir / 'key'} is gone, and with it the proof of every file: restore it from the backup"
+        )
+    return open_store(settings)
+
+
+def matching_uids(catalog: Catalog, text: str, limit: int = 20) -> list[str]:
+    """The sessions that `text` may mean: its uid, or the first characters of its uid or native id."""
+    s = sessions.c
+    with catalog.reading() as connection:
+        exact = connection.execute(select(s.session_uid).where(s.session_uid == text)).scalar_one_or_none()
+        if exact is not None:
+            return [exact]
+        starts = [func.substr(column, 1, len(text)) == text for column in (s.session_uid, s.native_session_id)]
+        found = select(s.session_uid).where(or_(*starts)).order_by(s.session_uid).limit(limit)
+        return list(connection.execute(found).scalars()) if text else []
+
+
+@contextmanager
+def open_session(store: Store, session_uid: str) -> Iterator[OpenSession]:
+    """Open a session whole: its files proven by their hashes, or StoreError that names it."""
+    with ExitStack() as stack:
+        seen = None
+        while True:
+            row, parts, files_read, digest = _moment(store, session_uid)
+            try:
+                files = [stack.enter_context(store.raw.path(part.name).open("rb")) for part in parts]
+                break
+            except FileNotFoundError as exc:
+                if parts == seen:
+                    raise StoreError(f"a file of {session_uid} is missing: run `helix verify`") from exc
+                seen = parts  # rewritten or evicted since the catalog was asked: ask again
+        for part, file in zip(parts, files, strict=True):
+            if stream_hash(file, store.key) != part.hash:
+                raise StoreError(f"a file of {session_uid} is damaged: run `helix verify`")
+        yield OpenSession(row, files_read, digest_text(digest, store.key), files)
+
+
+def _moment(store: Store, uid: str) -> tuple[Row[Any], Sequence[Row[Any]], Sequence[Row[Any]], Row[Any] | None]:
+    """A session with its live files, sources and digest, all of one moment."""
+    with store.catalog.reading() as connection:
+        row = connection.execute(select(sessions).where(sessions.c.session_uid == uid)).one_or_none()
+        if row is None:
+            raise NotFoundError(f"no session {uid!r} in the memory; `helix sessions` lists them")
+        parts = select(raw_files).where(raw_files.c.session_id == row.id).order_by(raw_files.c.part)
+        read = select(sources).where(sources.c.session_id == row.id).order_by(sources.c.path)
+        digest = select(digests).where(digests.c.session_uid == uid)
+        return (
+            row,
+            connection.execute(parts).all(),
+            connection.execute(read).all(),
+            connection.execute(digest).one_or_none(),
+        )
+
+
+def digest_text(row: Row[Any] | None, key: bytes) -> str | None:
+    """The digest's JSON, proven by its hash; None when there is none yet."""
+    if row is None:
+        return None
+    if text_hash(key, row.digest.encode()) != row.hash:
+        raise StoreError(f"the digest of {row.session_uid} is damaged: run `helix verify`")
+    return str(row.digest)
+
+
+def stream_hash(file: IO[bytes], key: bytes) -> str:
+    """The keyed hash of an open file, to compare with the catalog's."""
+    return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16, key=key)).hexdigest()  # type: ignore[arg-type]
