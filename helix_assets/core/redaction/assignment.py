@@ -22,13 +22,17 @@ from helix_assets.core.redaction.view import BLANK
 Standard = Literal["password", "secret", "token", "weak"]
 
 # A name holds one of these words; after a long one more may follow (`password_prod`), plurals are other things.
-_LONG = (
-    r"(?i:pass(?:word|wd|wort|phrase|code)|pwd|secret|token|credential|authorization|api[_.-]?key|access[_.-]?key"
-    r"|secret[_.-]?key|private[_.-]?key|account[_.-]?key|auth[_.-]?key|master[_.-]?key|license[_.-]?key|encryption[_.-]?key"
-    r"|signing[_.-]?key|webhook[_.-]?(?:url|key)|connection[_.-]?string)(?:[A-Z0-9_.-][\w.-]{0,24})?"
+_PASS = r"(?i:pass(?:word|wd|wort|phrase|code)|pwd|secret|credential)"
+_TOKEN = (
+    r"(?i:token|authorization|(?:api|access|secret|private|account|auth|master|license|encryption|signing|webhook)[_.-]?key"
+    r"|connection[_.-]?string)"
 )
-_SHORT = r"(?i:key|auth|pass|pw|psk|sas|pat|jwt|salt|seed|pin|bearer|login|dsn|session|cookie|sid|privatekey)(?:[_-]?[0-9]{1,2})?"
-_NAME = rf"(?:{_LONG}|[A-Za-z0-9_.-]{_SHORT}|{_SHORT})"
+_MORE = r"(?:[A-Z0-9_.-][\w.-]*)?"
+_WEAK = (
+    r"(?i:key|auth|pass|pw|psk|sas|pat|jwt|salt|seed|pin|bearer|login|dsn|session|cookie|sid|privatekey|webhook_url)"
+    r"(?:[_-]?[0-9]{1,2})?"
+)
+_NAME = rf"(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|[A-Za-z0-9_.-]{_WEAK}|{_WEAK})"
 # What stands between name and value: quotes, a bracket, then a sign of assignment.
 _SIGN = (
     r"(?:[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|::?)[ \t]{0,8}"  # = := == => : ->
@@ -39,24 +43,33 @@ _SIGN = (
 )
 ASSIGNMENT = rf"({_NAME})({_SIGN})"
 """Over the view: group 1 is the tail of the name, group 2 the sign."""
-_FLAG_NAME = rf"(?:[\w-]{{0,24}}[_-])?(?:{_LONG}|{_SHORT})"
+_FLAG_NAME = rf"(?:[\w-]{{0,24}}[_-])?(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|{_WEAK})"
 FLAG = rf"(?:^|[\s\"'`(,\[])(--?{_FLAG_NAME})([\"']?(?:[ \t]{{1,4}}|[\"'],\s{{0,4}}))"
 """Over the view: `--token x`, `["--token", "x"]`."""
+_VERB = r"(?i:ENV|ARG|setx|setenv|set -g?x|set|put|add|write|secret|variable)[ \t]{1,3}"
 COMMAND = (
-    r"((?i:ENV|ARG|setx|setenv|set -g?x|set|put|add|write|secret|configure set|config set|variable)[ \t]{1,3}"
-    rf"(?:[\w./:-]{{0,48}}[_./:-])?(?:{_LONG}|{_SHORT}))([ \t]{{1,4}}(?:(?:--?(?:body|value|b|v)|/d)[ =])?)"
+    rf"({_VERB}(?:[\w./:-]{{0,48}}[_./:-])?(?:(?:{_PASS}|{_TOKEN}){_MORE}|{_WEAK}))"
+    r"([ \t]{1,4}(?:(?:--?(?:body|value|b|v)|/d)[ =])?)"
 )
 """Over the view: `ENV API_TOKEN x`, `aws configure set aws_secret_access_key x`."""
 
-# The same in raw bytes, where quotes are escaped: only has to find the lines worth a look.
-_QUOTES = r"(?:[\\\"'`\])]|u00[0-9a-fA-F]{2}|&quot;|&\#3[49];){0,10}"
-_VALUE = r"(?:[\\\"'` \t(]|u00[0-9a-fA-F]{2}|&quot;|&\#3[49];|[bBrRfFuU][\\\"']){0,12}[^\s\"'\\<>,;(){}\[\]$*&|]{4}"
+# The same in raw bytes, where quotes are escaped: only has to find the lines worth a look, but few others.
+_QUOTE = r"(?:[\\\"'`\])]|u00[0-9a-fA-F]{2}|&quot;)*"
+_OPEN = r"(?:[\\\"'` \t(]|u00[0-9a-fA-F]{2}|&quot;|[bBrRfFuU][\\\"'])*"
+_BODY = r"[^\s\"'\\<>,;(){}\[\]$*&|]"
+_ANY = rf"{_OPEN}{_BODY}{{5}}"
+_DIGITS = rf"{_OPEN}(?:{_BODY}{{0,14}}[0-9]{_BODY}{{3}}|{_BODY}{{16}})"
+_LONG = rf"{_OPEN}{_BODY}{{0,20}}[0-9]{_BODY}{{3}}"
+_EQUALS = rf"{_QUOTE}[ \t]*(?::?==?>?|=>|->|::?|u003[dD]|:[ ]?[A-Za-z][\w.\[\]|? ]*=|>)"
+_PAIR = rf"(?:[\\\"']+[ \t]*,|{_QUOTE}\()"
+_APART = rf"{_QUOTE}(?:[\s,\\\"']|\\[nrt])+[Vv]alue[\\\"']*\s*[:=]"
+_SPACED = r"[\\\"']*(?:[ \t]+|[\\\"']+,\s*)"
+_STRONG_NAME = rf"(?:{_PASS}|{_TOKEN}){_MORE}"
 TRIGGER = (
-    rf"{_NAME}(?:{_QUOTES}[ \t]{{0,12}}(?::?==?>?|=>|->|::?|u003[dD]|:[ ]?[A-Za-z][\w.\[\]|? ]{{0,30}}=|>|\()"
-    rf"|[\\\"']{{1,6}}[ \t]{{0,4}},|{_QUOTES}(?:[\s,\\\"']|\\[nrt]){{1,24}}[Vv]alue[\\\"']{{0,6}}\s{{0,3}}[:=]){_VALUE}"
-    rf"|-{_FLAG_NAME}[\\\"']{{0,6}}(?:[ \t]{{1,4}}|[\\\"']{{1,6}},\s{{0,4}}){_VALUE}"
-    r"|(?i:ENV|ARG|setx|setenv|set -g?x|set|put|add|write|secret|configure set|config set|variable)[ \t]{1,3}"
-    rf"(?:[\w./:-]{{0,48}}[_./:-])?(?:{_LONG}|{_SHORT})[ \t]{{1,4}}{_VALUE}"
+    rf"{_PASS}{_MORE}{_EQUALS}{_ANY}|{_TOKEN}{_MORE}{_EQUALS}{_DIGITS}|{_STRONG_NAME}(?:{_PAIR}{_DIGITS}|{_APART}{_ANY})"
+    rf"|(?i:pass|pw|psk)[0-9]?{_EQUALS}{_ANY}|{_WEAK}(?:{_EQUALS}|{_APART}|{_PAIR}){_LONG}"
+    rf"|-(?:{_PASS}|(?i:pass|pw)){_MORE}{_SPACED}{_ANY}|-(?:{_TOKEN}{_MORE}|{_WEAK}){_SPACED}{_DIGITS}"
+    rf"|{_VERB}(?:[\w./:-]*[_./:-])?(?:{_STRONG_NAME}|{_WEAK})[ \t]+(?:--?\w+[ =])?{_DIGITS}"
 )
 
 _PREFIX = re.compile(rb"[\w.$-]{1,48}\Z")
@@ -66,6 +79,10 @@ _BARE = re.compile(rb"[^\s\"'`<>,;&|\x00\x80-\xff]+")
 _LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
 _LINE_LEAD = re.compile(rb"(?:\A|[\n\x00])[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV |- )?[\w.-]*\Z")
 _SCHEME = re.compile(rb"(?i)(?:bearer|basic|token|apikey|api-key|key|ssws|splunk|geniekey|bot|oauth|jwt|flyv1|[a-z-]+(?:token|key))[ :=]\s*(?=\S)")
+
+_PAIR_SIGN = re.compile(rb"[\"'][ \t]*,|\(")
+_PLAIN_VALUE = re.compile(rb"[\w+/=.~:%|-]+\Z")
+_CODE = re.compile(rb"[A-Za-z_][\w.]*(?:\[[^\]]*\]|\(.*\)|\()|.*(?:\(\)|=>|\)\{)")
 
 _NOT_A_SECRET = frozenset(
     b"""count counts type types name names url uri path file filename files field fields id ids length len size limit
@@ -119,6 +136,10 @@ def assigned_secret(view: bytes, found: Found) -> Value | None:
     if standard is None or _is_not_assigned(view, name_start, sign):
         return None
     value = _read_value(view, name_start, found.end(), sign)
+    if sign.startswith(b"(") and b"." in view[start:sign_start]:
+        return None
+    if value and sign == b">" and view[value.end : value.end + 2] != b"</":
+        return None
     if value is None or BLANK in view[value.start : value.end + 1] or view[value.start - 1 : value.start] == BLANK:
         return None
     return value if _is_secret(value, standard, sign) else None
@@ -203,7 +224,9 @@ def _is_secret(value: Value, standard: Standard, sign: bytes) -> bool:
     text = value.text
     if is_placeholder(text) or len(text) > 8192:
         return False
-    if not value.quoted and is_reference(text) and not (value.whole_line and looks_generated(text, 12)):
+    if _PAIR_SIGN.match(sign) and not looks_generated(text, 12):
+        return False
+    if not value.quoted and is_reference(text) and (_CODE.match(text) or not looks_generated(text, 20)):
         return False
     if value.quoted and (text[:1] in b"$%{<" and is_reference(text) or (is_reference(text) and not looks_generated(text, 24))):
         return False
@@ -215,7 +238,7 @@ def _is_secret(value: Value, standard: Standard, sign: bytes) -> bool:
         return looks_generated(text) or (_is_password(value, sign) and any(48 <= byte <= 57 for byte in text) and len(text) >= 8)
     if standard == "token":
         return looks_generated(text, 8)
-    return len(text) >= 16 and looks_generated(text, 20) and not is_wordlike(text)
+    return looks_generated(text, 20) and not is_wordlike(text) and _PLAIN_VALUE.match(text) is not None
 
 
 def _is_password(value: Value, sign: bytes) -> bool:

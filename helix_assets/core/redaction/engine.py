@@ -4,7 +4,7 @@ Belongs here: how a pattern is compiled and refused. What the patterns look for 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from helix_assets.core.errors import HelixError
@@ -48,13 +48,37 @@ def compile_pattern(pattern: str, *, never_capture: bool = False) -> Pattern:
     encoded = pattern.encode("utf-8")
     if re2 is None:
         return re.compile(encoded)  # type: ignore[return-value]
+    compiled: Pattern = re2.compile(encoded, _options(never_capture=never_capture))
+    return compiled
+
+
+def _options(*, never_capture: bool = False) -> "re2.Options":
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.max_mem = _MAX_MEMORY
     options.log_errors = False
     options.never_capture = never_capture
-    compiled: Pattern = re2.compile(encoded, options)
-    return compiled
+    return options
+
+
+class PatternSet:
+    """Says which of many patterns occur in a text, in one pass; without google-re2 in as many as there are."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns: list[Pattern] = []
+        if re2 is None:
+            self._patterns = [compile_pattern(pattern) for pattern in patterns]
+            return
+        self._set = re2.Set.SearchSet(_options())
+        for pattern in patterns:
+            self._set.Add(pattern.encode("utf-8"))
+        self._set.Compile()
+
+    def occurring(self, text: bytes) -> list[int]:
+        """Return the indexes of the patterns that occur in the text."""
+        if re2 is None:
+            return [index for index, pattern in enumerate(self._patterns) if pattern.search(text)]
+        return sorted(self._set.Match(text) or ())
 
 
 def compile_user_pattern(name: str, pattern: str) -> Pattern:

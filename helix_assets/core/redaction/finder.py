@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from helix_assets.core.redaction import assignment, blocks
-from helix_assets.core.redaction.engine import Pattern, RuleError, compile_pattern, compile_user_pattern
+from helix_assets.core.redaction.engine import Pattern, PatternSet, RuleError, compile_pattern, compile_user_pattern
 from helix_assets.core.redaction.judge import (
     is_placeholder,
     is_reference,
@@ -68,8 +68,8 @@ class Finder:
         return compile_pattern("|".join(f"(?:{_head(rule)})" for rule in TOKENS), never_capture=True)
 
     @cached_property
-    def _context_trigger(self) -> Pattern:
-        return compile_pattern("|".join(f"(?:{_head(rule)})" for rule in CONTEXTS), never_capture=True)
+    def _contexts_in(self) -> PatternSet:
+        return PatternSet([_head(rule) for rule in CONTEXTS])
 
     @cached_property
     def _assignments(self) -> tuple[Pattern, ...]:
@@ -82,8 +82,8 @@ class Finder:
     def spans(self, view: bytes) -> list[Span]:
         """Return the secrets in the view in order, overlaps merged."""
         found = [*self._tokens(view), *self._assigned(view)]
-        if self._context_trigger.search(view):
-            found += self._contexts(view)
+        for index in self._contexts_in.occurring(view):
+            found += self._matches(CONTEXTS[index], self._pattern(CONTEXTS[index]), view)
         if self._block_trigger.search(view):
             found += [Span(start, end, "private_key") for start, end in blocks.private_key_spans(view)]
         for rule, pattern in self._extra:
@@ -121,7 +121,7 @@ class Finder:
             if match is None:
                 continue
             begin, end = match.span(1) if pattern.groups else match.span()
-            body = view[begin + len(rule.keyword) if begin == start else begin : end]
+            body = view[begin if begin > start or rule.check == "pem64" else begin + len(rule.keyword) : end]
             if _ends_word(view, start, end) and _passes(rule.check, body, view):
                 return Span(begin, end, rule.kind or rule.name)
         return None
@@ -134,12 +134,6 @@ class Finder:
                 if value:
                     yield Span(value.start, value.end, assignment.kind_of(view[found.start(1) : found.end(1)]))
                 at = value.end if value else found.end(1)
-
-    def _contexts(self, view: bytes) -> Iterator[Span]:
-        low = view.lower()
-        for rule in CONTEXTS:
-            if rule.keyword.encode() in low:
-                yield from self._matches(rule, self._pattern(rule), view)
 
     def _matches(self, rule: Rule, pattern: Pattern, view: bytes) -> Iterator[Span]:
         kind = rule.kind or rule.name
@@ -204,7 +198,7 @@ def _passes(check: Check, value: bytes, view: bytes) -> bool:
     if check == "fixed":
         return True
     if check == "token":
-        return not is_wordlike(value)
+        return not is_wordlike(value) or sum(48 <= byte <= 57 for byte in value) > len(value) // 16
     if check == "generated":
         return looks_generated(value) and not is_reference(value)
     if check == "random":
@@ -223,9 +217,10 @@ def _is_chosen(value: bytes) -> bool:
 def _is_told(value: bytes) -> bool:
     if _HEX.match(value) and len(value) in (7, 8, 10, 12, 40, 64) or _UUID.match(value):
         return False
+    value = value.strip(b"*_`()[]{}\"'<>,.;:")
     digits = sum(48 <= byte <= 57 for byte in value)
     letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
-    return digits > 0 and letters >= 3 and not re.match(rb"[a-z_]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]*\Z|\d", value)
+    return len(value) >= 6 and digits > 0 and letters >= 3 and not re.match(rb"[a-z_]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]*\Z|\d", value)
 
 
 def _is_random(value: bytes) -> bool:

@@ -25,8 +25,8 @@ _WORDLIKE_SHARE = 0.68
 _PLACEHOLDER = re.compile(
     rb"(?i)^(?:your|my|the|some|any|an?|enter|insert|replace|put|add|set|use|paste|change|fill)[-_ .]"
     rb"|change-?_?(?:me|this|it)|placeholder|example|dummy|redacted|masked|removed|hidden|censored|omitted|scrubbed"
-    rb"|<[^<>]*>|\$\{|\$\(|\{\{|%\(|%[a-z_]{2,}%|\*{3,}|\.{3}|x{5,}|#\{|\xe2\x80\xa6|\xe2\x80\xa2{2}|fake[-_]|not[-_]?a?[-_]?real"
-    rb"|_here$|-here$|^sk-\.\.\.|todo|tbd|fixme|lorem|insecure-?default|1234567890|0123456789|abcdefghij"
+    rb"|<[^<>]*>|\$\{|\$\(|\{\{|%\(|^%[a-z_]{2,}%$|\*{3,}|\.{3}|x{5,}|#\{|\xe2\x80\xa6|\xe2\x80\xa2{2}|fake[-_]|not[-_]?a?[-_]?real"
+    rb"|\[\^?[a-z0]-[z9f]|\(\?[:=!P]|%[sdr].{0,12}%[sdr]|_here$|-here$|^sk-\.\.\.|todo|tbd|fixme|lorem|insecure-?default|1234567890|0123456789|abcdefghij"
 )
 _COMMON = frozenset(
     rb"""true false none null nil undefined nan yes no on off enabled disabled required optional default empty unset
@@ -34,7 +34,7 @@ _COMMON = frozenset(
     password passwd pass pwd passphrase secret token key apikey api_key credential credentials auth bearer basic
     user username admin root guest login name value email test testing tests foo bar baz foobar qux spam eggs abc abcd
     abc123 abcdef xyz hello world public private hunter postgres mysql redis mongo mongodb rabbitmq localhost
-    input hidden type field label title description header query cookie body path form json xml self this const let
+    utf-8 utf8 latin1 latin-1 ascii iso-8859-1 input hidden type field label title description header query cookie body path form json xml self this const let
     var function return async await import export class def lambda new old current previous next first last
     password1 password123 pass123 passw0rd secret123 test123 test1234 admin123 s3cr3t mypassword my_password mysecret
     secretkey mytoken letmein qwerty 123456 12345678 user:pass user:password username:password""".split()
@@ -42,7 +42,7 @@ _COMMON = frozenset(
 _ALGORITHM = re.compile(rb"(?i)^(?:sha-?\d{1,3}|md5|blake2[bs]|blake3|h1|crc32c?|xxh\d*|urn:uuid|gzip|utf-?8)[:=~-]")
 _REFERENCE = re.compile(
     rb"^(?:[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,]?|[$@%&][A-Za-z_{(][\w.]*[)}%]?|[A-Za-z_][\w.]*[(\[{].*"
-    rb"|[(\[{|!\\].*|.*\)\.[a-z]\w+.*|.*(?:=>|&&|\|\||\?\?|===|!==|::).*)$",
+    rb"|[(\[{|!\\].*|.*(?:\(\)|\)\{|\}\().*|.*\)\.[a-z]\w+.*|.*(?:=>|&&|\|\||\?\?|===|!==|::).*)$",
     re.DOTALL,
 )
 _PATH = re.compile(rb"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[a-z._-]|~/|[A-Z]:\\|@[a-z][\w-]*/|file:)|\.(?:py|js|ts|tsx|json|ya?ml|toml|txt|md|pem|key|crt|env|go|rs|sh|html?|css|cfg|ini|conf|lock|log|sql|java|rb|php|xml|csv)$")
@@ -66,11 +66,13 @@ def is_wordlike(value: bytes) -> bool:
     """Say whether the letters of the value form words rather than chance."""
     pairs = hits = 0
     for word in _WORDS.findall(value):
+        if len(word) < 4:
+            continue
         lower = word.lower().decode("ascii")
         pairs += len(lower) - 1
         hits += sum(lower[i : i + 2] in _PAIRS for i in range(len(lower) - 1))
     # Chance breaks up into many short pieces, names into few long ones.
-    return pairs >= len(value) * 0.45 and hits >= pairs * _WORDLIKE_SHARE
+    return pairs >= len(value) * 0.4 and hits >= pairs * _WORDLIKE_SHARE
 
 
 def is_reference(value: bytes) -> bool:
@@ -85,7 +87,9 @@ def is_pathlike(value: bytes) -> bool:
 
 def looks_generated(value: bytes, shortest: int = 8) -> bool:
     """Say whether a machine made the value: digits and letters in turns, or letters that form no words."""
-    if len(value) < shortest or _DATE_OR_VERSION.match(value):
+    if len(value) < shortest or _DATE_OR_VERSION.match(value) or not value.isascii():
+        return False
+    if len(value) >= 24 and max(map(value.count, set(value))) > len(value) * 0.3:
         return False
     if _UUID.match(value):
         return True
@@ -95,8 +99,9 @@ def looks_generated(value: bytes, shortest: int = 8) -> bool:
         return False
     if not digits:
         return len(value) >= max(10, shortest) and not is_wordlike(value)
-    if len(_SWITCHES.findall(value)) >= max(2, len(value) // 14):
-        return not (is_wordlike(value) and len(value) < 40)
+    switches = len(_SWITCHES.findall(value))
+    if switches >= max(2, len(value) // 14):
+        return switches >= len(value) // 4 or not (is_wordlike(value) and len(value) < 40)
     return digits >= 2 and len(value) >= max(10, shortest) and not is_wordlike(value)
 
 

@@ -21,6 +21,7 @@ _REVISION = 1
 # A mark can bring the text on both its sides together, so a hit line is read again until nothing more is found.
 _MOST_PASSES = 4
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
+_BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _UNQUOTED = re.compile(rb"((?:\\)*\")[ \t]*:[ \t]*\Z")
 
 
@@ -101,7 +102,10 @@ class Redactor:
         trigger = self._finder.raw_trigger
         at = 0
         while found := trigger.search(chunk, at):
-            start = chunk.rfind(b"\n", at, found.start() + 1) + 1 or at
+            if _inside_blob(chunk, found.start()):
+                at = found.start() + 1
+                continue
+            start = chunk.rfind(b"\n", 0, found.start() + 1) + 1
             end = chunk.find(b"\n", found.start())
             end = len(chunk) if end < 0 else end
             if start < end:
@@ -124,7 +128,8 @@ class Redactor:
         hits = 0
         for _ in range(_MOST_PASSES):
             view = plain_view(raw)
-            spans = self._finder.spans(view.text)
+            # Most lines worth a look were so for their colours only.
+            spans = self._finder.spans(view.text) if self._finder.raw_trigger.search(view.text) else []
             if not spans:
                 break
             raw = self._replaced(raw, view, spans)
@@ -152,6 +157,12 @@ class Redactor:
 def strip_tags(text: str) -> str:
     """Turn `[redacted:kind:tag]` into `[redacted:kind]`, for exports that two stores have in common."""
     return re.sub(r"\[redacted:([a-z0-9_]+):[a-z2-7]{7}\]", r"[redacted:\1]", text)
+
+
+def _inside_blob(chunk: bytes, start: int) -> bool:
+    """Say whether a hit lies deep inside base64, as in images, where it can only be chance."""
+    before = _BLOB.match(chunk, max(0, start - 64), start)
+    return before is not None and len(set(before.group())) > 16
 
 
 def _stand_in(line: bytes) -> bytes:

@@ -15,10 +15,9 @@ MARK = re.compile(rb"\[redacted:([a-z0-9_]+):([a-z2-7]{7})\]")
 BLANK = b"\xff"
 
 _ESCAPE = re.compile(
-    rb"(\x1b\[[0-9;:?]*[ -/]*[@-~]"  # colour, raw
-    rb"|\x1b\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)"  # terminal link, raw
-    rb"|\\+(?:u001[bB]|x1[bB]|033|e)(?:\[[0-9;:?]*[@-~]|\][^\"\\\n]{0,2000}\\+(?:u0007|x07|a|007))"  # either, escaped
-    rb"|\\+(?:u[0-9a-fA-F]{4}|[\"'`/nrtbfv]?)"
+    rb"(\\+(?:[nrt\"'/`bfv]|u(?!001[bB][\[\]])[0-9a-fA-F]{4}"
+    rb"|(?:u001[bB]|x1[bB]|033|e)(?:\[[0-9;:?]*[@-~]|\][^\"\\\n]{0,2000}\\+(?:u0007|x07|a|007))|)"  # colour or link
+    rb"|\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\))"  # the same, raw
     rb"|\[redacted:[a-z0-9_]+:[a-z2-7]{7}\]"
     rb"|&(?:\#[0-9]{2,5}|\#x[0-9a-fA-F]{2,4}|amp|quot|apos|lt|gt);)"
 )
