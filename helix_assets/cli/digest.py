@@ -1,0 +1,107 @@
+"""`helix digest`: what stays of a session for good."""
+
+from contextlib import closing
+from typing import Any
+
+import click
+import orjson
+
+from helix_assets.cli.output import Column, Table, emit, human_count
+from helix_assets.core.errors import NotFoundError
+from helix_assets.reading import matching_uids, open_existing, open_session
+from helix_assets.settings import load_settings
+from helix_assets.storage.catalog import Catalog
+
+_EXIT_AMBIGUOUS = 2
+
+
+@click.command()
+@click.argument("uid")
+@click.option("--json", "as_json", is_flag=True, help="Print the digest as JSON.")
+def digest(uid: str, as_json: bool) -> None:
+    """Show the digest of the session UID (the first characters of its uid or native id will do)."""
+    with (
+        closing(open_existing(load_settings())) as store,
+        open_session(store, pick_session(store.catalog, uid)) as session,
+    ):
+        if session.digest is None:
+            why = session.row.failure or "the next sweep makes it"
+            raise NotFoundError(f"{session.row.session_uid} has no digest yet: {why}")
+        found = orjson.loads(session.digest)
+    emit(found, as_json, digest_tables(found))
+
+
+def pick_session(catalog: Catalog, text: str) -> str:
+    """The one session that `text` means; several are listed and end the command with exit code 2."""
+    found = matching_uids(catalog, text)
+    if not found:
+        raise NotFoundError(f"no session begins with {text!r}; `helix sessions` lists them")
+    if len(found) > 1:
+        click.echo(f"{text!r} may mean any of these sessions:", err=True)
+        for uid in found:
+            click.echo(f"  {uid}", err=True)
+        raise click.exceptions.Exit(_EXIT_AMBIGUOUS)
+    return found[0]
+
+
+def digest_tables(found: dict[str, Any]) -> list[Table]:
+    """A digest as a person reads it: the session, its figures, its errors, its files."""
+    tables = [Table([Column(found["session_uid"]), Column("")], [*_facts(found), *_figures(found)])]
+    tools = sorted(found["tool_histogram"].items(), key=lambda item: (-item[1], item[0]))
+    if tools:
+        tables.append(_counted("tool", "calls", tools))
+    if found["error_snippets"]:
+        rows = [[human_count(e["count"]), e["tool"] or "", e["sample"]] for e in found["error_snippets"]]
+        tables.append(Table([Column("times", "right"), Column("tool"), Column("error")], rows))
+    if found["files"]:
+        rows = [
+            [human_count(f["edits"]), f"+{f['lines_added']} -{f['lines_removed']}", f["path"]] for f in found["files"]
+        ]
+        tables.append(Table([Column("edits", "right"), Column("lines", "right"), Column("file")], rows))
+    return tables
+
+
+def _facts(found: dict[str, Any]) -> list[list[str]]:
+    names = (
+        "title",
+        "repo",
+        "domain",
+        "task_ref",
+        "cwd",
+        "git_branch",
+        "parent_uid",
+        "model",
+        "started_at",
+        "ended_at",
+    )
+    rows = [[name.replace("_", " "), str(found[name])] for name in names if found[name]]
+    verdict = (
+        f"{found['outcome']} ({found['outcome_reason'].replace('_', ' ')}; {found['outcome_confidence']} confidence)"
+    )
+    texts = [[name.replace("_", " "), found[name]] for name in ("first_prompt", "last_assistant") if found[name]]
+    return [*rows, ["outcome", verdict], *texts]
+
+
+def _figures(found: dict[str, Any]) -> list[list[str]]:
+    names = ("user_prompts", "assistant_messages", "tool_calls", "tool_errors", "interrupts", "interventions",
+             "compactions", "files_touched", "event_count", "record_count", "unparsed_lines")  # fmt: skip
+    rows = [[name.replace("_", " "), human_count(found[name])] for name in names]
+    for group in ("tokens_main", "tokens_subagent"):
+        if any(found[group].values()):
+            rows.append([group.replace("_", " "), _tokens(found[group])])
+    cost = found["cost"]
+    return [
+        *rows,
+        ["time", f"{cost['wall_clock_s']} s, active {cost['active_s']} s"],
+        ["retries", str(cost["retries"])],
+    ]
+
+
+def _tokens(tokens: dict[str, int | None]) -> str:
+    return ", ".join(
+        f"{human_count(count)} {kind.replace('_', ' ')}" for kind, count in tokens.items() if count is not None
+    )
+
+
+def _counted(what: str, number: str, items: list[tuple[str, int]]) -> Table:
+    return Table([Column(what), Column(number, "right")], [[name, human_count(count)] for name, count in items])

@@ -1,0 +1,65 @@
+"""`helix export`: the logical content of the store, or the figures of its sessions, to a file or standard output."""
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from helix_assets.cli.output import emit, to_json
+from helix_assets.core.errors import StopRun
+from helix_assets.export import export as write_export
+from helix_assets.export import session_figures
+from helix_assets.reading import open_existing
+from helix_assets.settings import load_settings
+
+
+@click.command()
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file (0600).")
+@click.option("--sessions", "figures_only", is_flag=True, help="One JSON object of figures by session uid instead.")
+@click.option("--json", "as_json", is_flag=True, help="With --out: describe what was written as JSON.")
+def export(out: Path | None, figures_only: bool, as_json: bool) -> None:
+    """Write the logical content as JSON Lines, the same bytes for the same logs, and its sha256."""
+    if as_json and out is None and not figures_only:
+        raise click.UsageError("--json describes a file that was written: name it with --out")
+    with closing(open_existing(load_settings())) as store, _opened(out) as file:
+        if figures_only:
+            text = to_json(session_figures(store)).encode() + b"\n"
+            file.write(text)
+            data = {"sha256": hashlib.sha256(text).hexdigest(), "bytes": len(text)}
+        else:
+            data = write_export(store, file)._asdict()
+    if out is None:
+        if not figures_only:
+            click.echo(f"sha256 {data['sha256']}", err=True)
+        return
+    emit({"out": out, **data}, as_json)
+    if not as_json:
+        click.echo(f"sha256 {data['sha256']}  {out}")
+
+
+@contextmanager
+def _opened(out: Path | None) -> Iterator[BinaryIO]:
+    """Where to write: standard output, or a private file that appears only when it is whole."""
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if out.exists() and not out.is_file():
+        with out.open("wb") as device:  # such as /dev/null
+            yield device
+        return
+    fresh = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            yield file
+        fresh.replace(out)
+    except OSError as exc:
+        raise StopRun(f"{out} cannot be written: {exc.strerror}; name another file with --out") from exc
+    finally:
+        fresh.unlink(missing_ok=True)

@@ -1,0 +1,116 @@
+"""`helix sessions`: lists sessions, newest first, by what the catalog and the digests say of them."""
+
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import orjson
+from sqlalchemy import ColumnElement, func, select
+
+from helix_assets.cli.output import Column, Table, emit, human_count, human_size
+from helix_assets.core.moments import iso, microseconds
+from helix_assets.reading import has_store
+from helix_assets.settings import load_settings
+from helix_assets.settings.model import AGENTS
+from helix_assets.storage.catalog import Catalog, open_catalog
+from helix_assets.storage.tables import digests
+from helix_assets.storage.tables import sessions as table
+
+_OUTCOMES = ("success", "fail", "abandoned", "unknown")
+_DAY = click.DateTime(["%Y-%m-%d"])
+_MOMENT = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
+
+
+def _us(moment: datetime) -> int:
+    return microseconds(moment.replace(tzinfo=UTC))
+
+
+_CONDITIONS: dict[str, Callable[[Any], ColumnElement[bool]]] = {
+    "agent": lambda name: table.c.flavor == name,
+    "repo": lambda name: table.c.repo == name,
+    "day": lambda day: table.c.day == day.date().isoformat(),
+    "since": lambda moment: table.c.ended_us >= _us(moment),
+    "until": lambda moment: table.c.started_us < _us(moment),
+    "outcome": lambda outcome: table.c.outcome == outcome,
+}
+
+
+@click.command()
+@click.option("--agent", type=click.Choice(AGENTS), help="Only sessions of this agent.")
+@click.option("--repo", help="Only sessions of this repository.")
+@click.option("--day", type=_DAY, help="Only sessions of this partition day (UTC).")
+@click.option("--since", type=_MOMENT, help="Only sessions that ended at this time (UTC) or later.")
+@click.option("--until", type=_MOMENT, help="Only sessions that started before this time (UTC).")
+@click.option("--outcome", type=click.Choice(_OUTCOMES), help="Only sessions that ended like this.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def sessions(limit: int, as_json: bool, **filters: Any) -> None:
+    """List sessions, newest first."""
+    settings = load_settings()
+    wanted = [_CONDITIONS[name](value) for name, value in filters.items() if value is not None]
+    if not has_store(settings):
+        found, total = list[dict[str, Any]](), 0
+    else:
+        with closing(open_catalog(settings.data_dir)) as catalog:
+            found, total = _find(catalog, wanted, limit)
+    emit(found, as_json, _listing(found))
+    if not as_json and total > len(found):
+        click.echo(f"{human_count(total - len(found))} more; --limit shows them.")
+    if not as_json and not total:
+        click.echo("No such session. `helix status` shows what the memory holds, `helix sweep` reads the agents' logs.")
+
+
+def _find(catalog: Catalog, wanted: list[ColumnElement[bool]], limit: int) -> tuple[list[dict[str, Any]], int]:
+    s = table.c
+    with catalog.reading() as connection:
+        total = connection.execute(select(func.count()).select_from(table).where(*wanted)).scalar_one()
+        query = (
+            select(table, digests.c.digest)
+            .join_from(table, digests, s.session_uid == digests.c.session_uid, isouter=True)
+            .where(*wanted)
+            .order_by(func.coalesce(s.started_us, 0).desc(), s.session_uid)
+            .limit(limit)
+        )
+        return [_describe(row) for row in connection.execute(query)], total
+
+
+def _describe(row: Any) -> dict[str, Any]:
+    digest = orjson.loads(row.digest) if row.digest else {}
+    return {
+        "session_uid": row.session_uid,
+        "flavor": row.flavor,
+        "day": row.day,
+        "repo": row.repo,
+        "domain": row.domain,
+        "git_branch": row.git_branch,
+        "task_ref": row.task_ref,
+        "title": row.title or digest.get("first_prompt"),
+        "model": row.model,
+        "parent_uid": row.parent_uid,
+        "started_at": iso(row.started_us),
+        "ended_at": iso(row.ended_us),
+        "outcome": row.outcome,
+        "events": digest.get("event_count"),
+        "tokens": digest.get("tokens"),
+        "raw_bytes": row.raw_bytes,
+        "evicted_at": row.evicted_at,
+    }
+
+
+def _listing(found: list[dict[str, Any]]) -> Table:
+    columns = [
+        Column("session"), Column("started"), Column("repo"), Column("outcome"), Column("events", "right"),
+        Column("output tokens", "right"), Column("stored", "right"), Column("title"),
+    ]  # fmt: skip
+    return Table(columns, [_row(item) for item in found])
+
+
+def _row(item: dict[str, Any]) -> list[str]:
+    stored = "evicted" if item["evicted_at"] else human_size(item["raw_bytes"])
+    events = "" if item["events"] is None else human_count(item["events"])
+    tokens = "" if item["tokens"] is None else human_count(item["tokens"]["output"])
+    started = (item["started_at"] or item["day"])[:16].replace("T", " ")
+    title = (item["title"] or "")[:60]
+    return [item["session_uid"], started, item["repo"] or "", item["outcome"], events, tokens, stored, title]

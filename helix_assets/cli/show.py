@@ -1,0 +1,157 @@
+"""`helix show`: the events of one session in order, and the redacted source line behind any of them."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import islice
+from typing import Any
+
+import click
+import orjson
+
+from helix_assets.cli.digest import digest_tables, pick_session
+from helix_assets.cli.output import Column, Table, emit, human_count, print_table, terminal_safe
+from helix_assets.core.errors import NotFoundError
+from helix_assets.core.moments import iso
+from helix_assets.core.schema import EventKind, Row
+from helix_assets.reading import OpenSession, open_existing, open_session
+from helix_assets.settings import load_settings
+
+_RANGE = re.compile(r"(\d*)\.\.(\d*)|(\d+)")
+_SHOWN_AT_ONCE = 200
+_DETAILS = (
+    "seq", "parent_seq", "kind", "role", "tool", "summary", "status", "is_sidechain", "agent_id", "call_id",
+    "message_id", "model", "tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
+    "cache_write_1h_tokens", "reasoning_tokens", "cost_usd", "exit_code", "duration_ms", "file_path", "lines_added",
+    "lines_removed", "native_type", "record_id", "line",
+)  # fmt: skip
+
+
+def _event_range(_: click.Context, param: click.Parameter, value: str | None) -> range | None:
+    """Events by their numbers, both ends included."""
+    if value is None:
+        return None
+    match = _RANGE.fullmatch(value)
+    if match is None or value == "..":
+        raise click.BadParameter(f"{value!r} is no range of events; say 10..20, 10.., ..20 or 10", param=param)
+    if match[3]:
+        return range(int(match[3]), int(match[3]) + 1)
+    return range(int(match[1] or 0), int(match[2]) + 1 if match[2] else sys.maxsize)
+
+
+@click.command()
+@click.argument("uid")
+@click.option("--events", "wanted", metavar="N..M", callback=_event_range, help="Only the events with these numbers.")
+@click.option("--kind", "kinds", type=click.Choice(list(EventKind)), multiple=True, help="Only events of this kind.")
+@click.option("--payload", help="The redacted source line behind an event, by its number or its record's id.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def show(uid: str, wanted: range | None, kinds: tuple[str, ...], payload: str | None, as_json: bool) -> None:
+    """Show the events of the session UID (the first characters of its uid or native id will do)."""
+    with (
+        closing(open_existing(load_settings())) as store,
+        open_session(store, pick_session(store.catalog, uid)) as session,
+    ):
+        if payload is not None:
+            _show_payload(session, payload, as_json)
+        elif not session.files:
+            _show_evicted(session, as_json)
+        else:
+            _show_events(session, wanted, frozenset(kinds), as_json)
+
+
+def _show_events(session: OpenSession, wanted: range | None, kinds: frozenset[str], as_json: bool) -> None:
+    events = _matching(session.rows(raw=False), wanted, kinds)
+    if as_json:
+        emit({**_head(session), "events": [_event(session, row) for row in events]}, as_json=True)
+        return
+    shown = list(events if wanted is not None else islice(events, _SHOWN_AT_ONCE))
+    print_table(Table([Column("session"), Column("")], [[name, str(v)] for name, v in _head(session).items() if v]))
+    print_table(_timeline(shown))
+    left = sum(1 for _ in events)
+    if left:
+        click.echo(f"{human_count(left)} more events: --events {shown[-1].seq + 1}.. shows them.")
+
+
+def _matching(rows: Iterable[Row], wanted: range | None, kinds: frozenset[str]) -> Iterator[Row]:
+    for row in rows:
+        if row.kind is not None and (wanted is None or row.seq in wanted) and (not kinds or row.kind in kinds):
+            yield row
+
+
+def _head(session: OpenSession) -> dict[str, Any]:
+    row = session.row
+    return {
+        "session_uid": row.session_uid,
+        "title": row.title,
+        "repo": row.repo,
+        "cwd": row.cwd,
+        "git_branch": row.git_branch,
+        "model": row.model,
+        "started_at": iso(row.started_us),
+        "ended_at": iso(row.ended_us),
+        "outcome": row.outcome,
+        "parent_uid": row.parent_uid,
+        "evicted_at": row.evicted_at,
+    }
+
+
+def _event(session: OpenSession, row: Row) -> dict[str, Any]:
+    """An event with all that is known of it; nulls left out."""
+    values = {name: getattr(row, name) for name in _DETAILS}
+    values |= {"ts": iso(row.ts_us), "detail": orjson.loads(row.detail) if row.detail else None}
+    values["payload_ref"] = f"blob://{session.row.session_uid}/{row.record_id or row.seq}"
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _timeline(rows: Iterable[Row]) -> Table:
+    columns = [
+        Column("seq", "right"), Column("time"), Column("kind"), Column("who"), Column("status"),
+        Column("tokens", "right"), Column("summary"),
+    ]  # fmt: skip
+    return Table(columns, [_timeline_row(row) for row in rows])
+
+
+def _timeline_row(row: Row) -> list[str]:
+    time = (iso(row.ts_us) or "")[:19].replace("T", " ")
+    who = row.tool or row.role or ""
+    if row.is_sidechain:
+        who = f"{who} (agent {row.agent_id})" if row.agent_id else f"{who} (agent)"
+    tokens = "" if row.tokens is None else human_count(row.tokens)
+    return [str(row.seq), time, row.kind or "", who, row.status or "", tokens, row.summary or ""]
+
+
+def _show_evicted(session: OpenSession, as_json: bool) -> None:
+    """The digest in place of the events that are gone."""
+    found = orjson.loads(session.digest) if session.digest else None
+    if as_json:
+        emit({**_head(session), "events": None, "digest": found}, as_json=True)
+        return
+    if session.row.evicted_at:
+        click.echo(f"The events of this session were evicted at {session.row.evicted_at}; this is what stays of it:")
+    else:
+        click.echo("This session has no records of its own (they belong to the session it was copied from).")
+    for table in digest_tables(found) if found else []:
+        print_table(table)
+
+
+def _show_payload(session: OpenSession, wanted: str, as_json: bool) -> None:
+    row = _record(session, wanted)
+    text = (row.raw or b"").decode("utf-8", "replace")
+    if as_json:
+        emit({"seq": row.seq, "record_id": row.record_id, "line": row.line, "raw": text}, as_json=True)
+    else:
+        click.echo(terminal_safe(text) if sys.stdout.isatty() else text)
+
+
+def _record(session: OpenSession, wanted: str) -> Row:
+    """The first row of the record that is meant: it carries the source line."""
+    head: Row | None = None
+    for row in session.rows(raw=True):
+        if row.raw is not None:
+            head = row
+        is_meant = row.seq == int(wanted) if wanted.isdecimal() else row.record_id == wanted
+        if is_meant and head is not None:
+            return head
+    where = "evicted" if session.row.evicted_at else "not in this session"
+    raise NotFoundError(f"record {wanted!r} is {where}; `helix show {session.row.session_uid}` lists the events")

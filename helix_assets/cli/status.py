@@ -1,0 +1,94 @@
+"""`helix status`: what the memory holds and what went wrong. The counting is `summary`'s."""
+
+from contextlib import closing
+from typing import Any
+
+import click
+
+from helix_assets.cli.output import Column, Table, emit, human_count, human_size
+from helix_assets.cli.sweep import agents_table
+from helix_assets.reading import has_store
+from helix_assets.settings import Settings, load_settings
+from helix_assets.storage.catalog import open_catalog
+from helix_assets.summary import Status, read_status
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def status(as_json: bool) -> None:
+    """Show what the memory holds, its caps, and what went wrong."""
+    settings = load_settings()
+    if not has_store(settings):
+        _tell_empty(settings, as_json)
+        return
+    with closing(open_catalog(settings.data_dir)) as catalog:
+        found = read_status(settings, catalog)
+    emit(found, as_json, [_store(found), agents_table(found.agents), *_attention(found)])
+
+
+def _tell_empty(settings: Settings, as_json: bool) -> None:
+    if as_json:
+        emit({"data_dir": settings.data_dir, "agents": []}, as_json=True)
+    else:
+        click.echo(f"There is no memory in {settings.data_dir} yet: `helix sweep` reads the agents' logs into it.")
+
+
+def _store(found: Status) -> Table:
+    usage, versions = found.usage, found.versions
+    caps = f"soft cap {human_size(usage.raw_soft_cap_bytes)}, hard cap {human_size(usage.raw_hard_cap_bytes)}"
+    rows = [
+        ["store", found.data_dir],
+        ["raw cache", f"{human_size(usage.raw_bytes)} ({caps})"],
+        ["digests and facts", f"{human_size(usage.distilled_bytes)} (cap {human_size(usage.distilled_cap_bytes)})"],
+        ["source files", ", ".join(f"{human_count(n)} {name}" for name, n in sorted(found.sources.items())) or "none"],
+        ["last sweep with news", _last_sweep(found.last_sweep)],
+        ["writer now", found.writer or "none"],
+        ["catalog version", str(versions["catalog"])],
+        *([f"parser of {flavor}", _held(held)] for flavor, held in versions["parsers"].items()),
+        ["digest rules", _held(versions["derivation"])],
+        ["redaction rules", _held(versions["redaction"])],
+    ]
+    return Table([Column("memory"), Column("")], rows)
+
+
+def _last_sweep(sweep: dict[str, Any] | None) -> str:
+    if sweep is None:
+        return "none"
+    counters = sweep["counters"]
+    sessions = human_count(counters.get("sessions_touched", 0))
+    return f"{sweep['ended_at']}, {sessions} sessions in {sweep['seconds']:.1f} s"
+
+
+def _held(version: dict[str, Any]) -> str:
+    current = version.get("current")
+    held = ", ".join(f"{human_count(count)} at {name}" for name, count in sorted(version["sessions"].items()))
+    return f"{current} (sessions: {held})" if current is not None else f"sessions: {held}"
+
+
+def _attention(found: Status) -> list[Table]:
+    """What a person may want to act on; nothing when all is well."""
+    trouble, usage = found.trouble, found.usage
+    counts = [
+        ("sessions without an up-to-date digest; the next sweep tries again", trouble.uncovered),
+        ("sessions whose digest failed", trouble.failed_count),
+        ("sessions lost before they were digested", trouble.lost_sessions),
+        ("source files that vanished before they were read", trouble.never_read),
+        ("places in the logs that could not be read", trouble.problem_count),
+    ]
+    rows = [[human_count(count), what] for what, count in counts if count]
+    if usage.raw_bytes > usage.raw_soft_cap_bytes:
+        rows.append(["!", "the raw cache is over its soft cap: `helix evict --dry-run` shows what would go"])
+    if usage.distilled_bytes > usage.distilled_cap_bytes:
+        rows.append(["!", "digests and facts are over their cap; they are never dropped: raise distilled_cap_bytes"])
+    tables = [Table([Column("", "right"), Column("look at")], rows)] if rows else []
+    failed = [[item["session_uid"], item["failure"], human_count(item["failures"])] for item in trouble.failed]
+    if failed:
+        tables.append(Table([Column("failed digest"), Column("reason"), Column("tries", "right")], failed))
+    places = [[_place(item), item["reason"]] for item in trouble.problems]
+    if places:
+        tables.append(Table([Column("newest problems"), Column("reason")], places))
+    return tables
+
+
+def _place(problem: dict[str, Any]) -> str:
+    return f"{problem['path']}:{problem['line']}" if problem["line"] else problem["path"]

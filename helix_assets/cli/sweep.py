@@ -1,0 +1,126 @@
+"""`helix sweep`: takes in what is new and says what changed. The work itself is `pipeline`'s."""
+
+from contextlib import closing
+from typing import Any
+
+import click
+
+from helix_assets.cli.output import Advance, Column, Table, emit, human_count, human_size, print_table, progress
+from helix_assets.pipeline import Progress, SweepReport
+from helix_assets.pipeline import sweep as run_sweep
+from helix_assets.settings import Settings, load_settings
+from helix_assets.store import Store, open_store
+from helix_assets.summary import TOKEN_KINDS, AgentFigures, figures_by_agent
+
+LISTED_PROBLEMS = 20
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def sweep(as_json: bool) -> None:
+    """Take in what is new in the agents' logs and digest it."""
+    with closing(open_store(load_settings())) as store:
+        report = _with_progress(store)
+    if as_json:
+        emit(_as_data(report), as_json=True)
+    else:
+        _tell(report)
+
+
+def first_sweep(settings: Settings) -> None:
+    """Sweep and show what the memory holds then, as `helix up` does before it serves."""
+    with closing(open_store(settings)) as store:
+        _tell(_with_progress(store))
+        agents = figures_by_agent(store.catalog)
+    if agents:
+        print_table(agents_table(agents))
+    else:
+        click.echo(
+            "No session logs were found; `helix config` shows where they are looked for, `helix up --demo` a sample."
+        )
+
+
+def agents_table(agents: list[AgentFigures]) -> Table:
+    """Sessions, events, bytes and tokens by agent."""
+    names = ["sessions", "evicted", "events", "stored", "logs", *(kind.replace("_", " ") for kind in TOKEN_KINDS)]
+    columns = [Column("agent"), *(Column(name, "right") for name in names)]
+    return Table(columns, [_agent_row(agent) for agent in agents])
+
+
+def _agent_row(agent: AgentFigures) -> list[str]:
+    counts = [human_count(number) for number in (agent.sessions, agent.evicted, agent.events)]
+    sizes = [human_size(agent.raw_bytes), human_size(agent.source_bytes)]
+    return [agent.flavor, *counts, *sizes, *(human_count(agent.tokens[kind]) for kind in TOKEN_KINDS)]
+
+
+class _Bar(Progress):
+    """A sweep's progress in KiB of changed logs."""
+
+    def __init__(self, move: Advance) -> None:
+        self._move = move
+        self._done = 0
+
+    def start(self, total_bytes: int) -> None:
+        self._move(0, total_bytes >> 10)
+
+    def advance(self, done_bytes: int, session_uid: str) -> None:
+        self._done += done_bytes
+        self._move(self._done >> 10)
+
+
+def _with_progress(store: Store) -> SweepReport:
+    with progress("Reading logs (KiB)") as move:
+        return run_sweep(store, progress=_Bar(move))
+
+
+def _as_data(report: SweepReport) -> dict[str, Any]:
+    return {
+        **report.counters(),
+        "sessions": sorted(report.touched),
+        "partitions": sorted(report.partitions),
+        "problems": [{"path": path, "reason": reason} for path, reason in report.problems],
+    }
+
+
+def _tell(report: SweepReport) -> None:
+    if _found_nothing(report):
+        click.echo(f"Nothing new in {human_count(report.files_seen)} files ({report.seconds:.1f} s).")
+    else:
+        print_table(_changes(report))
+    if report.problems:
+        print_table(_problems(report))
+
+
+def _found_nothing(report: SweepReport) -> bool:
+    return not (report.files_changed or report.files_gone or report.files_skipped or report.touched)
+
+
+def _changes(report: SweepReport) -> Table:
+    counts = [
+        ("files with news", report.files_changed),
+        ("files gone (what was read of them stays)", report.files_gone),
+        ("files left out as helix.toml says", report.files_excluded),
+        ("files that cannot be read", report.files_skipped),
+        ("sessions updated", report.sessions_touched),
+        ("sessions that failed", report.sessions_failed),
+        ("lines read", report.lines_read),
+        ("lines that are no record", report.records_unparsed),
+        ("secrets redacted", report.redactions),
+        ("records withheld", report.records_withheld),
+        ("digests written", report.digests_written),
+        ("digests that failed", report.digests_failed),
+    ]
+    rows = [[name, human_count(count)] for name, count in counts if count]
+    rows += [["read", human_size(report.bytes_read)], ["stored", human_size(report.bytes_written)]]
+    rows += [["seconds", f"{report.seconds:.1f}"]]
+    title = f"{human_count(report.files_seen)} files seen"
+    return Table([Column("what changed"), Column("", "right")], rows, title)
+
+
+def _problems(report: SweepReport) -> Table:
+    shown = report.problems[:LISTED_PROBLEMS]
+    more = len(report.problems) - len(shown)
+    rows = [[path, reason] for path, reason in shown]
+    if more:
+        rows.append([f"... and {human_count(more)} more", "see `helix sweep --json` or `helix status`"])
+    return Table([Column("problem in"), Column("what")], rows)

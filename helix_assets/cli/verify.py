@@ -1,0 +1,32 @@
+"""`helix verify`: the proof of the store, or the list of what is wrong with it."""
+
+from contextlib import closing
+from dataclasses import asdict
+
+import click
+
+from helix_assets.cli.output import Column, Table, emit
+from helix_assets.reading import open_existing
+from helix_assets.settings import load_settings
+from helix_assets.verify import Violation
+from helix_assets.verify import verify as run_verify
+
+_EXIT_VIOLATED = 1
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def verify(as_json: bool) -> int:
+    """Prove that catalog, files and digests agree; exit code 1 when they do not."""
+    with closing(open_existing(load_settings())) as store:
+        found = run_verify(store)
+    data = {"is_sound": not found, "violations": [asdict(violation) for violation in found]}
+    emit(data, as_json, _listing(found) if found else None)
+    if not as_json:
+        click.echo(f"{len(found)} violations." if found else "The store is sound.")
+    return _EXIT_VIOLATED if found else 0
+
+
+def _listing(found: list[Violation]) -> Table:
+    rows = [[v.check.replace("_", " "), v.session_uid or "", v.what, v.path or ""] for v in found]
+    return Table([Column("check"), Column("session"), Column("found"), Column("file")], rows)

@@ -1,0 +1,189 @@
+"""Figures that several commands show: sessions, events, bytes and tokens by agent, and the state of the store.
+
+Belongs here: counting from the catalog alone; no raw file is opened. Not here: how it is laid out (`cli`).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+
+from helix_assets.adapters import ADAPTERS
+from helix_assets.core.schema import DIGEST_VERSION
+from helix_assets.settings import Settings
+from helix_assets.storage.catalog import Catalog
+from helix_assets.storage.lock import holder, is_locked
+from helix_assets.storage.tables import CATALOG_VERSION, digests, losses, problems, sessions, sources, sweeps
+
+NEWEST = 5
+TOKEN_KINDS = ("input", "output", "cache_read", "cache_write")
+
+
+@dataclass
+class AgentFigures:
+    """What the memory holds of one agent. Tokens and events are those of the digests."""
+
+    flavor: str
+    sessions: int = 0
+    evicted: int = 0
+    events: int = 0
+    raw_bytes: int = 0
+    source_bytes: int = 0
+    tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TOKEN_KINDS, 0))
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Bytes used against the caps."""
+
+    raw_bytes: int
+    raw_soft_cap_bytes: int
+    raw_hard_cap_bytes: int
+    distilled_bytes: int
+    distilled_cap_bytes: int
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What a person may want to look at, counted, the newest by name."""
+
+    uncovered: int
+    failed: list[dict[str, Any]]
+    failed_count: int
+    problems: list[dict[str, Any]]
+    problem_count: int
+    lost_sessions: int
+    never_read: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a store."""
+
+    data_dir: str
+    agents: list[AgentFigures]
+    usage: Usage
+    sources: dict[str, int]
+    trouble: Trouble
+    versions: dict[str, Any]
+    last_sweep: dict[str, Any] | None
+    writer: str | None
+
+
+def figures_by_agent(catalog: Catalog) -> list[AgentFigures]:
+    """One row per agent that has sessions."""
+    s = sessions.c
+    with catalog.reading() as connection:
+        grouped = select(
+            s.flavor, func.count(), func.count(s.evicted_at), func.sum(s.raw_bytes), func.sum(s.source_bytes)
+        ).group_by(s.flavor)
+        agents = {
+            flavor: AgentFigures(flavor, count, evicted, 0, raw, source)
+            for flavor, count, evicted, raw, source in connection.execute(grouped)
+        }
+        # Columns, not ORM rows: this is the one query that touches every digest.
+        for flavor, text in connection.execute(select(digests.c.flavor, digests.c.digest)):
+            digest = orjson.loads(text)
+            agent = agents.setdefault(flavor, AgentFigures(flavor))
+            agent.events += digest["event_count"]
+            for kind in TOKEN_KINDS:
+                agent.tokens[kind] += digest["tokens"][kind] or 0
+    return [agents[flavor] for flavor in sorted(agents)]
+
+
+def is_covered() -> ColumnElement[bool]:
+    """Whether a session's digest is made of all its stored rows by the rules in force."""
+    s = sessions.c
+    parsers = [and_(s.flavor == flavor, s.parser_version == adapter.version) for flavor, adapter in ADAPTERS.items()]
+    return and_(
+        s.derived_generation.is_not(None),
+        s.derived_generation == s.generation,
+        s.derivation_version == DIGEST_VERSION,
+        or_(*parsers, s.flavor.not_in(list(ADAPTERS))),
+    )
+
+
+def read_status(settings: Settings, catalog: Catalog) -> Status:
+    """Everything `helix status` tells, without opening a raw file or waiting for a writer."""
+    agents = figures_by_agent(catalog)
+    policy = settings.retention
+    with catalog.reading() as connection:
+        usage = Usage(
+            raw_bytes=catalog.raw_usage(),
+            raw_soft_cap_bytes=policy.raw_soft_cap_bytes,
+            raw_hard_cap_bytes=policy.raw_hard_cap_bytes,
+            distilled_bytes=_distilled_bytes(settings),
+            distilled_cap_bytes=policy.distilled_cap_bytes,
+        )
+        return Status(
+            data_dir=str(settings.data_dir),
+            agents=agents,
+            usage=usage,
+            sources=_counts(connection, sources.c.status),
+            trouble=_trouble(connection),
+            versions=_versions(connection),
+            last_sweep=_last_sweep(connection),
+            writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,
+        )
+
+
+def _counts(connection: Connection, column: ColumnElement[Any]) -> dict[str, int]:
+    rows = connection.execute(select(column, func.count()).group_by(column))
+    return {"none" if value is None else str(value): count for value, count in rows}
+
+
+def _distilled_bytes(settings: Settings) -> int:
+    """Bytes on disk of what is never dropped: the catalog with its log, and the facts."""
+    catalog = settings.catalog_path
+    paths = [catalog, catalog.with_name(catalog.name + "-wal")]
+    memory = settings.data_dir / "memory"
+    paths += [path for path in memory.rglob("*") if path.is_file()]
+    return sum(os.stat(path).st_size for path in paths if path.exists())
+
+
+def _trouble(connection: Connection) -> Trouble:
+    s, p = sessions.c, problems.c
+    alive = s.evicted_at.is_(None)
+    failed = and_(alive, s.failure.is_not(None))
+    worst = select(s.session_uid, s.failure, s.failures).where(failed).order_by(s.ingest_order.desc()).limit(NEWEST)
+    newest = select(p.path, p.line, p.offset, p.reason, p.seen_at).order_by(p.id.desc()).limit(NEWEST)
+
+    def count(table: Any, *conditions: ColumnElement[bool]) -> int:
+        return int(connection.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one())
+
+    return Trouble(
+        uncovered=count(sessions, alive, ~is_covered()),
+        failed=[dict(row._mapping) for row in connection.execute(worst)],
+        failed_count=count(sessions, failed),
+        problems=[dict(row._mapping) for row in connection.execute(newest)],
+        problem_count=count(problems),
+        lost_sessions=int(connection.execute(select(func.count(losses.c.session_uid.distinct()))).scalar_one()),
+        never_read=count(sources, sources.c.status == "gone", sources.c.ingested_at.is_(None)),
+    )
+
+
+def _versions(connection: Connection) -> dict[str, Any]:
+    """Which rules made what is stored: how many sessions at which version, beside the version in force."""
+    s = sessions.c
+    parsed = select(s.flavor, s.parser_version, func.count()).group_by(s.flavor, s.parser_version)
+    by_parser: dict[str, dict[str, int]] = {}
+    for flavor, version, count in connection.execute(parsed):
+        by_parser.setdefault(flavor, {})[str(version)] = count
+    return {
+        "catalog": CATALOG_VERSION,
+        "parsers": {
+            flavor: {"current": ADAPTERS[flavor].version if flavor in ADAPTERS else None, "sessions": held}
+            for flavor, held in sorted(by_parser.items())
+        },
+        "derivation": {"current": DIGEST_VERSION, "sessions": _counts(connection, s.derivation_version)},
+        "redaction": {"sessions": _counts(connection, s.redaction_version)},
+    }
+
+
+def _last_sweep(connection: Connection) -> dict[str, Any] | None:
+    row = connection.execute(select(sweeps).order_by(sweeps.c.id.desc()).limit(1)).one_or_none()
+    return None if row is None else dict(row._mapping)
