@@ -14,21 +14,15 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection
-
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import Problem
-from helix_assets.core.digest import DIGEST_VERSION, Digest
-from helix_assets.core.moments import day_of, iso, microseconds
-from helix_assets.core.schema import SCHEMA_VERSION
-from helix_assets.ingest import Ingested, SourceCursor
+from helix_assets.core.moments import FIRST_DAY, day_of, iso, microseconds
+from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.plan import SessionState
 from helix_assets.sharing import Shares, owner_rows
 from helix_assets.storage.key import text_hash
 from helix_assets.store import Store
-
-FIRST_DAY = date(2024, 1, 1)
-"""The first partition; a session that claims to be older is kept under this day."""
+from helix_assets.task import Ingested, SourceCursor
 
 
 @dataclass
@@ -54,31 +48,53 @@ class Committed:
 
 def commit_batch(store: Store, batch: Batch) -> Committed:
     """Make a batch part of the store, all of it or nothing."""
-    done = Committed()
     kept = {uid: r for uid, r in batch.results.items() if _is_session(r, batch.states[uid])}
     for uid, result in batch.results.items():
         if uid not in kept and result.part is not None:
             (store.raw.staging / result.part.name).unlink()
     names = {uid: _publish(store, batch, uid, r) for uid, r in kept.items()}
     sync(store.raw.root, [store.raw.path(name) for name in names.values() if name])
-    replaced: list[str] = []
-    with store.catalog.writing() as connection:
-        order = store.catalog.next_order(connection)
+    at = iso(microseconds(batch.now)) or ""
+    catalog = store.catalog
+    with catalog.writing() as connection:
+        order = catalog.next_order(connection)
         ids = {uid: s.row.id for uid, s in batch.states.items() if s.row is not None}
-        for uid, result in kept.items():
-            ids[uid] = _put_session(store, connection, batch, result, order)
-            replaced += _put_files(store, connection, ids[uid], batch.states[uid], result, names[uid])
-            _put_digest(store, connection, batch, result, done)
-            done.partitions.add((result.task.flavor, _day(batch, result).isoformat()))
-            done.bytes_written += result.part.bytes if result.part else 0
-        for uid, result in batch.results.items():
-            _put_sources(store, connection, batch, result, ids.get(uid))
-            if uid in ids and ADAPTERS[result.task.flavor].shares_history:
-                store.catalog.claim(connection, ids[uid], [*result.shareable, *result.message_ids])
-        store.catalog.put_shared(connection, owner_rows(batch.shares, ids))
+        fresh = [uid for uid in kept if uid not in ids]
+        ids |= zip(fresh, catalog.next_ids(connection, len(fresh)), strict=True)
+        catalog.put_sessions(
+            connection, [{"id": ids[uid], **_session_row(store, batch, r, order, at)} for uid, r in kept.items()]
+        )
+        replaced = catalog.drop_raw_files(connection, [ids[uid] for uid, r in kept.items() if not r.task.append])
+        catalog.put_raw_files(
+            connection, [_file_row(batch, r, ids[uid], name) for uid, r in kept.items() if (name := names[uid])]
+        )
+        catalog.put_digests(connection, [_digest_row(store, batch, r, at) for r in kept.values() if r.digest])
+        catalog.clear_problems(
+            connection, [f.path_key for r in batch.results.values() for f in r.task.files if not f.offset]
+        )
+        catalog.put_sources(
+            connection, [row for uid, r in batch.results.items() for row in _source_rows(batch, r, ids.get(uid), at)]
+        )
+        catalog.put_problems(connection, [row for r in batch.results.values() for row in _problems_of(store, r, at)])
+        catalog.claim(
+            connection,
+            [{"key": key, "session_id": ids[uid]} for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)],
+        )
+        catalog.put_shared(connection, owner_rows(batch.shares, ids))
+    live = set(names.values())
     for name in replaced:
-        store.raw.remove(name)
-    return done
+        if name not in live:
+            store.raw.remove(name)
+    return _committed(batch, kept)
+
+
+def _committed(batch: Batch, kept: Mapping[str, Ingested]) -> Committed:
+    return Committed(
+        partitions={(r.task.flavor, _day(batch, r).isoformat()) for r in kept.values()},
+        bytes_written=sum(r.part.bytes for r in kept.values() if r.part),
+        digests=sum(r.digest is not None for r in kept.values()),
+        failed=[uid for uid, r in kept.items() if r.digest is None],
+    )
 
 
 def _is_session(result: Ingested, state: SessionState) -> bool:
@@ -106,8 +122,8 @@ def _publish(store: Store, batch: Batch, uid: str, result: Ingested) -> str | No
     if result.part is None:
         return None
     parts = batch.states[uid].parts if result.task.append else ()
-    key = text_hash(store.key, uid.encode("utf-8", "replace"))[:20]
-    name = f"flavor={result.task.flavor}/day={_day(batch, result)}/{key}.{result.task.generation}.{len(parts)}.parquet"
+    stem = f"{file_key(store, uid)}.{result.task.generation}.{len(parts)}"
+    name = f"flavor={result.task.flavor}/day={_day(batch, result)}/{stem}.parquet"
     store.raw.publish(result.part.name, name)
     return name
 
@@ -132,28 +148,36 @@ def sync(root: Path, files: Sequence[Path]) -> None:
             os.close(fd)
 
 
-def _put_session(store: Store, connection: Connection, batch: Batch, result: Ingested, order: int) -> int:
-    task, state, digest = result.task, batch.states[result.task.session_uid], result.digest
-    now = iso(microseconds(batch.now))
+def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: str) -> dict[str, Any]:
+    task, state, digest, part, facts = (
+        result.task,
+        batch.states[result.task.session_uid],
+        result.digest,
+        result.part,
+        result.facts,
+    )
     row = state.row
-    grows = task.append and row is not None
-    old = state.parts if grows else ()
-    part = result.part
-    facts = result.facts
-    values: dict[str, Any] = {
+    old = state.parts if task.append else ()
+    evicted = part is None and not old
+    return {
         "session_uid": task.session_uid,
         "flavor": task.flavor,
         "native_session_id": state.native_id,
         "day": _day(batch, result).isoformat(),
-        "file_key": text_hash(store.key, task.session_uid.encode("utf-8", "replace"))[:20],
+        "file_key": file_key(store, task.session_uid),
+        "repo": digest.repo if digest else row.repo if row is not None else None,
+        "domain": digest.domain if digest else row.domain if row is not None else None,
         "cwd": facts.cwd,
         "git_branch": facts.git_branch,
         "model": facts.model,
         "title": facts.title,
+        "task_ref": digest.task_ref if digest else row.task_ref if row is not None else None,
         "parent_uid": f"{task.flavor}:{facts.parent_native_id}" if facts.parent_native_id else None,
         "facts": asdict(facts),
         "started_us": result.started_us,
         "ended_us": result.ended_us,
+        "outcome": digest.outcome if digest else row.outcome if row is not None else "unknown",
+        "source_bytes": _source_bytes(state, result),
         "raw_bytes": sum(p.bytes for p in old) + (part.bytes if part else 0),
         "row_count": sum(p.row_count for p in old) + (part.rows if part else 0),
         "record_count": sum(p.record_count for p in old) + (part.records if part else 0),
@@ -163,27 +187,23 @@ def _put_session(store: Store, connection: Connection, batch: Batch, result: Ing
         "parser_version": ADAPTERS[task.flavor].version,
         "redaction_version": row.redaction_version if row is not None and old else store.redactor.version,
         "generation": task.generation,
-        "discovered_at": now,
-        "ingested_at": now if result.cursors or row is None else row.ingested_at,
-        "ingest_order": order if result.cursors or row is None else row.ingest_order,
+        "derived_generation": task.generation if digest else row.derived_generation if row is not None else None,
+        "derivation_version": DIGEST_VERSION if digest else row.derivation_version if row is not None else None,
+        "discovered_at": at,
+        "ingested_at": at if row is None or result.cursors else row.ingested_at,
+        "analyzed_at": at if digest else row.analyzed_at if row is not None else None,
+        "ingest_order": order if row is None or result.cursors else row.ingest_order,
+        "analyze_order": order if digest else row.analyze_order if row is not None else None,
+        "evicting_at": None,
+        "evicted_at": row.evicted_at if row is not None and evicted else None,
         "failure": result.failure,
         "failures": (row.failures if row is not None else 0) + 1 if result.failure else 0,
-        "source_bytes": _source_bytes(state, result),
     }
-    if part is not None:
-        values |= {"evicted_at": None, "evicting_at": None}
-    if digest is not None:
-        values |= {
-            "repo": digest.repo,
-            "domain": digest.domain,
-            "task_ref": digest.task_ref,
-            "outcome": digest.outcome,
-            "derived_generation": task.generation,
-            "derivation_version": DIGEST_VERSION,
-            "analyzed_at": now,
-            "analyze_order": order,
-        }
-    return store.catalog.put_session(connection, values)
+
+
+def file_key(store: Store, session_uid: str) -> str:
+    """The name of a session's files: a keyed hash, since a uid may hold anything."""
+    return text_hash(store.key, session_uid.encode("utf-8", "replace"))[:20]
 
 
 def _source_bytes(state: SessionState, result: Ingested) -> int:
@@ -192,53 +212,41 @@ def _source_bytes(state: SessionState, result: Ingested) -> int:
     return sum(sizes.values())
 
 
-def _put_files(
-    store: Store, connection: Connection, session_id: int, state: SessionState, result: Ingested, name: str | None
-) -> list[str]:
-    """Name the new part as live; gives the names of the files it replaces."""
-    replaced = [] if result.task.append else store.catalog.drop_raw_files(connection, session_id)
+def _file_row(batch: Batch, result: Ingested, session_id: int, name: str) -> dict[str, Any]:
     part = result.part
-    if part is not None and name is not None:
-        number = len(state.parts) if result.task.append else 0
-        store.catalog.put_raw_file(
-            connection,
-            session_id=session_id,
-            part=number,
-            name=name,
-            bytes=part.bytes,
-            hash=part.hash,
-            row_count=part.rows,
-            record_count=part.records,
-        )
-    return [old for old in replaced if old != name]
+    if part is None:
+        raise ValueError("a session without a part has no file")
+    number = len(batch.states[result.task.session_uid].parts) if result.task.append else 0
+    return {"session_id": session_id, "part": number, "name": name, "bytes": part.bytes, "hash": part.hash,
+            "row_count": part.rows, "record_count": part.records}  # fmt: skip
 
 
-def _put_digest(store: Store, connection: Connection, batch: Batch, result: Ingested, done: Committed) -> None:
-    digest: Digest | None = result.digest
+def _digest_row(store: Store, batch: Batch, result: Ingested, at: str) -> dict[str, Any]:
+    digest = result.digest
     if digest is None:
-        done.failed.append(result.task.session_uid)
-        return
+        raise ValueError("no digest to write")
     text = digest.model_dump_json()
-    at = iso(microseconds(batch.now)) or ""
-    store.catalog.put_digest(
-        connection,
-        digest,
-        day=_day(batch, result).isoformat(),
-        generation=result.task.generation,
-        text=text,
-        text_hash=text_hash(store.key, text.encode()),
-        at=at,
-    )
-    done.digests += 1
+    return {
+        "session_uid": digest.session_uid,
+        "digest": text,
+        "flavor": digest.flavor,
+        "repo": digest.repo,
+        "domain": digest.domain,
+        "outcome": digest.outcome,
+        "started_at": digest.started_at,
+        "ended_at": digest.ended_at,
+        "schema_version": digest.schema_version,
+        "day": _day(batch, result).isoformat(),
+        "generation": result.task.generation,
+        "hash": text_hash(store.key, text.encode()),
+        "written_at": at,
+    }
 
 
-def _put_sources(store: Store, connection: Connection, batch: Batch, result: Ingested, session_id: int | None) -> None:
-    at = iso(microseconds(batch.now)) or ""
+def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str) -> list[dict[str, Any]]:
     state = batch.states[result.task.session_uid]
     tasks = {f.path_key: f for f in result.task.files}
-    read_whole = [f.path_key for f in result.task.files if not f.offset]
-    store.catalog.clear_problems(connection, read_whole)
-    rows = [
+    return [
         {
             **_cursor_columns(cursor),
             "path": tasks[cursor.path_key].shown,
@@ -254,17 +262,18 @@ def _put_sources(store: Store, connection: Connection, batch: Batch, result: Ing
         }
         for cursor in result.cursors
     ]
-    store.catalog.put_sources(connection, rows)
-    store.catalog.put_problems(
-        connection,
-        problem_rows(store, state.flavor, result.problems, {f.shown: f.path_key for f in result.task.files}, at),
-    )
 
 
 def _cursor_columns(cursor: SourceCursor) -> dict[str, Any]:
     columns = cursor._asdict()
     columns["parser_state"] = columns.pop("state")
     return columns
+
+
+def _problems_of(store: Store, result: Ingested, at: str) -> list[dict[str, Any]]:
+    return problem_rows(
+        store, result.task.flavor, result.problems, {f.shown: f.path_key for f in result.task.files}, at
+    )
 
 
 def problem_rows(
@@ -274,6 +283,15 @@ def problem_rows(
     rows = []
     for problem in found:
         shown = store.redactor.text(problem.path).text
-        rows.append({"path_key": keys.get(problem.path, shown), "path": shown, "flavor": flavor, "line": problem.line or 0,
-                     "offset": problem.offset, "reason": problem.reason[:300], "seen_at": at})  # fmt: skip
+        rows.append(
+            {
+                "path_key": keys.get(problem.path, shown),
+                "path": shown,
+                "flavor": flavor,
+                "line": problem.line or 0,
+                "offset": problem.offset,
+                "reason": problem.reason[:300],
+                "seen_at": at,
+            }
+        )
     return rows

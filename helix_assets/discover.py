@@ -1,7 +1,7 @@
 """Finding the agents' transcripts: every enabled root, minus what the person wants left out.
 
-Belongs here: files as they lie on disk now. Not here: what changed about them (`core.changes`), what is in them (`ingest`).
-"""
+Belongs here: files as they lie on disk now. Not here: what changed about them (`core.changes`) or what they say
+(`ingest`).
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def discover(settings: Settings) -> Discovery:
     """Scan every root of every enabled agent: names and states only, no file is opened."""
     seen = Discovery()
     for flavor, roots in settings.roots.items():
-        adapter = ADAPTERS.get(flavor)
-        for root in dict.fromkeys(os.path.realpath(root) for root in roots) if adapter else ():
+        if (adapter := ADAPTERS.get(flavor)) is None:
+            continue
+        for root in dict.fromkeys(os.path.realpath(root) for root in roots):
             problems: list[Problem] = []
             for file in adapter.discover(root, problems):
                 seen.files[file.path] = file

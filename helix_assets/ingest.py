@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -23,113 +23,14 @@ from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
 from helix_assets.core.errors import SkipSource
 from helix_assets.core.link import Linker
 from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
-from helix_assets.core.redaction import Redactor
 from helix_assets.core.schema import AFTER_THE_END, UNPARSED, Record, Row, SessionEvent
 from helix_assets.storage.key import hasher, text_hash
-from helix_assets.storage.raw_files import PartFile, SessionWriter, read_rows
+from helix_assets.storage.parquet import SessionWriter, read_rows
+from helix_assets.storage.raw_files import PartFile
+from helix_assets.task import FileTask, Ingested, IngestTask, SourceCursor, Workshop, edge_hashes
 
-HEAD_BYTES = 4096
-TAIL_BYTES = 4096
 MAX_DOCUMENT_BYTES = 8 << 20
-BEFORE_TIME = -(1 << 62)
 _LISTED_PROBLEMS = 50
-
-
-@dataclass(frozen=True)
-class FileTask:
-    """One source file to read, from `offset` on. `rank` orders the files of a session and never changes.
-
-    `stored_before` is the offset up to which records were stored once and evicted since: they are derived, not stored.
-    """
-
-    path: str
-    path_key: str
-    shown: str
-    role: str
-    rank: int
-    bytes_ahead: int = 0
-    offset: int = 0
-    line: int = 1
-    order_us: int = BEFORE_TIME
-    state: JsonObject | None = None
-    stored_before: int = 0
-
-
-@dataclass(frozen=True)
-class IngestTask:
-    """All that a worker needs to bring one session up to date.
-
-    `stored` are the live part files; an append continues them, anything else replaces them. Stored rows of files in
-    `left_out` count no more. Records in `not_ours` belong to other sessions that tell them too. `weight` is the work
-    in bytes, for scheduling.
-    """
-
-    session_uid: str
-    flavor: str
-    generation: int
-    files: tuple[FileTask, ...]
-    roles: Mapping[int, str] = field(default_factory=dict)
-    stored: tuple[str, ...] = ()
-    append: bool = False
-    last_row: tuple[int, int, int] = (BEFORE_TIME, 0, 0)
-    facts: SessionFacts = field(default_factory=SessionFacts)
-    started_us: int | None = None
-    ended_us: int | None = None
-    unparsed: int = 0
-    not_ours: frozenset[int] = frozenset()
-    foreign_messages: frozenset[str] = frozenset()
-    left_out: frozenset[int] = frozenset()
-    weight: int = 0
-
-
-@dataclass(frozen=True)
-class Workshop:
-    """What all tasks of a sweep share. Sent to each worker process once."""
-
-    key: bytes
-    redactor: Redactor
-    staging: str
-    places: PlaceRules
-
-
-class SourceCursor(NamedTuple):
-    """How far a file has been read, and what its bytes were there."""
-
-    path_key: str
-    dev: int
-    inode: int
-    size: int
-    mtime_ns: int
-    head_hash: str
-    tail_hash: str
-    offset: int
-    line: int
-    order_us: int
-    state: JsonObject | None
-    problem: str | None
-
-
-@dataclass
-class Ingested:
-    """What came of one task; `part` is None when there was nothing to store."""
-
-    task: IngestTask
-    part: PartFile | None
-    cursors: list[SourceCursor]
-    facts: SessionFacts
-    started_us: int | None
-    ended_us: int | None
-    last_row: tuple[int, int, int]
-    digest: Digest | None
-    failure: str | None
-    problems: list[Problem]
-    unparsed: int
-    lines: int
-    bytes_read: int
-    redactions: int
-    withheld: int
-    shareable: list[int]
-    message_ids: dict[int, str]
 
 
 class _Line(NamedTuple):
@@ -200,9 +101,10 @@ class _Source:
             self._bad(line, offset, "longer than a line may be; not stored")
 
     def _chunk(self, data: bytes, line: int, offset: int) -> Iterator[_Line]:
-        clean, hits, withheld = self._shop.redactor.lines(data)
-        self.redactions += hits
-        self.withheld += withheld
+        redacted = self._shop.redactor.lines(data)
+        clean = redacted.data
+        self.redactions += redacted.hits
+        self.withheld += redacted.withheld
         self.bytes_read += len(data)
         originals = data.split(b"\n")
         lines = originals if clean is data else clean.split(b"\n")
@@ -256,17 +158,6 @@ class _Source:
             return None
         return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, head, tail,
                             self.offset, self.line, self.order_us, state, self.problem)  # fmt: skip
-
-
-def edge_hashes(path: str, offset: int, key: bytes) -> tuple[str, str]:
-    """Keyed hashes of a file's head and of the bytes before `offset`: equal ones mean that it was only appended to."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        head = os.pread(fd, min(HEAD_BYTES, offset), 0)
-        tail = os.pread(fd, min(TAIL_BYTES, offset), max(0, offset - TAIL_BYTES))
-    finally:
-        os.close(fd)
-    return text_hash(key, head), text_hash(key, tail)
 
 
 class _SessionRun:
@@ -323,7 +214,7 @@ class _SessionRun:
             source.known = self._known if source.task.offset else set()
 
     def _kept(self, stored: list[Path]) -> Iterator[_Line]:
-        """Stored records that the files as read now do not tell anew: of other files, or vanished from a rewritten one."""
+        """Stored records that the files do not tell anew: of other files, or vanished from a rewritten one."""
         told = set[int]()
         for task in self.task.files:
             source = _Source(task, self.adapter, self._shop, self._hash64)
@@ -355,7 +246,7 @@ class _SessionRun:
             self._emit(self.linker.rows(record, events))
 
     def _is_repeated(self, record: Record) -> bool:
-        """Whether this record is told elsewhere in this run: of two equal ones the first counts, of two versions the last."""
+        """Whether this run tells the record elsewhere: of two equal ones the first counts, of two versions the last."""
         key = record.key
         count = self._sightings.get(key, 0) + 1
         self._sightings[key] = count
@@ -478,7 +369,7 @@ def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Dige
             unparsed_lines=unparsed,
         )
         return run.digests.finish(head), None
-    except Exception as exc:  # one session's trouble must not stop the others; it is named in status and in a check
+    except Exception as exc:  # noqa: BLE001 - one session's trouble must not stop the others; it is named in status and in a check
         return None, f"{type(exc).__name__} while the digest was built"
 
 

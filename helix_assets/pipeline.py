@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from sqlalchemy import or_, select
 
@@ -19,15 +20,15 @@ from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile, Problem
 from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
 from helix_assets.core.changes import Changes, changed_sources
-from helix_assets.core.digest import DIGEST_VERSION
 from helix_assets.core.errors import HelixError, SkipSource
 from helix_assets.core.moments import iso, microseconds
+from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
-from helix_assets.ingest import Ingested, IngestTask, Workshop
 from helix_assets.plan import Candidate, SessionState, plan_rederivation, plan_remake, plan_session
-from helix_assets.sharing import settle
+from helix_assets.sharing import Wanted, settle
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
+from helix_assets.task import Ingested, IngestTask, Workshop
 from helix_assets.workers import Workers
 
 REDERIVE_AT_ONCE = 500
@@ -123,6 +124,16 @@ def sweep(
         return _Sweep(store, clock, progress or Progress(), only).run()
 
 
+@dataclass
+class _Round:
+    """Sessions that are ingested and committed together."""
+
+    tasks: list[IngestTask]
+    states: dict[str, SessionState]
+    groups: dict[str, list[Candidate]]
+    results: dict[str, Ingested] = field(default_factory=dict)
+
+
 class _Sweep:
     """One sweep while it holds the writer lock."""
 
@@ -168,7 +179,6 @@ class _Sweep:
         """Changed files by the session they belong to; what is left out or cannot be read is noted instead."""
         known = self._store.catalog.sources_by_key(self._scan.changes.changed)
         groups: dict[str, list[Candidate]] = {}
-        self._native: dict[str, tuple[str, str]] = {}
         for key in self._scan.changes.changed:
             file = self._scan.found[key]
             flavor = self._scan.seen.flavors[file.path]
@@ -190,7 +200,6 @@ class _Sweep:
                 self._report.files_skipped += 1
                 continue
             uid = f"{flavor}:{self._store.redactor.text(native_id).text}"
-            self._native[uid] = (flavor, native_id)
             groups.setdefault(uid, []).append(candidate)
             self._report.files_changed += 1
         return groups
@@ -201,9 +210,21 @@ class _Sweep:
     def _set_aside(self, candidate: Candidate, flavor: str, status: str, problem: str | None) -> None:
         """Remember a file that is not read, so that it is looked at again only when it changes."""
         file, at = candidate.file, self._now()
-        row = {"path_key": candidate.path_key, "path": candidate.shown, "flavor": flavor, "role": file.role, "native_id": file.native_id,
-               "file_rank": 0, "dev": file.dev, "inode": file.inode, "size": file.size, "mtime_ns": file.mtime_ns, "status": status,
-               "problem": problem, "discovered_at": at}  # fmt: skip
+        row = {
+            "path_key": candidate.path_key,
+            "path": candidate.shown,
+            "flavor": flavor,
+            "role": file.role,
+            "native_id": file.native_id,
+            "file_rank": 0,
+            "dev": file.dev,
+            "inode": file.inode,
+            "size": file.size,
+            "mtime_ns": file.mtime_ns,
+            "status": status,
+            "problem": problem,
+            "discovered_at": at,
+        }
         with self._store.catalog.writing() as connection:
             self._store.catalog.put_sources(connection, [row])
             if problem:
@@ -217,13 +238,14 @@ class _Sweep:
         gone = self._scan.changes.gone
         self._report.files_gone = len(gone)
         at = self._now()
-        problems = [(flavor, problem) for flavor, problem in self._scan.seen.problems]
-        if gone or problems:
+        known = self._store.catalog.known_problems() if self._scan.seen.problems else set()
+        rows = [r for flavor, p in self._scan.seen.problems for r in problem_rows(self._store, flavor, [p], {}, at)]
+        fresh = [row for row in rows if (row["path_key"], row["reason"]) not in known]
+        if gone or fresh:
             with self._store.catalog.writing() as connection:
                 self._store.catalog.mark_sources(connection, gone, status="gone", gone_at=at)
-                for flavor, problem in problems:
-                    self._store.catalog.put_problems(connection, problem_rows(self._store, flavor, [problem], {}, at))
-        self._report.problems += [(self._store.redactor.text(p.path).text, p.reason) for _, p in problems]
+                self._store.catalog.put_problems(connection, fresh)
+        self._report.problems += [(row["path"], row["reason"]) for row in rows]
 
     # -- batches -----------------------------------------------------------------------------------------------------
 
@@ -256,7 +278,7 @@ class _Sweep:
             for candidate in changed:
                 if candidate.path_key not in reading:
                     self._set_aside(candidate, state.flavor, "superseded", None)
-        self._run(tasks, states, {uid: [c for c in group] for uid, group in groups.items()})
+        self._run(_Round(tasks, states, groups))
 
     def _is_wanted(self, state: SessionState) -> bool:
         return self._only is None or state.row is None or (state.flavor, state.row.day) in self._only
@@ -270,15 +292,17 @@ class _Sweep:
         states = {}
         for uid in uids:
             row = rows.get(uid)
-            flavor, native_id = self._native[uid] if uid in self._native else (row.flavor, row.native_session_id)
             foreign = [s for s in shared if row is not None and s.session_id == row.id and s.owner_id != row.id]
             states[uid] = SessionState(
-                uid, flavor, self._store.redactor.text(native_id).text, row,
-                tuple(sources.get(row.id, ())) if row is not None else (),
-                tuple(parts.get(row.id, ())) if row is not None else (),
-                frozenset(s.key for s in foreign),
-                frozenset(s.message_id for s in foreign if s.message_id is not None),
-            )  # fmt: skip
+                uid=uid,
+                flavor=uid.partition(":")[0],
+                native_id=uid.partition(":")[2],
+                row=row,
+                sources=tuple(sources.get(row.id, ())) if row is not None else (),
+                parts=tuple(parts.get(row.id, ())) if row is not None else (),
+                not_ours=frozenset(s.key for s in foreign),
+                foreign_messages=frozenset(s.message_id for s in foreign if s.message_id is not None),
+            )
         return states
 
     def _present(self, state: SessionState, changed: Iterable[Candidate] = ()) -> dict[str, Candidate]:
@@ -290,47 +314,39 @@ class _Sweep:
         }
         return present | {c.path_key: c for c in changed}
 
-    def _run(
-        self, tasks: list[IngestTask], states: dict[str, SessionState], groups: dict[str, list[Candidate]]
-    ) -> None:
-        results: dict[str, Ingested] = {}
-        for task, outcome in self._pool.run(tasks):
+    def _run(self, work: _Round) -> None:
+        """Ingest a round of sessions, settle what they share, commit."""
+        for task, outcome in self._pool.run(work.tasks):
             if isinstance(outcome, Ingested):
-                results[task.session_uid] = outcome
+                work.results[task.session_uid] = outcome
             else:
                 self._failed(task, outcome)
-            self._progress.advance(sum(c.file.size for c in groups.get(task.session_uid, ())), task.session_uid)
+            self._progress.advance(sum(c.file.size for c in work.groups.get(task.session_uid, ())), task.session_uid)
+        ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None}
+        shares = settle(self._store.catalog, work.results, ids, partial(self._remake, work))
+        mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
+        done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
+        self._count(work.results, done)
 
-        def remake(uid: str, not_ours: frozenset[int], foreign: frozenset[str]) -> Ingested | None:
-            return self._remake(uid, not_ours, foreign, states, results.get(uid), groups.get(uid, []))
-
-        ids = {uid: s.row.id for uid, s in states.items() if s.row is not None}
-        shares = settle(self._store.catalog, results, ids, remake)
-        mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in groups.values() for c in group}
-        done = commit_batch(self._store, Batch(results, states, shares, self._clock(), mtimes))
-        self._count(results, done)
-
-    def _remake(self, uid: str, not_ours: frozenset[int], foreign: frozenset[str], states: dict[str, SessionState],
-                first: Ingested | None, changed: list[Candidate]) -> Ingested | None:  # fmt: skip
-        """Write a session anew because its share of common history changed."""
-        if uid not in states:
-            states |= self._states([uid])
-        state = states[uid]
-        present = self._present(state, changed)
-        if (
-            state.row is not None
-            and any(s.path_key not in present for s in state.sources)
-            and not_ours < state.not_ours
-        ):
-            return None  # what it would regain can be read no more
-        if first is not None and first.part is not None:
-            (self._store.raw.staging / first.part.name).unlink(missing_ok=True)
-        task = replace(plan_remake(self._store, state, present), not_ours=not_ours, foreign_messages=foreign)
-        for _, outcome in self._pool.run([task]):
+    def _remake(self, work: _Round, wanted: Mapping[str, Wanted]) -> None:
+        """Write sessions anew because their share of common history changed."""
+        work.states |= self._states([uid for uid in wanted if uid not in work.states])
+        tasks = []
+        for uid, want in wanted.items():
+            state, first = work.states[uid], work.results.get(uid)
+            present = self._present(state, work.groups.get(uid, ()))
+            if want.not_ours < state.not_ours and any(s.path_key not in present for s in state.sources):
+                continue  # what it would regain can be read no more: it stays as it is
+            if first is not None and first.part is not None:
+                (self._store.raw.staging / first.part.name).unlink(missing_ok=True)
+            task = plan_remake(self._store, state, present)
+            tasks.append(replace(task, not_ours=want.not_ours, foreign_messages=want.foreign_messages))
+        for task, outcome in self._pool.run(tasks):
             if isinstance(outcome, Ingested):
-                return outcome
-            self._failed(task, outcome)
-        return None
+                work.results[task.session_uid] = outcome
+            else:
+                work.results.pop(task.session_uid, None)
+                self._failed(task, outcome)
 
     def _rederive(self) -> None:
         """Derive anew what was derived by older rules, or not at all; evicted sessions keep the digest they have."""
@@ -359,7 +375,7 @@ class _Sweep:
                 for state in states.values()
                 if state.row is not None
             ]
-            self._run(tasks, states, {})
+            self._run(_Round(tasks, states, {}))
 
     # -- telling what happened ---------------------------------------------------------------------------------------
 
@@ -403,9 +419,15 @@ class _Sweep:
         policy = self._store.settings.retention
         with self._store.catalog.writing() as connection:
             self._store.catalog.put_sweep(
-                connection, started_at=iso(microseconds(started)), ended_at=self._now(), seconds=report.seconds, counters=report.counters(),
-                raw_bytes=self._store.catalog.raw_usage(), soft_cap_bytes=policy.raw_soft_cap_bytes, hard_cap_bytes=policy.raw_hard_cap_bytes,
-            )  # fmt: skip
+                connection,
+                started_at=iso(microseconds(started)),
+                ended_at=self._now(),
+                seconds=report.seconds,
+                counters=report.counters(),
+                raw_bytes=self._store.catalog.raw_usage(),
+                soft_cap_bytes=policy.raw_soft_cap_bytes,
+                hard_cap_bytes=policy.raw_hard_cap_bytes,
+            )
 
     def _now(self) -> str:
         return iso(microseconds(self._clock())) or ""

@@ -15,8 +15,8 @@ from sqlalchemy import Row
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile, SessionFacts
-from helix_assets.ingest import BEFORE_TIME, FileTask, IngestTask, edge_hashes
 from helix_assets.store import Store
+from helix_assets.task import BEFORE_TIME, FileTask, IngestTask, edge_hashes
 
 MAX_PARTS = 8
 _SUBAGENT_RANKS = 1 << 30
@@ -152,9 +152,18 @@ def _continued(store: Store, candidate: Candidate, source: Row[Any] | None) -> F
     if source is None or not _has_grown(store, candidate, source):
         return _from_start(candidate)
     file = candidate.file
-    order = source.order_us if source.order_us is not None else BEFORE_TIME
-    return FileTask(file.path, candidate.path_key, candidate.shown, file.role, source.file_rank, file.size - source.offset,
-                    source.offset, source.line, order, source.parser_state)  # fmt: skip
+    return FileTask(
+        file.path,
+        candidate.path_key,
+        candidate.shown,
+        file.role,
+        source.file_rank,
+        bytes_ahead=file.size - source.offset,
+        offset=source.offset,
+        line=source.line,
+        order_us=source.order_us if source.order_us is not None else BEFORE_TIME,
+        state=source.parser_state,
+    )
 
 
 def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:

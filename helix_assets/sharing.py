@@ -7,13 +7,13 @@ Belongs here: finding shared keys and having the sessions written anew whose sha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from helix_assets.adapters import ADAPTERS
-from helix_assets.ingest import Ingested
 from helix_assets.storage.catalog import Catalog
+from helix_assets.task import Ingested
 
 _NO_TIME = 1 << 62
 
@@ -38,27 +38,34 @@ class Shares:
         return frozenset(self.message_ids[key] for key in self.not_ours[uid] if key in self.message_ids)
 
 
+class Wanted(NamedTuple):
+    """What a session tells that belongs to others: record keys, and messages whose usage they own."""
+
+    not_ours: frozenset[int]
+    foreign_messages: frozenset[str]
+
+
 def settle(
     catalog: Catalog,
     results: dict[str, Ingested],
     session_ids: Mapping[str, int],
-    remake: Callable[[str, frozenset[int], frozenset[str]], Ingested | None],
+    remake: Callable[[Mapping[str, Wanted]], None],
 ) -> Shares:
     """Find out who owns what is told twice, and remake every session whose own share changed.
 
-    `results` is the batch by uid and is brought up to date in place. `remake` writes a session anew with what is not
-    its own, or gives None where that cannot be done: then it keeps what it has.
+    `results` is the batch by uid; `remake` brings it up to date in place. A session that cannot be written anew keeps
+    what it has.
     """
-    results_of = {uid: r for uid, r in results.items() if ADAPTERS[r.task.flavor].shares_history}
-    shares, held = _shares(catalog, results_of, session_ids)
+    of_copiers = {uid: r for uid, r in results.items() if ADAPTERS[r.task.flavor].shares_history}
+    shares, held = _shares(catalog, of_copiers, session_ids)
+    wanted: dict[str, Wanted] = {}
     for uid in sorted(shares.not_ours.keys() | held.keys()):
-        want = frozenset(shares.not_ours[uid])
+        want = frozenset(shares.not_ours.get(uid, ()))
         have = results[uid].task.not_ours if uid in results else frozenset(held.get(uid, ()))
-        if want == have:
-            continue
-        remade = remake(uid, want, shares.foreign_messages(uid))
-        if remade is not None:
-            results[uid] = remade
+        if want != have:
+            wanted[uid] = Wanted(want, shares.foreign_messages(uid))
+    if wanted:
+        remake(wanted)
     return shares
 
 

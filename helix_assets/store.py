@@ -43,7 +43,7 @@ class Store:
     def redactor(self) -> Redactor:
         """The rules in force: the built-in ones and the person's own."""
         own = self.settings.redaction
-        rules = [Rule(name=r.name, pattern=r.pattern, keywords=(r.keyword,) if r.keyword else ()) for r in own.rules]
+        rules = [Rule(name=r.name, keyword=r.keyword or "", pattern=r.pattern) for r in own.rules]
         return Redactor(self.key, extra_rules=rules, allow=own.allow)
 
     def path_key(self, path: str) -> str:

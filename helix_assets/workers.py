@@ -1,4 +1,4 @@
-"""The pool that ingests sessions side by side. Small work is done in place: a process start costs more than it saves."""
+"""The pool that ingests sessions side by side. Small work is done in place: starting processes costs more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
-from helix_assets.ingest import Ingested, IngestTask, Workshop, ingest
+from helix_assets.task import Ingested, IngestTask, Workshop
 
 IN_PLACE_BYTES = 8 << 20
 _shop: Workshop | None = None
@@ -68,7 +68,7 @@ class Workers:
                 return pool.submit(_ingest_here, task).result()
             except BrokenProcessPool:
                 return RuntimeError("the worker process died, most likely out of memory")
-            except Exception as exc:
+            except Exception as exc:  # noqa: BLE001 - handed to the caller like any other outcome
                 return exc
 
     def _started(self) -> ProcessPoolExecutor:
@@ -99,19 +99,23 @@ def _context() -> multiprocessing.context.BaseContext:
 
 
 def _set_up(shop: Workshop) -> None:
-    global _shop  # one workshop per worker process, handed over once
+    global _shop  # noqa: PLW0603 - one workshop per worker process, handed over once
     _shop = shop
     os.umask(0o077)
 
 
 def _ingest_here(task: IngestTask) -> Ingested:
+    from helix_assets.ingest import ingest  # loads pyarrow: in the worker, once there is work
+
     if _shop is None:
         raise RuntimeError("the worker was not set up")
     return ingest(task, _shop)
 
 
 def _tried(task: IngestTask, shop: Workshop) -> Ingested | Exception:
+    from helix_assets.ingest import ingest  # loads pyarrow: not before there is work
+
     try:
         return ingest(task, shop)
-    except Exception as exc:  # handed to the caller, who names the session and goes on
+    except Exception as exc:  # noqa: BLE001 - handed to the caller, who names the session and goes on
         return exc

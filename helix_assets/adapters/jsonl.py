@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
 
 
 def open_source(path: str) -> int:
-    """Open a transcript for reading: no links followed, no blocking, a regular file at that very path, or SkipSource."""
+    """Open a transcript for reading: no links followed, no blocking, a regular file at that path, or SkipSource."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as exc:
@@ -108,7 +108,7 @@ def decode(line: bytes) -> JsonObject | str:
         try:
             text = line.decode("utf-8", "replace")
             obj = json.loads(text, parse_int=_int_or_none, parse_constant=lambda _: None, parse_float=_float_or_none)
-            # Lone surrogates are legal in JSON's escapes but in no UTF-8 text: replaced here, once for all that follows.
+            # Lone surrogates are legal in JSON's escapes but in no UTF-8 text: replaced here, once for all.
             obj = orjson.loads(json.dumps(obj, ensure_ascii=False).encode("utf-8", "replace"))
         except RecursionError:
             return "nested too deeply"

@@ -43,14 +43,15 @@ def changed_sources(
     `gone_before` are known to be gone already. Nothing under a folder of `unknown_under` counts as gone: a folder that
     cannot be read is not an empty one.
     """
-    changed = tuple(
-        path for path, now in found.items()
-        if (was := known.get(path)) is None or now.size != was.size or now.mtime_ns != was.mtime_ns or now.inode != was.inode or now.dev != was.dev
-    )  # fmt: skip
+    changed = tuple(path for path, now in found.items() if (was := known.get(path)) is None or _differs(now, was))
     hidden = tuple(folder.rstrip("/") + "/" for folder in unknown_under)
     missing = known.keys() - found.keys() - set(gone_before)
     gone = tuple(sorted(path for path in missing if not path.startswith(hidden))) if missing else ()
     return Changes(changed, gone)
+
+
+def _differs(now: FileState, was: FileState) -> bool:
+    return now.size != was.size or now.mtime_ns != was.mtime_ns or now.inode != was.inode or now.dev != was.dev
 
 
 def fingerprint(found: Mapping[str, FileState], paths: Iterable[str]) -> str:

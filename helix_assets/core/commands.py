@@ -7,7 +7,27 @@ from __future__ import annotations
 
 import re
 
-_WRAPPERS = {"sudo", "env", "time", "timeout", "nice", "nohup", "xargs", "command", "exec", "stdbuf", "uv", "poetry", "pipenv", "npx", "pnpm", "bunx", "rye", "hatch", "pdm"}
+_WRAPPERS = {
+    "sudo",
+    "env",
+    "time",
+    "timeout",
+    "nice",
+    "nohup",
+    "xargs",
+    "command",
+    "exec",
+    "stdbuf",
+    "uv",
+    "poetry",
+    "pipenv",
+    "npx",
+    "pnpm",
+    "bunx",
+    "rye",
+    "hatch",
+    "pdm",
+}
 _RUN_WORDS = {"run", "exec", "dlx"}
 _ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*=")
 _CHAIN = re.compile(r"&&|\|\||;|\n")

@@ -15,9 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from helix_assets.core.moments import SECOND_US, iso
 from helix_assets.core.outcome import Ending, judge
-from helix_assets.core.schema import AFTER_THE_END, UNPARSED, EventKind, Row
+from helix_assets.core.schema import AFTER_THE_END, DIGEST_VERSION, UNPARSED, EventKind, Row
 
-DIGEST_VERSION = 1
 MAX_ERRORS = 20
 MAX_FILES = 50
 MAX_TOOLS = 100
@@ -194,6 +193,8 @@ class DigestBuilder:
                 self._counts["records"] += row.native_type not in (UNPARSED, AFTER_THE_END)
             if row.tokens is not None:
                 self._spend_of(row)
+            if row.model and row.model != "<synthetic>":
+                self._models.setdefault(row.model)
             if row.kind is not None:
                 self._counts["events"] += 1
                 self._kinds[row.kind] += 1
@@ -237,11 +238,14 @@ class DigestBuilder:
 
     def _note_message(self, row: Row) -> None:
         self._messages[row.is_sidechain].add(row.message_id or row.seq)
-        if row.model and row.model != "<synthetic>":
-            self._models.setdefault(row.model)
+
+    def _note_part(self, row: Row) -> None:
+        """Thinking, calls and errors are parts of a message, and count as one only where the agent says of which."""
+        if row.message_id:
+            self._note_message(row)
 
     def _on_call(self, row: Row) -> None:
-        self._note_message(row) if row.message_id else None
+        self._note_part(row)
         self._tools[row.tool or "?"] += 1
         self._counts["calls_sub" if row.is_sidechain else "calls"] += 1
         if not row.is_sidechain:
@@ -264,7 +268,7 @@ class DigestBuilder:
         else:
             self._errors[mark] = ErrorSnippet(fingerprint=mark, sample=text, count=1, tool=row.tool)
         if row.role == "assistant":
-            self._note_message(row)
+            self._note_part(row)
             self._ending.api_error()
 
     def _on_edit(self, row: Row) -> None:
@@ -298,7 +302,7 @@ class DigestBuilder:
         self._counts["retries"] += 1
 
     def _on_thinking(self, row: Row) -> None:
-        self._note_message(row)
+        self._note_part(row)
 
     def _results_with(self, status: str) -> int:
         return sum(self._overruled.get(str(call), said) == status for call, (said, _) in self._results.items())

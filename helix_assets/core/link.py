@@ -7,7 +7,7 @@ after an append feed the stored rows to `resume` first and go on as if nothing h
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -155,12 +155,10 @@ class Linker:
                 _beside(event, EventKind.ERROR, status="error", summary=event.summary, exit_code=event.exit_code)
             )
         elif event.status == "denied":
-            out.append(
-                _beside(event, EventKind.HUMAN_INTERVENTION, role="user", status="denied", summary=event.summary)
-            )
+            out.append(_beside(event, EventKind.HUMAN_INTERVENTION, role="user", status="denied"))
         elif event.status == "ok" and call is not None and call.is_edit:
-            edit = _beside(event, EventKind.EDIT, status="ok", file_path=event.file_path)
-            out.append(edit._replace(lines_added=event.lines_added, lines_removed=event.lines_removed))
+            lines = {"lines_added": event.lines_added, "lines_removed": event.lines_removed}
+            out.append(_beside(event, EventKind.EDIT, status="ok", **lines))
         return out
 
     def _row(self, record: Record, event: SessionEvent, seq: int, parent: int | None, raw: bytes | None) -> Row:
@@ -213,22 +211,24 @@ class Linker:
         )
 
 
-def _beside(event: SessionEvent, kind: EventKind, *, role: str | None = None, status: str | None = None, summary: str | None = None,
-            detail: str | None = None, file_path: str | None = None, exit_code: int | None = None) -> SessionEvent:  # fmt: skip
+def _beside(event: SessionEvent, kind: EventKind, **changes: Any) -> SessionEvent:
     """A derived event: the same call and place, nothing that would count twice."""
-    return SessionEvent(
-        kind,
-        role or event.role,
-        tool=event.tool,
-        summary=summary if summary is not None else event.summary,
-        status=status,
-        call_id=event.call_id,
-        is_sidechain=event.is_sidechain,
-        agent_id=event.agent_id,
-        exit_code=exit_code,
-        file_path=file_path if file_path is not None else event.file_path,
-        detail=detail,
-        ts_us=event.ts_us,
+    return event._replace(
+        kind=kind,
+        **{
+            "status": None,
+            "message_id": None,
+            "model": None,
+            "usage": None,
+            "cost_usd": None,
+            "exit_code": None,
+            "duration_ms": None,
+            "lines_added": None,
+            "lines_removed": None,
+            "input_hash": None,
+            "detail": None,
+            **changes,
+        },
     )
 
 

@@ -6,6 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND_US = 1_000_000
+FIRST_DAY = date(2024, 1, 1)
+"""The first partition; a session that claims to be older is kept under this day."""
 
 
 def iso(us: int | None) -> str | None:

@@ -10,6 +10,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 SCHEMA_VERSION = 1
+DIGEST_VERSION = 1
+"""Grows whenever the same rows would yield another digest: digests of an older one are derived anew."""
 SUMMARY_CHARS = 200
 UNPARSED = "unparsed"
 """Native type of a line that is no JSON object: its text is kept, it yields no event and counts as no record."""
@@ -36,7 +38,7 @@ class EventKind(StrEnum):
 
 
 class Usage(NamedTuple):
-    """Tokens of one API message as its log line gives them; the kinds are disjoint but reasoning, which is part of output."""
+    """Tokens of one API message as its log line gives them: disjoint kinds, but reasoning is part of output."""
 
     input: int = 0
     output: int = 0

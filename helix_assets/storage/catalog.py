@@ -7,15 +7,14 @@ method that deletes a digest. Not here: when any of it happens (`pipeline`).
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Row, create_engine, delete, event, func, insert, select, update
+from sqlalchemy import Connection, Engine, Row, Table, create_engine, delete, event, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from helix_assets.core.digest import Digest
 from helix_assets.core.errors import NotFoundError, StoreError
 from helix_assets.storage.tables import (
     CATALOG_VERSION,
@@ -32,6 +31,9 @@ from helix_assets.storage.tables import (
     sources,
     sweeps,
 )
+
+if TYPE_CHECKING:
+    from helix_assets.core.digest import Digest
 
 _MANY = 5_000
 
@@ -74,8 +76,8 @@ class Catalog:
         """Every file ever seen, by path key."""
         with self.reading() as connection:
             s = sources.c
-            rows = connection.execute(select(s.path_key, s.dev, s.inode, s.size, s.mtime_ns, s.status)).cursor
-            return {row[0]: KnownSource(*row[1:]) for row in rows.fetchall()} if rows is not None else {}
+            rows = connection.execute(select(s.path_key, s.dev, s.inode, s.size, s.mtime_ns, s.status))
+            return {path_key: KnownSource._make(rest) for path_key, *rest in rows}
 
     def session(self, session_uid: str) -> Row[Any]:
         """One session's row; NotFoundError when there is none."""
@@ -135,7 +137,16 @@ class Catalog:
             text = connection.execute(
                 select(digests.c.digest).where(digests.c.session_uid == session_uid)
             ).scalar_one_or_none()
-        return Digest.model_validate_json(text) if text is not None else None
+        if text is None:
+            return None
+        from helix_assets.core.digest import Digest  # loads pydantic: only who asks for a digest pays for it
+
+        return Digest.model_validate_json(text)
+
+    def known_problems(self) -> set[tuple[str, str]]:
+        """Path keys and reasons of all that could not be read."""
+        with self.reading() as connection:
+            return {(key, reason) for key, reason in connection.execute(select(problems.c.path_key, problems.c.reason))}
 
     def meta_value(self, name: str) -> str | None:
         """A fact about the store itself."""
@@ -145,7 +156,7 @@ class Catalog:
     def raw_usage(self) -> int:
         """Bytes of Tier 1 as accounted: the sum over live files."""
         with self.reading() as connection:
-            return connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one()
+            return int(connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one())
 
     def claims_on(self, keys: Collection[int]) -> list[tuple[int, int]]:
         """Which sessions tell any of these keys: (key, session id) pairs."""
@@ -162,7 +173,7 @@ class Catalog:
                 )
         return pairs
 
-    def shared_with(self, session_ids: Collection[int]) -> list[Row[Any]]:
+    def shared_with(self, session_ids: Collection[int]) -> Sequence[Any]:
         """Shared keys that any of these sessions tells: key, its owner, message id, and every session that tells it."""
         mine, all_of = ledger.alias("mine"), ledger.alias("all_of")
         query = select(shared_keys.c.key, shared_keys.c.owner_id, shared_keys.c.message_id, all_of.c.session_id)
@@ -193,13 +204,14 @@ class Catalog:
             .on_conflict_do_update(index_elements=["name"], set_={"value": value})
         )
 
-    def put_session(self, connection: Connection, values: Mapping[str, Any]) -> int:
-        """Insert or update a session by its uid; gives its id."""
-        changes = {k: v for k, v in values.items() if k not in ("session_uid", "day", "discovered_at", "file_key")}
-        statement = (
-            upsert(sessions).values(**values).on_conflict_do_update(index_elements=["session_uid"], set_=changes)
-        )
-        return connection.execute(statement.returning(sessions.c.id)).scalar_one()
+    def next_ids(self, connection: Connection, count: int) -> range:
+        """Ids for so many new sessions; there is one writer, so they are free until the transaction ends."""
+        last = connection.execute(select(func.coalesce(func.max(sessions.c.id), 0))).scalar_one()
+        return range(last + 1, last + 1 + count)
+
+    def put_sessions(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert or update sessions by uid; what is fixed at first sight stays. All rows have the same columns."""
+        _upsert(connection, sessions, rows, ["session_uid"], keep=("id", "day", "discovered_at", "file_key"))
 
     def update_session(self, connection: Connection, session_id: int, **values: Any) -> None:
         """Change some columns of a session."""
@@ -207,65 +219,39 @@ class Catalog:
 
     def put_sources(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert or update files by path key; every row must have the same columns."""
-        if rows:
-            statement = upsert(sources)
-            changes = {name: statement.excluded[name] for name in rows[0] if name not in ("path_key", "discovered_at")}
-            connection.execute(statement.on_conflict_do_update(index_elements=["path_key"], set_=changes), list(rows))
+        _upsert(connection, sources, rows, ["path_key"], keep=("discovered_at",))
 
     def mark_sources(self, connection: Connection, path_keys: Collection[str], **values: Any) -> None:
         """Change some columns of some files."""
         for part in _parts(path_keys):
             connection.execute(update(sources).where(sources.c.path_key.in_(part)).values(**values))
 
-    def put_raw_file(self, connection: Connection, **values: Any) -> None:
-        """Name a published file as live."""
-        connection.execute(insert(raw_files).values(**values))
-
-    def drop_raw_files(self, connection: Connection, session_id: int) -> list[str]:
-        """Forget a session's live files; gives their names so that they can be unlinked after the commit."""
-        return list(
-            connection.execute(
-                delete(raw_files).where(raw_files.c.session_id == session_id).returning(raw_files.c.name)
-            ).scalars()
-        )
-
-    def put_digest(
-        self, connection: Connection, digest: Digest, *, day: str, generation: int, text_hash: str, text: str, at: str
-    ) -> None:
-        """Write or replace a session's digest in one step."""
-        values = {
-            "session_uid": digest.session_uid,
-            "digest": text,
-            "flavor": digest.flavor,
-            "repo": digest.repo,
-            "domain": digest.domain,
-            "outcome": digest.outcome,
-            "started_at": digest.started_at,
-            "ended_at": digest.ended_at,
-            "schema_version": digest.schema_version,
-            "day": day,
-            "generation": generation,
-            "hash": text_hash,
-            "written_at": at,
-        }
-        connection.execute(
-            upsert(digests).values(**values).on_conflict_do_update(index_elements=["session_uid"], set_=values)
-        )
-
-    def claim(self, connection: Connection, session_id: int, keys: Iterable[int]) -> None:
-        """Note that the session tells these keys."""
-        rows = [{"key": key, "session_id": session_id} for key in keys]
+    def put_raw_files(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Name published files as live."""
         if rows:
-            connection.execute(upsert(ledger).on_conflict_do_nothing(), rows)
+            connection.execute(insert(raw_files), list(rows))
+
+    def drop_raw_files(self, connection: Connection, session_ids: Collection[int]) -> list[str]:
+        """Forget the live files of sessions; gives their names so that they can be unlinked after the commit."""
+        names: list[str] = []
+        for part in _parts(session_ids):
+            names += connection.execute(
+                delete(raw_files).where(raw_files.c.session_id.in_(part)).returning(raw_files.c.name)
+            ).scalars()
+        return names
+
+    def put_digests(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write or replace digests, each in one step."""
+        _upsert(connection, digests, rows, ["session_uid"])
+
+    def claim(self, connection: Connection, rows: Sequence[Mapping[str, int]]) -> None:
+        """Note which sessions tell which keys."""
+        if rows:
+            connection.execute(upsert(ledger).on_conflict_do_nothing(), list(rows))
 
     def put_shared(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Note who owns keys that several sessions tell."""
-        if rows:
-            statement = upsert(shared_keys)
-            connection.execute(
-                statement.on_conflict_do_update(index_elements=["key"], set_={"owner_id": statement.excluded.owner_id}),
-                list(rows),
-            )
+        _upsert(connection, shared_keys, rows, ["key"])
 
     def put_problems(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Keep what could not be read, once each."""
@@ -287,7 +273,7 @@ class Catalog:
 
     def put_sweep(self, connection: Connection, **values: Any) -> int:
         """Note a finished sweep."""
-        return connection.execute(insert(sweeps).values(**values).returning(sweeps.c.id)).scalar_one()
+        return int(connection.execute(insert(sweeps).values(**values).returning(sweeps.c.id)).scalar_one())
 
 
 def open_catalog(data_dir: Path) -> Catalog:
@@ -309,7 +295,8 @@ def open_catalog(data_dir: Path) -> Catalog:
     if version > CATALOG_VERSION:
         catalog.close()
         raise StoreError(
-            f"{path} was written by a newer version (catalog {version}, this program knows {CATALOG_VERSION}): upgrade helix_assets"
+            f"{path} was written by a newer version (catalog {version}, this program knows {CATALOG_VERSION}): "
+            "upgrade helix_assets"
         )
     for number in range(version, CATALOG_VERSION):
         _migrate(catalog.engine, number)
@@ -369,6 +356,16 @@ def _engine(path: Path) -> Engine:
         connection.exec_driver_sql("BEGIN")
 
     return engine
+
+
+def _upsert(
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], by: list[str], keep: Collection[str] = ()
+) -> None:
+    """Insert rows, or update those that exist; columns in `keep` are written only once. One statement for all rows."""
+    if rows:
+        statement = upsert(table)
+        changes = {name: statement.excluded[name] for name in rows[0] if name not in by and name not in keep}
+        connection.execute(statement.on_conflict_do_update(index_elements=by, set_=changes), list(rows))
 
 
 def _parts(values: Collection[Any]) -> Iterator[list[Any]]:

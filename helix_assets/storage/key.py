@@ -22,7 +22,8 @@ def load_key(data_dir: Path) -> bytes:
         return _make_key(path)
     if len(key) != KEY_BYTES:
         raise StoreError(
-            f"{path} is damaged ({len(key)} bytes instead of {KEY_BYTES}): restore it from the backup, or remove it and every source is read again"
+            f"{path} is damaged ({len(key)} bytes instead of {KEY_BYTES}): restore it from the backup, "
+            "or remove it and every source is read again"
         )
     return key
 

@@ -1,35 +1,15 @@
-"""Tier 1 on disk: one Parquet file per session (a growing one has parts), rows in `seq` order, `raw` last.
+"""Tier 1 on disk as a folder of published files: naming, publishing, listing, and the one place that removes them.
 
-Belongs here: rows to files and back, and the one place that removes them. Which files are live is the catalog's word.
+Which files are live is the catalog's word; what is in them is `parquet`'s business.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any, NamedTuple
-
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from helix_assets.core.errors import StoreError
-from helix_assets.core.schema import Row
-
-ZSTD_LEVEL = 3
-GROUP_BYTES = 16 << 20
-GROUP_ROWS = 20_000
-
-_INT, _TEXT, _FLOAT, _BOOL = pa.int64(), pa.string(), pa.float64(), pa.bool_()
-_TYPES: dict[str, pa.DataType] = {
-    "kind": _TEXT, "role": _TEXT, "tool": _TEXT, "summary": _TEXT, "status": _TEXT, "agent_id": _TEXT, "call_id": _TEXT,
-    "message_id": _TEXT, "model": _TEXT, "file_path": _TEXT, "detail": _TEXT, "native_type": _TEXT, "record_id": _TEXT,
-    "parent_id": _TEXT, "raw": _TEXT, "is_sidechain": _BOOL, "cost_usd": _FLOAT,
-}  # fmt: skip
-SCHEMA = pa.schema([pa.field("session_uid", _TEXT), *(pa.field(name, _TYPES.get(name, _INT)) for name in Row._fields)])
-LIGHT = [name for name in Row._fields if name != "raw"]
-_REPEATING = ["session_uid", "kind", "role", "tool", "status", "agent_id", "model", "native_type"]
+from typing import NamedTuple
 
 
 class PartFile(NamedTuple):
@@ -41,92 +21,6 @@ class PartFile(NamedTuple):
     rows: int
     records: int
     last_order_us: int
-
-
-class _HashingSink:
-    """A file that knows the keyed hash of all that was written to it."""
-
-    def __init__(self, file: IO[bytes], key: bytes) -> None:
-        self._file = file
-        self._hash = blake2b(digest_size=16, key=key)
-        self.size = 0
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        self._hash.update(data)
-        self.size += len(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def tell(self) -> int:
-        return self.size
-
-    def close(self) -> None:
-        self.closed = True
-
-    def hexdigest(self) -> str:
-        return self._hash.hexdigest()
-
-
-class SessionWriter:
-    """Writes one part file row group by row group; nothing is visible until the caller renames it."""
-
-    def __init__(self, path: Path, session_uid: str, key: bytes) -> None:
-        self.path = path
-        self._uid = session_uid
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self._file = os.fdopen(fd, "wb")
-        self._sink = _HashingSink(self._file, key)
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            SCHEMA,
-            compression="zstd",
-            compression_level=ZSTD_LEVEL,
-            use_dictionary=_REPEATING,
-            write_statistics=["seq", "ts_us"],
-        )
-        self._buffer: list[Row] = []
-        self._held = 0
-        self._rows = self._records = 0
-        self._last_order = -(1 << 62)
-
-    def add(self, rows: Sequence[Row]) -> None:
-        """Append rows; `seq` must go on from what was added before."""
-        self._buffer.extend(rows)
-        raw = rows[0].raw
-        if raw is not None:
-            self._held += len(raw)
-            self._records += 1
-            self._last_order = rows[0].order_us
-        if self._held >= GROUP_BYTES or len(self._buffer) >= GROUP_ROWS:
-            self._flush()
-
-    def _flush(self) -> None:
-        if not self._buffer:
-            return
-        columns = list(zip(*self._buffer, strict=True))
-        arrays = [pa.array([self._uid] * len(self._buffer), _TEXT)]
-        arrays += [pa.array(values, field.type) for values, field in zip(columns, list(SCHEMA)[1:], strict=True)]
-        self._writer.write_batch(pa.record_batch(arrays, schema=SCHEMA))
-        self._rows += len(self._buffer)
-        self._buffer, self._held = [], 0
-
-    def close(self) -> PartFile:
-        """Finish the file; it is whole but neither synced nor published yet."""
-        self._flush()
-        self._writer.close()
-        self._file.close()
-        return PartFile(
-            self.path.name, self._sink.size, self._sink.hexdigest(), self._rows, self._records, self._last_order
-        )
-
-    def discard(self) -> None:
-        """Drop what was written."""
-        self._writer.close()
-        self._file.close()
-        self.path.unlink(missing_ok=True)
 
 
 class RawFiles:
@@ -166,24 +60,6 @@ class RawFiles:
     def path(self, name: str) -> Path:
         """Where a published file lies."""
         return self.root / name
-
-
-def read_rows(paths: Sequence[Path], *, raw: bool) -> Iterator[Row]:
-    """Rows of a session's parts in `seq` order, group by group; without `raw` the bulky column is not read."""
-    columns = list(Row._fields) if raw else LIGHT
-    for path in paths:
-        try:
-            with pq.ParquetFile(path) as file:
-                for group in range(file.num_row_groups):
-                    table = file.read_row_group(group, columns=columns, use_threads=False)
-                    values = [table.column(name).to_pylist() for name in columns]
-                    if not raw:
-                        values.append([None] * table.num_rows)
-                    else:
-                        values[-1] = [None if text is None else text.encode() for text in values[-1]]
-                    yield from map(Row._make, zip(*values, strict=True))
-        except (OSError, pa.ArrowInvalid) as exc:
-            raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc
 
 
 def file_hash(path: Path, key: bytes) -> str:

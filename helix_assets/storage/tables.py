@@ -98,7 +98,9 @@ sessions = Table(
     Column("discovered_at", Text, nullable=False),
     Column("ingested_at", Text, nullable=False),
     Column("analyzed_at", Text),
+    # Set while raw bytes are going: whoever holds the writer lock next finishes it, for the reason kept here.
     Column("evicting_at", Text),
+    Column("evicting_reason", Text),
     Column("evicted_at", Text),
     # Places in the order of work: they tell older from newer even when the clock lied.
     Column("ingest_order", BigInteger, nullable=False),
@@ -200,6 +202,16 @@ losses = Table(
     Column("records", BigInteger, nullable=False),
     Column("generation", Integer, nullable=False),
     Column("reason", Text, nullable=False),
+)
+
+# A mark per day of work: what the age of raw bytes is counted by (core.days).
+day_marks = Table(
+    "day_marks",
+    metadata,
+    _id(),
+    Column("order", BigInteger, nullable=False),
+    Column("days", Float, nullable=False),
+    Column("at", Text, nullable=False),
 )
 
 sweeps = Table(

@@ -1,0 +1,132 @@
+"""What goes into a worker and what comes out: the task of bringing one session up to date, and its result.
+
+Plain data, light to import: a sweep that finds nothing to do loads no more than this.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from helix_assets.adapters.base import JsonObject, Problem, SessionFacts
+from helix_assets.core.places import PlaceRules
+from helix_assets.storage.key import text_hash
+from helix_assets.storage.raw_files import PartFile
+
+if TYPE_CHECKING:
+    from helix_assets.core.digest import Digest
+    from helix_assets.core.redaction import Redactor
+
+EDGE_BYTES = 4096
+BEFORE_TIME = -(1 << 62)
+"""An order that comes before every record."""
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """One source file to read, from `offset` on. `rank` orders the files of a session and never changes.
+
+    `stored_before` is the offset up to which records were stored once and evicted since: they are derived, not stored.
+    """
+
+    path: str
+    path_key: str
+    shown: str
+    role: str
+    rank: int
+    bytes_ahead: int = 0
+    offset: int = 0
+    line: int = 1
+    order_us: int = BEFORE_TIME
+    state: JsonObject | None = None
+    stored_before: int = 0
+
+
+@dataclass(frozen=True)
+class IngestTask:
+    """All that a worker needs to bring one session up to date.
+
+    `stored` are the live part files; an append continues them, anything else replaces them. Stored rows of files in
+    `left_out` count no more. Records in `not_ours` belong to other sessions that tell them too. `weight` is the work
+    in bytes, for scheduling.
+    """
+
+    session_uid: str
+    flavor: str
+    generation: int
+    files: tuple[FileTask, ...]
+    roles: Mapping[int, str] = field(default_factory=dict)
+    stored: tuple[str, ...] = ()
+    append: bool = False
+    last_row: tuple[int, int, int] = (BEFORE_TIME, 0, 0)
+    facts: SessionFacts = field(default_factory=SessionFacts)
+    started_us: int | None = None
+    ended_us: int | None = None
+    unparsed: int = 0
+    not_ours: frozenset[int] = frozenset()
+    foreign_messages: frozenset[str] = frozenset()
+    left_out: frozenset[int] = frozenset()
+    weight: int = 0
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What all tasks of a sweep share. Sent to each worker process once."""
+
+    key: bytes
+    redactor: Redactor
+    staging: str
+    places: PlaceRules
+
+
+class SourceCursor(NamedTuple):
+    """How far a file has been read, and what its bytes were there."""
+
+    path_key: str
+    dev: int
+    inode: int
+    size: int
+    mtime_ns: int
+    head_hash: str
+    tail_hash: str
+    offset: int
+    line: int
+    order_us: int
+    state: JsonObject | None
+    problem: str | None
+
+
+@dataclass
+class Ingested:
+    """What came of one task; `part` is None when there was nothing to store."""
+
+    task: IngestTask
+    part: PartFile | None
+    cursors: list[SourceCursor]
+    facts: SessionFacts
+    started_us: int | None
+    ended_us: int | None
+    last_row: tuple[int, int, int]
+    digest: Digest | None
+    failure: str | None
+    problems: list[Problem]
+    unparsed: int
+    lines: int
+    bytes_read: int
+    redactions: int
+    withheld: int
+    shareable: list[int]
+    message_ids: dict[int, str]
+
+
+def edge_hashes(path: str, offset: int, key: bytes) -> tuple[str, str]:
+    """Keyed hashes of a file's head and of the bytes before `offset`: equal ones mean that it was only appended to."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        head = os.pread(fd, min(EDGE_BYTES, offset), 0)
+        tail = os.pread(fd, min(EDGE_BYTES, offset), max(0, offset - EDGE_BYTES))
+    finally:
+        os.close(fd)
+    return text_hash(key, head), text_hash(key, tail)
