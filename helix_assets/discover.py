@@ -2,6 +2,7 @@
 
 Belongs here: files as they lie on disk now. Not here: what changed about them (`core.changes`) or what they say
 (`ingest`).
+"""
 
 from __future__ import annotations
 
