@@ -333,6 +333,8 @@ def _run(task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> _Se
 
 def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     sources = run.sources
+    if run.facts.cwd is None:
+        run.facts.cwd = _cwd_of_path(run, shop)
     unparsed = sum(s.unparsed for s in sources) + (run.task.unparsed if run.task.append else 0)
     digest, failure = digest_of(run, shop.places, unparsed)
     cursors = [c for s in sources if (c := s.cursor(shop.key, run.parser_state(s.task.rank)))]
@@ -355,6 +357,14 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
         shareable=sorted(run.shareable),
         message_ids=run.message_ids,
     )
+
+
+def _cwd_of_path(run: _SessionRun, shop: Workshop) -> str | None:
+    """The working folder where no record names it but the path does."""
+    for source in run.sources:
+        if cwd := run.adapter.cwd_from_head(source.task.path, b""):
+            return shop.redactor.text(cwd).text
+    return None
 
 
 def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Digest | None, str | None]:

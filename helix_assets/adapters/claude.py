@@ -17,6 +17,7 @@ from helix_assets.adapters.jsonl import count_or_zero, decode, timestamp_us
 from helix_assets.core import commands
 from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, shorten
 
+_DESKTOP_HOMES = "local-agent-mode-sessions"
 _INJECTED = (
     "<command-message>",
     "<command-name>",
@@ -54,9 +55,21 @@ class ClaudeAdapter:
     shares_history = True
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
+        if os.path.basename(root) == _DESKTOP_HOMES:
+            yield from self._desktop(root, problems)
         for project in listing(os.path.join(root, "projects"), problems):
             if is_folder(project):
                 yield from self._project(project.path, problems)
+
+    def _desktop(self, folder: str, problems: list[Problem], depth: int = 3) -> Iterator[FoundFile]:
+        """The desktop app keeps a home per task, some folders down: `**/local_*/.claude`."""
+        for entry in listing(folder, problems):
+            if not is_folder(entry):
+                continue
+            if entry.name.startswith("local_"):
+                yield from self.discover(os.path.join(entry.path, ".claude"), problems)
+            elif depth:
+                yield from self._desktop(entry.path, problems, depth - 1)
 
     def _project(self, folder: str, problems: list[Problem]) -> Iterator[FoundFile]:
         for entry in listing(folder, problems):

@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import orjson
 from pydantic import BaseModel, ConfigDict
 
 from helix_assets.core.moments import SECOND_US, iso
 from helix_assets.core.outcome import Ending, judge
 from helix_assets.core.schema import AFTER_THE_END, DIGEST_VERSION, UNPARSED, EventKind, Row
 
+UNNAMED = "(unknown)"
 MAX_ERRORS = 20
 MAX_FILES = 50
 MAX_TOOLS = 100
@@ -246,7 +248,7 @@ class DigestBuilder:
 
     def _on_call(self, row: Row) -> None:
         self._note_part(row)
-        self._tools[row.tool or "?"] += 1
+        self._tools[row.tool or UNNAMED] += 1
         self._counts["calls_sub" if row.is_sidechain else "calls"] += 1
         if not row.is_sidechain:
             self._ending.call(row.call_id)
@@ -283,7 +285,7 @@ class DigestBuilder:
         self._ending.edit()
 
     def _on_test(self, row: Row) -> None:
-        self._tests[row.tool or "?"] += 1
+        self._tests[_framework(row)] += 1
         self._ending.test(row.call_id)
 
     def _on_human(self, row: Row) -> None:
@@ -397,6 +399,12 @@ _BY_KIND = {
     EventKind.LIFECYCLE.value: DigestBuilder._on_lifecycle,
     EventKind.RETRY.value: DigestBuilder._on_retry,
 }
+
+
+def _framework(row: Row) -> str:
+    """The test framework as the call's detail names it."""
+    detail = orjson.loads(row.detail) if row.detail else {}
+    return str(detail.get("test", UNNAMED))
 
 
 def fingerprint(text: str) -> str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
 from helix_assets.core.schema import EventKind, Record, Row, SessionEvent
 
 EDIT_TOOLS = frozenset(
@@ -245,8 +243,3 @@ def _complete(event: SessionEvent, call: _Call, ts_us: int | None) -> SessionEve
         lines_added=event.lines_added if event.lines_added is not None else call.lines_added,
         lines_removed=event.lines_removed if event.lines_removed is not None else call.lines_removed,
     )
-
-
-def detail_of(row: Row) -> dict[str, object]:
-    """The row's detail as an object."""
-    return dict(orjson.loads(row.detail)) if row.detail else {}
