@@ -69,7 +69,10 @@ class Store:
             yield
 
     def recover(self) -> None:
-        """Remove files that were written but never committed; finishing evictions is `evict`'s first step."""
+        """Finish the evictions that were begun, and remove files that were written but never committed."""
+        from helix_assets.evict import finish_interrupted  # here only: `evict` stands above the store
+
+        finish_interrupted(self)
         self.raw.clear_staging()
         with self.catalog.reading() as connection:
             live = set(connection.execute(select(raw_files.c.name)).scalars())

@@ -1,0 +1,89 @@
+"""`helix evict`: shows what would go from the raw cache and why, or evicts it. Planning and applying are `evict`'s."""
+
+from collections.abc import Sequence
+from contextlib import closing
+
+import click
+
+from helix_assets.cli.output import Column, Table, emit, human_count, human_size, to_json
+from helix_assets.core.retention import Decision, EvictionPlan, by_reason
+from helix_assets.evict import apply, plan
+from helix_assets.pipeline import sweep, utc_now
+from helix_assets.reading import has_store
+from helix_assets.settings import load_settings
+from helix_assets.store import Store, open_store
+
+EXIT_NOT_DONE = 1
+
+
+@click.command()
+@click.option("--dry-run/--apply", "is_dry_run", default=True, help="Show what would go (default), or evict it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def evict(is_dry_run: bool, as_json: bool) -> int:
+    """Show which raw bytes would go and why, or evict them with --apply. Digests always stay.
+
+    Exit code 1 says that the raw cache is still above its hard cap, or that files could not be deleted; 75 that another
+    process is writing.
+    """
+    settings = load_settings()
+    if is_dry_run and not has_store(settings):
+        nothing = f"There is no memory in {settings.data_dir} yet, so nothing would go."
+        click.echo(to_json({"goes": [], "stays": []}) if as_json else nothing)
+        return 0
+    with closing(open_store(settings)) as store:
+        return _show(store, as_json) if is_dry_run else _apply(store, as_json)
+
+
+def _show(store: Store, as_json: bool) -> int:
+    made = plan(store, now=utc_now())
+    at_risk = plan(store, now=utc_now(), allow_loss=True).losses if made.must_analyze else ()
+    tables = [
+        _sessions("would go", made.goes),
+        _sessions("would be lost if analysis, which --apply tries first, fails for them", at_risk),
+        _staying(made),
+        _figures(made, made.usage_after),
+    ]
+    emit(made.to_dict() | {"at_risk": at_risk}, as_json, [table for table in tables if table.rows])
+    return 0
+
+
+def _apply(store: Store, as_json: bool) -> int:
+    done = apply(store, clock=utc_now, analyze=lambda: sweep(store))
+    tables = [_sessions("gone", done.gone), _staying(done.plan), _figures(done.plan, done.usage_after)]
+    emit(done.to_dict(), as_json, [table for table in tables if table.rows])
+    return EXIT_NOT_DONE if done.stuck or done.usage_after > done.plan.hard_cap else 0
+
+
+def _sessions(title: str, decisions: Sequence[Decision]) -> Table:
+    columns = [Column("session"), Column("day"), Column("size", "right"), Column("days old", "right"), Column("why")]
+    rows = [
+        [d.session_uid, d.day, human_size(d.bytes), f"{d.age_days:.1f}", _words(d.reason) + ", LOSS" * d.is_loss]
+        for d in decisions
+    ]
+    return Table(columns, rows, title)
+
+
+def _staying(made: EvictionPlan) -> Table:
+    columns = [Column("stays because"), Column("sessions", "right"), Column("size", "right")]
+    rows = [
+        [_words(reason), human_count(total["sessions"]), human_size(total["bytes"])]
+        for reason, total in by_reason(made.stays).items()
+    ]
+    return Table(columns, rows)
+
+
+def _figures(made: EvictionPlan, usage_after: int) -> Table:
+    rows = [
+        ["raw cache", f"{human_size(made.usage_before)} before, {human_size(usage_after)} after"],
+        ["caps", f"soft {human_size(made.soft_cap)}, hard {human_size(made.hard_cap)}"],
+        ["digests and facts", human_size(made.memory_bytes) + ", over their cap" * made.memory_over_cap],
+    ]
+    if made.must_analyze:
+        rows.append(["to be analyzed first", human_count(len(made.must_analyze))])
+    if made.age_pass_off_because:
+        rows.append(["age evicts nothing", made.age_pass_off_because])
+    return Table([Column("retention"), Column("")], rows)
+
+
+def _words(reason: str) -> str:
+    return reason.replace("_", " ")

@@ -1,0 +1,344 @@
+"""Eviction: gathers what the raw cache uses, plans, and applies the plan so that a kill at any moment is only a pause.
+
+Belongs here: the steps and their order. A batch of sessions is marked in the catalog, with a loss record for each that
+no digest covers; then notes are written and files unlinked; then the catalog says that they are gone. What is marked is
+finished by whoever writes next. Not here: which sessions go (`core.retention`). Digests are never touched.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Row, delete, func, select, update
+
+from helix_assets.core.days import DayMark, days_since
+from helix_assets.core.moments import EPOCH, iso, microseconds
+from helix_assets.core.retention import Decision, EvictionPlan, RawUsage, Reason, RetentionPolicy, plan_eviction
+from helix_assets.hub import sync_folder, write_loss_note
+from helix_assets.storage.day_marks import count_day, read_marks
+from helix_assets.storage.tables import digests, losses, raw_files, sessions, sources
+from helix_assets.summary import is_covered
+
+if TYPE_CHECKING:
+    from helix_assets.settings.model import RetentionSettings
+    from helix_assets.store import Store
+
+AT_ONCE = 50
+"""Sessions marked and finished together: few enough that a full disk still has room for the catalog's log."""
+_CHECKPOINT_WAIT_MS = 2_000
+_BUSY_TIMEOUT_MS = 60_000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Evicted:
+    """What an eviction did. `stuck` names sessions whose files cannot be deleted yet; the next writer tries again."""
+
+    plan: EvictionPlan
+    gone: tuple[Decision, ...]
+    stuck: tuple[str, ...]
+    usage_after: int
+    notes: tuple[Path, ...]
+
+    @property
+    def losses(self) -> tuple[Decision, ...]:
+        return tuple(decision for decision in self.gone if decision.is_loss)
+
+    @property
+    def bytes_freed(self) -> int:
+        return sum(decision.bytes for decision in self.gone)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was done and the plan it came from, as plain data."""
+        return {
+            "gone": [asdict(decision) for decision in self.gone],
+            "bytes_freed": self.bytes_freed,
+            "usage_after": self.usage_after,
+            "losses": [decision.session_uid for decision in self.losses],
+            "stuck": list(self.stuck),
+            "notes": [str(note) for note in self.notes],
+            "plan": self.plan.figures(),
+        }
+
+    def by_partition(self) -> dict[tuple[str, str], list[Decision]]:
+        """What went, by flavor and day."""
+        found: dict[tuple[str, str], list[Decision]] = {}
+        for decision in self.gone:
+            found.setdefault((decision.flavor, decision.day), []).append(decision)
+        return found
+
+
+def policy_of(settings: RetentionSettings) -> RetentionPolicy:
+    """The caps as the settings say."""
+    return RetentionPolicy(
+        soft_cap_bytes=settings.raw_soft_cap_bytes,
+        hard_cap_bytes=settings.raw_hard_cap_bytes,
+        max_age_days=settings.raw_max_age_days,
+        distilled_cap_bytes=settings.distilled_cap_bytes,
+    )
+
+
+# -- planning --------------------------------------------------------------------------------------------------------
+
+
+def plan(
+    store: Store, *, now: datetime, policy: RetentionPolicy | None = None, allow_loss: bool = False
+) -> EvictionPlan:
+    """What would go now and why. Reads only; needs no lock."""
+    with store.catalog.reading() as connection:
+        marks = read_marks(connection)
+        return plan_eviction(
+            _usages(connection, marks, now),
+            policy or policy_of(store.settings.retention),
+            now,
+            last_sweep_at=marks[-1].at if marks else None,
+            allow_loss=allow_loss,
+            memory_bytes=memory_bytes(store),
+        )
+
+
+def _usages(connection: Connection, marks: Sequence[DayMark], now: datetime) -> list[RawUsage]:
+    """Every session with bytes in the raw cache that is not on its way out already."""
+    s, digest = sessions.c, digests.c.generation
+    on_disk = (
+        select(
+            raw_files.c.session_id,
+            func.sum(raw_files.c.bytes).label("bytes"),
+            func.sum(raw_files.c.record_count).label("records"),
+        )
+        .group_by(raw_files.c.session_id)
+        .subquery()
+    )
+    has_digest = (digest.is_not(None) & (digest == s.generation)).label("has_digest")
+    query = (
+        select(s.session_uid, s.flavor, s.day, s.generation, s.ingest_order, s.ingested_at, s.analyze_order, s.ended_us,
+               s.is_pinned, on_disk.c.bytes, on_disk.c.records, (is_covered() & has_digest).label("is_covered"))
+        .join(on_disk, on_disk.c.session_id == s.id)
+        .join(digests, digests.c.session_uid == s.session_uid, isouter=True)
+        .where(s.evicting_at.is_(None))
+    )  # fmt: skip
+    return [
+        RawUsage(
+            session_uid=row.session_uid,
+            flavor=row.flavor,
+            day=row.day,
+            bytes=int(row.bytes),
+            records=int(row.records),
+            generation=row.generation,
+            is_covered=bool(row.is_covered),
+            ingest_order=row.ingest_order,
+            ingested_at=datetime.fromisoformat(row.ingested_at),
+            analyzed_order=row.analyze_order,
+            ended_at=_moment(row.ended_us),
+            is_pinned=row.is_pinned,
+            counted_days=days_since(marks, row.ingest_order, now),
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def _moment(us: int | None) -> datetime | None:
+    try:
+        return None if us is None else EPOCH + timedelta(microseconds=us)
+    except OverflowError:
+        return None
+
+
+def memory_bytes(store: Store) -> int:
+    """Bytes on disk of Tier 2: the catalog with its write-ahead log, and the facts."""
+    catalog = store.catalog.path
+    paths = [catalog, catalog.with_name(catalog.name + "-wal"), *(store.data_dir / "memory").rglob("*")]
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+# -- applying --------------------------------------------------------------------------------------------------------
+
+
+def apply(  # noqa: PLR0913 - all but the store are options, named at the call
+    store: Store,
+    *,
+    clock: Callable[[], datetime],
+    policy: RetentionPolicy | None = None,
+    allow_loss: bool = True,
+    analyze: Callable[[], object] | None = None,
+    is_lock_held: bool = False,
+) -> Evicted:
+    """Evict what the plan says.
+
+    When the hard cap is passed and uncovered sessions are left, `analyze` is called and the plan made anew; only then,
+    and only with `allow_loss`, may any of them go. `analyze` runs under the caller's lock if that is held, else without
+    one, so that it may be a sweep.
+    """
+
+    def lock() -> AbstractContextManager[None]:
+        return nullcontext() if is_lock_held else store.writing("evict")
+
+    with lock():
+        first, notes = _plan_and_drop(store, clock, policy, allow_loss=False)
+    planned = first.goes
+    if first.must_analyze and analyze is not None:
+        analyze()
+        with lock():
+            second, more_notes = _plan_and_drop(store, clock, policy, allow_loss=allow_loss)
+        planned, notes = planned + second.goes, notes + more_notes
+    return _told(store, first, planned, notes)
+
+
+def _plan_and_drop(
+    store: Store, clock: Callable[[], datetime], policy: RetentionPolicy | None, *, allow_loss: bool
+) -> tuple[EvictionPlan, list[Path]]:
+    finish_interrupted(store)
+    made = plan(store, now=clock(), policy=policy, allow_loss=allow_loss)
+    notes = _drop(store, made.goes, clock())
+    truncate_log(store)
+    count_day(store.catalog, clock())  # after the plan: a clock that jumped must not bear witness for itself
+    return made, notes
+
+
+def _told(store: Store, made: EvictionPlan, planned: Sequence[Decision], notes: Sequence[Path]) -> Evicted:
+    with store.catalog.reading() as connection:
+        stuck = frozenset(
+            connection.execute(select(sessions.c.session_uid).where(sessions.c.evicting_at.is_not(None))).scalars()
+        )
+    return Evicted(
+        plan=made,
+        gone=tuple(decision for decision in planned if decision.session_uid not in stuck),
+        stuck=tuple(sorted(stuck)),
+        usage_after=store.catalog.raw_usage(),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def make_room(store: Store, source_bytes: int, *, clock: Callable[[], datetime]) -> tuple[Decision, ...]:
+    """Evict covered sessions if the hard cap would be passed by storing so many more bytes of sources.
+
+    For a sweep between two batches; the caller holds the lock. Age and soft cap are the eviction job's.
+    """
+    policy = policy_of(store.settings.retention)
+    with store.catalog.reading() as connection:
+        stored = connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one()
+        read = connection.execute(select(func.sum(sessions.c.source_bytes)).where(sessions.c.raw_bytes > 0)).scalar()
+        ahead = source_bytes * min(stored, read) // read if read else source_bytes
+        if not stored or stored + ahead <= policy.hard_cap_bytes:
+            return ()
+        tight = replace(policy, soft_cap_bytes=max(1, policy.hard_cap_bytes - ahead))
+        goes = plan_eviction(_usages(connection, (), clock()), tight, clock()).goes
+    _drop(store, goes, clock())
+    return goes
+
+
+def _drop(store: Store, goes: Sequence[Decision], now: datetime) -> list[Path]:
+    """Mark and finish, batch by batch; gives the notes written."""
+    notes: list[Path] = []
+    for start in range(0, len(goes), AT_ONCE):
+        _mark_batch(store, goes[start : start + AT_ONCE], iso(microseconds(now)) or "")
+        notes += finish_interrupted(store)
+    return notes
+
+
+def _mark_batch(store: Store, goes: Sequence[Decision], at: str) -> None:
+    """Say in the catalog what is about to go; from here on it will."""
+    with store.catalog.writing() as connection:
+        for decision in goes:
+            if decision.is_loss:
+                store.catalog.put_loss(
+                    connection,
+                    at=at,
+                    session_uid=decision.session_uid,
+                    flavor=decision.flavor,
+                    day=decision.day,
+                    bytes=decision.bytes,
+                    records=decision.records,
+                    generation=decision.generation,
+                    reason=decision.reason.value,
+                )
+            connection.execute(
+                update(sessions)
+                .where(sessions.c.session_uid == decision.session_uid, sessions.c.generation == decision.generation)
+                .values(evicting_at=at, evicting_reason=decision.reason.value)
+            )
+
+
+def finish_interrupted(store: Store) -> list[Path]:
+    """Carry through every eviction that is marked; gives the notes of losses. Needs the writer lock.
+
+    A session whose files cannot be deleted stays marked and is named in the log; the others go on.
+    """
+    s = sessions.c
+    with store.catalog.reading() as connection:
+        marked = connection.execute(select(sessions).where(s.evicting_at.is_not(None)).order_by(s.id)).all()
+    if not marked:
+        return []
+    lost = {row.evicting_at for row in marked if row.evicting_reason == Reason.OVERFLOW}
+    notes = [_tell_loss(store, at) for at in sorted(lost)]
+    parts = store.catalog.files_of([row.id for row in marked])
+    gone = [row for row in marked if _unlink(store, row, parts.get(row.id, ()))]
+    for folder in {store.raw.path(part.name).parent for row in gone for part in parts.get(row.id, ())}:
+        if folder.is_dir():
+            sync_folder(folder)
+    usage = store.catalog.raw_usage()
+    with store.catalog.writing() as connection:
+        for row in gone:
+            freed = sum(part.bytes for part in parts.get(row.id, ()))
+            usage -= freed
+            _put_gone(store, connection, row, freed, usage)
+    return notes
+
+
+def _unlink(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> bool:
+    try:
+        for part in parts:
+            store.raw.remove(part.name)
+    except OSError as exc:
+        _log.error("raw bytes of %r cannot be deleted (%s): the next writer tries again", row.session_uid, exc)
+        return False
+    return True
+
+
+def _put_gone(store: Store, connection: Connection, row: Row[Any], freed: int, usage_after: int) -> None:
+    """Leave a tombstone: the counts of what was there and the cursors, but no text that a parser kept for later."""
+    connection.execute(delete(raw_files).where(raw_files.c.session_id == row.id))
+    connection.execute(update(sources).where(sources.c.session_id == row.id).values(parser_state=None))
+    store.catalog.update_session(
+        connection, row.id, evicted_at=row.evicting_at, evicting_at=None, evicting_reason=None, raw_bytes=0
+    )
+    store.catalog.put_eviction(
+        connection,
+        at=row.evicting_at,
+        session_uid=row.session_uid,
+        flavor=row.flavor,
+        day=row.day,
+        bytes=freed,
+        generation=row.generation,
+        reason=row.evicting_reason,
+        usage_after=usage_after,
+    )
+
+
+def _tell_loss(store: Store, at: str) -> Path:
+    """A hub note and a log line for what is being lost."""
+    with store.catalog.reading() as connection:
+        lost = connection.execute(select(losses).where(losses.c.at == at).order_by(losses.c.id)).all()
+    note = write_loss_note(store.data_dir, at, lost)
+    size = sum(loss.bytes for loss in lost)
+    _log.warning("session_memory.data_loss: %d sessions, %d bytes, without a digest: see %s", len(lost), size, note)
+    return note
+
+
+def truncate_log(store: Store) -> bool:
+    """Empty the catalog's write-ahead log, so that nothing evicted lingers in it; False if a reader is in the way."""
+    connection = store.catalog.engine.raw_connection()
+    try:
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}")
+        busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        cursor.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}")
+    finally:
+        connection.close()
+    return not busy

@@ -1,0 +1,72 @@
+"""Notes to the State Hub: Markdown files with front matter in the hub folder, which others read and take away.
+
+Belongs here: what a note looks like and that it is on the disk when the call returns. A note holds numbers, ids and our
+own words, never transcript text. Not here: when one is due (`evict`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class Loss(Protocol):
+    """A loss record, as the catalog holds it."""
+
+    @property
+    def session_uid(self) -> str: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def records(self) -> int: ...
+
+
+def write_loss_note(data_dir: Path, at: str, losses: Sequence[Loss]) -> Path:
+    """Tell that raw bytes went without a digest. The same losses give the same file, so it may be written again."""
+    size, records = sum(loss.bytes for loss in losses), sum(loss.records for loss in losses)
+    front = {
+        "kind": "data_loss",
+        "event": "session_memory.data_loss",
+        "at": at,
+        "sessions": len(losses),
+        "bytes": size,
+        "records": records,
+        "session_uids": [loss.session_uid for loss in losses],
+    }
+    text = f"""# {len(losses)} session(s) left the raw cache without a digest
+
+The raw cache was above its hard cap and every session that a digest covers had gone already. Analysis was tried first
+and failed for those that the front matter names. {records} records ({size} bytes) were dropped. Where an agent still
+has its own log, the session is taken in again once that log grows.
+
+What to do: `helix status` names the failures of analysis; a higher `raw_hard_cap_bytes` gives them more time.
+"""
+    stamp = "".join(char for char in at if char not in "-:")
+    return _write_note(data_dir / "hub", f"{stamp}-data-loss.md", front, text)
+
+
+def _write_note(folder: Path, name: str, front: dict[str, Any], text: str) -> Path:
+    # JSON is YAML: whatever an id holds, it stays a quoted string.
+    lines = [f"{key}: {json.dumps(value)}" for key, value in front.items()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = folder / ".new-note"
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write("\n".join(["---", *lines, "---", "", text]))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, folder / name)
+    sync_folder(folder)
+    return folder / name
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring what was made, renamed or removed in a folder to the disk."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
