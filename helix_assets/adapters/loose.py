@@ -56,11 +56,15 @@ def packed(values: JsonObject) -> str | None:
 
 
 def dumped(value: Any) -> bytes:
-    """The value as JSON; what JSON cannot hold (a lone surrogate, a huge number) as its Python text."""
+    """The value as JSON; what orjson refuses (a lone surrogate, deep nesting) as its Python text."""
     try:
         return orjson.dumps(value)
     except TypeError:
+        pass
+    try:
         return orjson.dumps(ascii(value))
+    except RecursionError:
+        return b'"(nested too deeply)"'
 
 
 def input_hash(hash64: Callable[[bytes], int], tool: str | None, arguments: Any) -> int:
