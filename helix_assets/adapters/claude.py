@@ -30,6 +30,8 @@ _INJECTED = (
     "<system-reminder>",
     "This session is being continued",
 )
+# Values of `origin.kind` that are no person.
+_MACHINES = {"task-notification"}
 _INTERRUPT = "[Request interrupted by user"
 _DENIED = ("The user doesn't want to", "User rejected tool use", "Permission to use")
 _CANCELLED = (
@@ -39,6 +41,8 @@ _CANCELLED = (
     "<tool_use_error>Cancelled",
 )
 _EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d+)")
+# A shorter uuid was blanked or made up and may name several records: it identifies none.
+_UUID_CHARS = 36
 _QUIET_TYPES = {
     "file-history-snapshot", "last-prompt", "agent-name", "agent-color", "tag", "mode", "permission-mode", "pr-link",
     "frame-link", "worktree-state", "relocated", "bridge-session", "atis-latch", "started", "result",
@@ -122,7 +126,7 @@ class ClaudeAdapter:
         uuid, parent = obj.get("uuid"), obj.get("parentUuid") or obj.get("logicalParentUuid")
         kind = obj.get("type")
         return Identity(
-            uuid if type(uuid) is str and uuid else None,
+            uuid if type(uuid) is str and len(uuid) == _UUID_CHARS else None,
             parent if type(parent) is str else None,
             timestamp_us(obj.get("timestamp")),
             kind if type(kind) is str else "",
@@ -184,7 +188,9 @@ class ClaudeParser:
         place = self._place(obj)
         model = message.get("model")
         model = model if type(model) is str else None
-        message_id = message.get("id") if type(message.get("id")) is str else None
+        message_id = _str_or_none(message.get("id"))
+        if message_id and " " in message_id:  # a blanked value, the same in many messages
+            message_id = None
         if model and model != "<synthetic>" and not place["is_sidechain"]:
             self._facts.model = model
         events: list[SessionEvent] = []
@@ -265,7 +271,8 @@ class ClaudeParser:
             return SessionEvent(
                 EventKind.HUMAN_INTERVENTION, "user", summary=shorten(text), status="interrupt", **place
             )
-        if obj.get("isCompactSummary") is True or obj.get("isMeta") is True or start.startswith(_INJECTED):
+        is_told = obj.get("isCompactSummary") is True or obj.get("isMeta") is True
+        if is_told or _dict(obj.get("origin")).get("kind") in _MACHINES or start.startswith(_INJECTED):
             return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)
         return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), **place)
 
