@@ -35,21 +35,22 @@ _WEAK = (
 _NAME = rf"(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|[A-Za-z0-9_.-]{_WEAK}|{_WEAK})"
 # What stands between name and value: quotes, a bracket, then a sign of assignment.
 _SIGN = (
-    r"(?:[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|::?)[ \t]{0,8}"  # = := == => : ->
-    r"|[\"'`]?:[ ]?[A-Za-z][\w.\[\]|? ]{0,30}=[ \t]{0,4}"  # typed: `token: str = `
-    r"|[\"'][ \t]{0,4},[ \t]{0,4}"  # a pair in a call: setenv("NAME", "value")
+    r"(?:[\"'`]?:[ ]?[A-Za-z][\w.\[\]|? ]{0,30}=[ \t]{0,4}|[ \t]+(?i:string)[ \t]*=[ \t]*"  # typed: `token: str = `
+    r"|[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|::?)[ \t]{0,8}"  # = := == => : ->
     r"|[\"'`]?[\s,]{1,24}[\"']?[Vv]alue[\"']?\s{0,3}[:=]\s{0,3}"  # name and value apart
+    r"|[\"'][ \t]{0,4},[ \t]{0,4}"  # a pair in a call: setenv("NAME", "value")
+    r"|[\"'`]?\]?\)?[ \t]{0,3}(?:\|\||\?\?)[ \t]{0,3}|[\"'`*]{0,2}[ \t]{1,30}\|[ \t]{1,30}"  # a default; a table
     r"|>|\([ \t]?)"
 )
 ASSIGNMENT = rf"({_NAME})({_SIGN})"
 """Over the view: group 1 is the tail of the name, group 2 the sign."""
-_FLAG_NAME = rf"(?:[\w-]{{0,24}}[_-])?(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|{_WEAK})"
+_FLAG_NAME = rf"(?:[\w-]{{0,24}}?)(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|{_WEAK})"
 FLAG = rf"(?:^|[\s\"'`(,\[])(--?{_FLAG_NAME})([\"']?(?:[ \t]{{1,4}}|[\"'],\s{{0,4}}))"
 """Over the view: `--token x`, `["--token", "x"]`."""
-_VERB = r"(?i:ENV|ARG|setx|setenv|set -g?x|set|put|add|write|secret|variable)[ \t]{1,3}"
+_VERB = r"(?i:ENV|ARG|setx|setenv|set -g?x|set|put|add|write|secret|variable|config|--name)[ \t]{1,3}(?:--[\w-]+[ \t]+)?[\"']?"
 COMMAND = (
-    rf"({_VERB}(?:[\w./:-]{{0,48}}[_./:-])?(?:(?:{_PASS}|{_TOKEN}){_MORE}|{_WEAK}))"
-    r"([ \t]{1,4}(?:(?:--?(?:body|value|b|v)|/d)[ =])?)"
+    rf"({_VERB}(?:[\w./:-]{{0,48}}(?:{_PASS}|{_TOKEN}){_MORE}|(?:[\w./:-]{{0,48}}[_./:-])?{_WEAK}))"
+    r"([\"']?[ \t]{1,4}(?:(?:--?(?:body|value|b|v)|/d)[ =])?)"
 )
 """Over the view: `ENV API_TOKEN x`, `aws configure set aws_secret_access_key x`."""
 
@@ -60,7 +61,7 @@ _BODY = r"[^\s\"'\\<>,;(){}\[\]$*&|]"
 _ANY = rf"{_OPEN}{_BODY}{{5}}"
 _DIGITS = rf"{_OPEN}(?:{_BODY}{{0,14}}[0-9]{_BODY}{{3}}|{_BODY}{{16}})"
 _LONG = rf"{_OPEN}{_BODY}{{0,20}}[0-9]{_BODY}{{3}}"
-_EQUALS = rf"{_QUOTE}[ \t]*(?::?==?>?|=>|->|::?|u003[dD]|:[ ]?[A-Za-z][\w.\[\]|? ]*=|>)"
+_EQUALS = rf"{_QUOTE}[ \t]*(?::?==?>?|=>|->|::?|u003[dD]|:[ ]?[A-Za-z][\w.\[\]|? ]*=|(?i:string)[ \t]*=|\|\|?|\?\?|>)"
 _PAIR = rf"(?:[\\\"']+[ \t]*,|{_QUOTE}\()"
 _APART = rf"{_QUOTE}(?:[\s,\\\"']|\\[nrt])+[Vv]alue[\\\"']*\s*[:=]"
 _SPACED = r"[\\\"']*(?:[ \t]+|[\\\"']+,\s*)"
@@ -68,8 +69,9 @@ _STRONG_NAME = rf"(?:{_PASS}|{_TOKEN}){_MORE}"
 TRIGGER = (
     rf"{_PASS}{_MORE}{_EQUALS}{_ANY}|{_TOKEN}{_MORE}{_EQUALS}{_DIGITS}|{_STRONG_NAME}(?:{_PAIR}{_DIGITS}|{_APART}{_ANY})"
     rf"|(?i:pass|pw|psk)[0-9]?{_EQUALS}{_ANY}|{_WEAK}(?:{_EQUALS}|{_APART}|{_PAIR}){_LONG}"
-    rf"|-(?:{_PASS}|(?i:pass|pw)){_MORE}{_SPACED}{_ANY}|-(?:{_TOKEN}{_MORE}|{_WEAK}){_SPACED}{_DIGITS}"
-    rf"|{_VERB}(?:[\w./:-]*[_./:-])?(?:{_STRONG_NAME}|{_WEAK})[ \t]+(?:--?\w+[ =])?{_DIGITS}"
+    rf"|-[\w-]*(?:{_PASS}|(?i:pass|pw)){_MORE}{_SPACED}{_ANY}|-[\w-]*(?:{_TOKEN}{_MORE}|{_WEAK}){_SPACED}{_DIGITS}"
+    rf"|(?i:ENV|ARG|setx|setenv|set|put|add|write|secret|variable|config|--name) [\w./:\\\"' -]*(?:{_STRONG_NAME}|{_WEAK})[\\\"']*[ \t]+"
+    rf"(?:--?\w+[ =])?{_DIGITS}"
 )
 
 _PREFIX = re.compile(rb"[\w.$-]{1,48}\Z")
@@ -80,7 +82,8 @@ _LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
 _LINE_LEAD = re.compile(rb"(?:\A|[\n\x00])[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV |- )?[\w.-]*\Z")
 _SCHEME = re.compile(rb"(?i)(?:bearer|basic|token|apikey|api-key|key|ssws|splunk|geniekey|bot|oauth|jwt|flyv1|[a-z-]+(?:token|key))[ :=]\s*(?=\S)")
 
-_PAIR_SIGN = re.compile(rb"[\"'][ \t]*,|\(")
+_PAIR_SIGN = re.compile(rb"[\"'][ \t]*,[ \t]*\Z|\(")
+_BOTH = re.compile(rb"[A-Za-z].*\d.*\d|\d.*\d.*[A-Za-z]")
 _PLAIN_VALUE = re.compile(rb"[\w+/=.~:%|-]+\Z")
 _CODE = re.compile(rb"[A-Za-z_][\w.]*(?:\[[^\]]*\]|\(.*\)|\()|.*(?:\(\)|=>|\)\{)")
 
@@ -103,6 +106,10 @@ _PUBLIC = frozenset(
     page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start end special added image
     host known fingerprint group item entry field data meta config storage primarykey keyboard hot modifier
     monkey donkey turkey hotkey keyof anon site csrf xsrf registry lock sourcemap build commit""".split()
+)
+_PUBLIC_TOKENS = frozenset(
+    b"""public pub publishable page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start end
+    special added image cancellation""".split()
 )
 _PASSWORD_WORDS = frozenset(b"password passwd pwd passphrase passcode passwort pass pw psk pin login sshpass".split())
 _SECRET_WORDS = frozenset(b"secret credential".split())
@@ -155,11 +162,13 @@ def name_standard(name: bytes) -> Standard | None:
         return None
     words = set(segments)
     joined = b"".join(segments)
-    if words & _PASSWORD_WORDS or joined.endswith((b"password", b"passwd", b"passphrase", b"pwd")):
+    if words & _PASSWORD_WORDS or joined.endswith((b"password", b"passwd", b"passphrase", b"pwd")) or (
+        joined.endswith(b"pass") and not joined.endswith((b"bypass", b"compass", b"surpass", b"trespass"))
+    ):
         return None if b"pass" in words and segments[-1] != b"pass" and len(segments) > 1 else "password"
     if words & _SECRET_WORDS or joined.endswith(b"secret"):
         return "secret"
-    if words & _PUBLIC and not words & {b"secret", b"password"}:
+    if words & _PUBLIC_TOKENS or (words & _PUBLIC and b"token" not in words and not joined.endswith(b"token")) and not words & {b"secret", b"password"}:
         return "weak" if words & {b"primary", b"storage", b"hash", b"host"} and len(segments) > 2 else None
     if words & _TOKEN_WORDS or joined.endswith((b"token", b"apikey", b"accesskey", b"privatekey", b"secretkey")):
         return "token"
@@ -224,7 +233,9 @@ def _is_secret(value: Value, standard: Standard, sign: bytes) -> bool:
     text = value.text
     if is_placeholder(text) or len(text) > 8192:
         return False
-    if _PAIR_SIGN.match(sign) and not looks_generated(text, 12):
+    if _PAIR_SIGN.match(sign) and not looks_generated(text, 12) and not (standard == "password" and _has_both(text)):
+        return False
+    if b"|" in sign and not looks_generated(text, 10) and not (standard == "password" and _has_both(text)):
         return False
     if not value.quoted and is_reference(text) and (_CODE.match(text) or not looks_generated(text, 20)):
         return False
@@ -241,10 +252,14 @@ def _is_secret(value: Value, standard: Standard, sign: bytes) -> bool:
     return looks_generated(text, 20) and not is_wordlike(text) and _PLAIN_VALUE.match(text) is not None
 
 
+def _has_both(text: bytes) -> bool:
+    return _BOTH.search(text) is not None and not re.fullmatch(rb"[a-z]+(?:_[a-z0-9]+)*", text)
+
+
 def _is_password(value: Value, sign: bytes) -> bool:
     text = value.text
     lower = text.lower()
-    if not value.quoted and not value.whole_line and re.fullmatch(rb"[A-Za-z_]+\d?", text) and not looks_generated(text, 10):
+    if not value.quoted and not value.whole_line and re.fullmatch(rb"[A-Za-z_]+\d?", text) and not looks_generated(text, 8):
         return False
     if any(word in lower for word in (b"password", b"passwd", b"secret")) and is_wordlike(text) and not value.whole_line:
         return False

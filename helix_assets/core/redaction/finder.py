@@ -34,6 +34,7 @@ _COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
 _TOUCHES = re.compile(rb"[A-Za-z0-9_]")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
+_IDENTIFIER = re.compile(rb"[a-z_-]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z")
 _UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
@@ -144,7 +145,11 @@ class Finder:
             if rule.check == "cookie":
                 yield from _cookies(view, start, end)
                 continue
-            end = _without_tail(view, start, end)
+            # A quote may belong to the JSON around the secret.
+            quote = view.find(b'"', start, end)
+            end = _without_tail(view, start, end if quote < 0 else quote)
+            if end == start:
+                continue
             if BLANK not in view[start - 1 : end + 1] and _passes(rule.check, view[start:end], view):
                 yield Span(start, end, kind)
 
@@ -215,12 +220,14 @@ def _is_chosen(value: bytes) -> bool:
 
 
 def _is_told(value: bytes) -> bool:
-    if _HEX.match(value) and len(value) in (7, 8, 10, 12, 40, 64) or _UUID.match(value):
-        return False
     value = value.strip(b"*_`()[]{}\"'<>,.;:")
     digits = sum(48 <= byte <= 57 for byte in value)
     letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
-    return len(value) >= 6 and digits > 0 and letters >= 3 and not re.match(rb"[a-z_]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]*\Z|\d", value)
+    if _HEX.match(value) and len(value) <= 12 or b"/" in value:
+        return False
+    if not digits:
+        return looks_generated(value, 10)
+    return len(value) >= 6 and letters >= 3 and not _IDENTIFIER.match(value)
 
 
 def _is_random(value: bytes) -> bool:

@@ -26,7 +26,7 @@ _PLACEHOLDER = re.compile(
     rb"(?i)^(?:your|my|the|some|any|an?|enter|insert|replace|put|add|set|use|paste|change|fill)[-_ .]"
     rb"|change-?_?(?:me|this|it)|placeholder|example|dummy|redacted|masked|removed|hidden|censored|omitted|scrubbed"
     rb"|<[^<>]*>|\$\{|\$\(|\{\{|%\(|^%[a-z_]{2,}%$|\*{3,}|\.{3}|x{5,}|#\{|\xe2\x80\xa6|\xe2\x80\xa2{2}|fake[-_]|not[-_]?a?[-_]?real"
-    rb"|\[\^?[a-z0]-[z9f]|\(\?[:=!P]|%[sdr].{0,12}%[sdr]|_here$|-here$|^sk-\.\.\.|todo|tbd|fixme|lorem|insecure-?default|1234567890|0123456789|abcdefghij"
+    rb"|\[\^?[a-z0]-[z9f]|\(\?[:=!P]|%[sdr].{0,12}%[sdr]|_here$|-here$|^sk-\.\.\.|\b(?:todo|tbd|fixme|lorem)\b|insecure-?default|1234567890|0123456789|abcdefghij"
 )
 _COMMON = frozenset(
     rb"""true false none null nil undefined nan yes no on off enabled disabled required optional default empty unset
@@ -102,7 +102,7 @@ def looks_generated(value: bytes, shortest: int = 8) -> bool:
     switches = len(_SWITCHES.findall(value))
     if switches >= max(2, len(value) // 14):
         return switches >= len(value) // 4 or not (is_wordlike(value) and len(value) < 40)
-    return digits >= 2 and len(value) >= max(10, shortest) and not is_wordlike(value)
+    return (digits >= 2 or len(value) >= 12) and len(value) >= max(10, shortest) and not is_wordlike(value)
 
 
 def looks_chosen(value: bytes) -> bool:
