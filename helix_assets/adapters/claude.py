@@ -41,8 +41,6 @@ _CANCELLED = (
     "<tool_use_error>Cancelled",
 )
 _EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d+)")
-# A shorter uuid was blanked or made up and may name several records: it identifies none.
-_UUID_CHARS = 36
 _QUIET_TYPES = {
     "file-history-snapshot", "last-prompt", "agent-name", "agent-color", "tag", "mode", "permission-mode", "pr-link",
     "frame-link", "worktree-state", "relocated", "bridge-session", "atis-latch", "started", "result",
@@ -126,7 +124,7 @@ class ClaudeAdapter:
         uuid, parent = obj.get("uuid"), obj.get("parentUuid") or obj.get("logicalParentUuid")
         kind = obj.get("type")
         return Identity(
-            uuid if type(uuid) is str and len(uuid) == _UUID_CHARS else None,
+            _id_or_none(uuid),
             parent if type(parent) is str else None,
             timestamp_us(obj.get("timestamp")),
             kind if type(kind) is str else "",
@@ -188,9 +186,7 @@ class ClaudeParser:
         place = self._place(obj)
         model = message.get("model")
         model = model if type(model) is str else None
-        message_id = _str_or_none(message.get("id"))
-        if message_id and " " in message_id:  # a blanked value, the same in many messages
-            message_id = None
+        message_id = _id_or_none(message.get("id"))
         if model and model != "<synthetic>" and not place["is_sidechain"]:
             self._facts.model = model
         events: list[SessionEvent] = []
@@ -464,6 +460,11 @@ def _text(value: Any) -> str:
 
 def _str_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _id_or_none(value: Any) -> str | None:
+    """The id, unless it is a blanked value such as "[removed text]", which many records may share."""
+    return value if type(value) is str and value and " " not in value else None
 
 
 def _jsonable(arguments: JsonObject) -> Any:

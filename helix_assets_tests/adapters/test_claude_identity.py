@@ -19,7 +19,7 @@ def test_a_uuid_identifies_a_record() -> None:
 
 
 def test_a_blanked_uuid_identifies_no_record() -> None:
-    assert ClaudeAdapter().identify({"type": "user", "uuid": "[removed]"}).native_id is None
+    assert ClaudeAdapter().identify({"type": "user", "uuid": "[removed text]"}).native_id is None
 
 
 def test_a_blanked_message_id_joins_no_messages() -> None:
