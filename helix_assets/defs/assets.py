@@ -1,0 +1,144 @@
+"""The four assets. Bodies call the pipeline; what they tell Dagster is put together in `record` and `report`."""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import get_type_hints
+
+import dagster as dg
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from pydantic import Field
+from sqlalchemy import Table
+
+from helix_assets.core.schema import Row
+from helix_assets.defs.figures import CODE_VERSIONS, SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES, TIERS
+from helix_assets.defs.partitions import DAYS, PARTITIONS, partition_of
+from helix_assets.defs.record import ending_well_when_busy, record
+from helix_assets.defs.report import evict_and_tell, report_of
+from helix_assets.defs.resources import StoreResource
+from helix_assets.pipeline import scan, sweep
+from helix_assets.storage.tables import digests, evictions, sources
+
+RETENTION_REPORT = "retention_report"
+OWNERS = ["team:helix"]
+# Dagster logs nothing for an output with this mark. Its own events would carry one data version for all partitions.
+_LOGGED_BY_US = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+_TYPE_NAMES = {int: "int64", float: "double", bool: "bool", str: "string", bytes: "string"}
+
+
+def table_schema(table: Table) -> dg.TableSchema:
+    """The columns of a catalog table as Dagster shows them."""
+    return dg.TableSchema([dg.TableColumn(column.name, str(column.type).lower()) for column in table.columns])
+
+
+def event_schema() -> dg.TableSchema:
+    """The columns of a raw cache file as Dagster shows them."""
+    columns = [dg.TableColumn("session_uid", "string")]
+    for name, hint in get_type_hints(Row).items():
+        kind = next(kind for kind in getattr(hint, "__args__", (hint,)) if kind is not type(None))
+        columns.append(dg.TableColumn(name, _TYPE_NAMES[kind]))
+    return dg.TableSchema(columns)
+
+
+SPECS = [
+    dg.AssetSpec(
+        SOURCE_FILES,
+        description="The agents' own logs as they lie on disk, never written to: how many, how large, which are gone.",
+        group_name="tier0_source",
+        kinds={"file", "json"},
+        owners=OWNERS,
+        code_version=CODE_VERSIONS[SOURCE_FILES],
+        metadata={"dagster/column_schema": table_schema(sources), "location": "the agents' folders, never written to"},
+    ),
+    dg.AssetSpec(
+        SESSION_EVENTS,
+        deps=[SOURCE_FILES],
+        description="The raw cache: every line redacted and kept whole, with the events found in it. One Parquet file "
+        "per session; bounded, so the oldest go once a digest covers them.",
+        group_name="tier1_raw_cache",
+        kinds={"parquet"},
+        owners=OWNERS,
+        code_version=CODE_VERSIONS[SESSION_EVENTS],
+        metadata={"dagster/column_schema": event_schema(), "location": "raw/flavor=.../day=.../*.parquet"},
+    ),
+    dg.AssetSpec(
+        SESSION_DIGESTS,
+        deps=[SESSION_EVENTS],
+        description="The memory: one digest per session with outcome, cost, tools, files and errors. Durable: it stays "
+        "when the raw events are evicted.",
+        group_name="tier2_memory",
+        kinds={"sqlite"},
+        owners=OWNERS,
+        code_version=CODE_VERSIONS[SESSION_DIGESTS],
+        metadata={"dagster/column_schema": table_schema(digests), "location": "helix.db, table digests"},
+    ),
+]
+
+
+@dg.multi_asset(
+    name="session_memory",
+    specs=SPECS,
+    partitions_def=PARTITIONS,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    can_subset=True,
+)
+def session_memory(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[dg.MaterializeResult[None]]:
+    """Bring the partitions of the run up to date in one sweep, whichever of the three assets was asked for.
+
+    Sources alone are only looked at. What the sweep touched outside its partitions (files not seen before, sessions
+    that share history) is logged too.
+    """
+    keys = {partition_of(key) for key in context.partition_keys}
+    tiers = [tier for tier in TIERS if dg.AssetKey(tier) in context.selected_asset_keys]
+    with ending_well_when_busy(context), store.open() as opened:
+        if tiers == [SOURCE_FILES]:
+            record(context, opened, always={SOURCE_FILES: keys}, among=(), on_disk=scan(opened))
+        else:
+            report = sweep(opened, only=keys)
+            record(context, opened, always=dict.fromkeys(tiers, keys), among=keys | report.partitions)
+        for tier in tiers:
+            yield dg.MaterializeResult(asset_key=tier, metadata=_LOGGED_BY_US)
+
+
+class RetentionConfig(dg.Config):
+    """What a run of retention_report may do. Only a job sets it."""
+
+    apply: bool = Field(default=False, description="Evict what today's plan lists. Otherwise it is only shown.")
+
+
+REPORT_SPEC = dg.AssetSpec(
+    RETENTION_REPORT,
+    # A report of one day speaks of sessions of all days.
+    deps=[
+        dg.AssetDep(SESSION_EVENTS, partition_mapping=dg.AllPartitionMapping()),
+        dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping()),
+    ],
+    description="What was evicted from the raw cache on a day and why; for today also what would go next, and how "
+    "full the cache is. Evicts only when a job says `apply: true`, and only for today.",
+    group_name="tier2_memory",
+    kinds={"sqlite", "matplotlib"},
+    owners=OWNERS,
+    code_version="1",
+    skippable=True,
+    metadata={"dagster/column_schema": table_schema(evictions), "location": "helix.db, table evictions"},
+)
+
+
+@dg.multi_asset(
+    name=RETENTION_REPORT,
+    specs=[REPORT_SPEC],
+    partitions_def=DAYS,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+)
+def retention_report(
+    context: dg.AssetExecutionContext, config: RetentionConfig, store: StoreResource
+) -> Iterator[dg.MaterializeResult[None]]:
+    """Render the log of evictions of each day asked for; before that evict, if a job says so."""
+    with ending_well_when_busy(context), store.open() as opened:
+        if config.apply:
+            evict_and_tell(context, opened, [date.fromisoformat(key) for key in context.partition_keys])
+        for key in context.partition_keys:
+            context.add_asset_metadata(report_of(opened, date.fromisoformat(key)), partition_key=key)
+        yield dg.MaterializeResult()
+
+
+ASSETS = [session_memory, retention_report]

@@ -1,0 +1,28 @@
+"""Putting the definitions together. Tests hand in other resources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+
+from helix_assets.defs.assets import ASSETS
+from helix_assets.defs.checks import ASSET_CHECKS
+from helix_assets.defs.jobs import JOBS
+from helix_assets.defs.resources import StoreResource
+from helix_assets.defs.schedules import SCHEDULES
+from helix_assets.defs.sensors import SENSORS
+
+
+def build_defs(**overrides: Any) -> dg.Definitions:
+    """All definitions; `overrides` replace resources by name. Opens nothing."""
+    return dg.Definitions(
+        assets=ASSETS,
+        asset_checks=ASSET_CHECKS,
+        jobs=JOBS,
+        sensors=SENSORS,
+        schedules=SCHEDULES,
+        resources={"store": StoreResource(), **overrides},
+        # A process per step would cost seconds for each; what is heavy runs in the pipeline's own processes.
+        executor=dg.in_process_executor,
+    )

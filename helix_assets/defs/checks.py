@@ -1,0 +1,76 @@
+"""The asset checks: each promise under a name that states it. A sweep logs the same answers itself."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import dagster as dg
+
+from helix_assets.defs import promises
+from helix_assets.defs.assets import RETENTION_REPORT
+from helix_assets.defs.figures import SESSION_DIGESTS, SESSION_EVENTS
+from helix_assets.defs.promises import Answer
+from helix_assets.defs.resources import StoreResource
+from helix_assets.store import Store
+
+ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
+
+
+@dataclass(frozen=True)
+class Check:
+    """A promise as Dagster shows it. `blocking` holds back what comes after it in the run, if it fails as an error."""
+
+    name: str
+    asset: str
+    ask: Callable[[Store], Answer]
+    severity: dg.AssetCheckSeverity
+    blocking: bool = False
+
+    @property
+    def key(self) -> dg.AssetCheckKey:
+        return dg.AssetCheckKey(dg.AssetKey(self.asset), self.name)
+
+
+# The budget's check blocks nothing, being a warning; as a blocking one it is asked before anything is evicted.
+CHECKS = (
+    Check("raw_cache_within_budget", SESSION_EVENTS, promises.raw_cache_is_within_budget, WARN, blocking=True),
+    Check("no_secret_survives_in_raw_cache", SESSION_EVENTS, promises.no_secret_survives, ERROR),
+    Check("few_lines_unparsed", SESSION_EVENTS, promises.few_lines_are_unparsed, WARN),
+    Check(
+        "every_evicted_session_has_a_covering_digest_or_a_loss_record",
+        SESSION_DIGESTS,
+        promises.evicted_are_covered,
+        ERROR,
+        blocking=True,
+    ),
+    Check("token_totals_add_up", SESSION_DIGESTS, promises.token_totals_add_up, ERROR),
+    Check("digests_at_current_version", SESSION_DIGESTS, promises.digests_are_current, WARN),
+    Check("memory_within_its_cap", SESSION_DIGESTS, promises.memory_is_within_its_cap, WARN),
+    Check("no_evicted_session_has_a_file_left", RETENTION_REPORT, promises.evicted_files_are_gone, ERROR),
+)
+
+
+def _asset_check(check: Check) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=check.asset, name=check.name, description=check.ask.__doc__, blocking=check.blocking)
+    def ask(store: StoreResource) -> dg.AssetCheckResult:
+        with store.open() as opened:
+            answer = check.ask(opened)
+        return dg.AssetCheckResult(passed=answer.holds, severity=check.severity, metadata=answer.figures)
+
+    return ask
+
+
+ASSET_CHECKS = [_asset_check(check) for check in CHECKS]
+
+
+def evaluations(store: Store) -> Iterator[dg.AssetCheckEvaluation]:
+    """The answers of all checks as events, for a run that is no run of the checks."""
+    for check in CHECKS:
+        answer = check.ask(store)
+        yield dg.AssetCheckEvaluation(
+            asset_key=dg.AssetKey(check.asset),
+            check_name=check.name,
+            passed=answer.holds,
+            severity=check.severity,
+            blocking=check.blocking,
+            metadata=answer.figures,
+        )

@@ -1,0 +1,148 @@
+"""What Dagster is told about a partition of a tier: its version and its numbers, read from the catalog.
+
+Belongs here: counts, sizes and hashes only; no text of a transcript, no path and no session id leaves this module.
+Not here: how Dagster is told (`record`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+from sqlalchemy import Row, Select, select
+
+from helix_assets.adapters import ADAPTERS
+from helix_assets.adapters.base import FoundFile
+from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
+from helix_assets.defs.partitions import Partition
+from helix_assets.pipeline import Scan
+from helix_assets.storage.tables import digests, sessions, sources
+from helix_assets.store import Store
+
+SOURCE_FILES, SESSION_EVENTS, SESSION_DIGESTS = TIERS = ("source_files", "session_events", "session_digests")
+"""The partitioned assets in the order in which data flows."""
+
+_PARSERS = ".".join(f"{flavor}{adapter.version}" for flavor, adapter in ADAPTERS.items())
+CODE_VERSIONS: Mapping[str, str] = {
+    SOURCE_FILES: "1",
+    SESSION_EVENTS: f"schema{SCHEMA_VERSION}.{_PARSERS}",
+    SESSION_DIGESTS: f"digest{DIGEST_VERSION}.schema{SCHEMA_VERSION}.{_PARSERS}",
+}
+"""The rules that made a tier; a stored partition that other rules made shows as stale."""
+
+_IDENTITY: Mapping[str, Select[Any]] = {
+    SOURCE_FILES: select(
+        sessions.c.flavor, sessions.c.day, sources.c.path_key, sources.c.size, sources.c.mtime_ns, sources.c.status
+    )
+    .join(sources, sources.c.session_id == sessions.c.id)
+    .order_by(sources.c.path_key),
+    SESSION_EVENTS: select(sessions.c.flavor, sessions.c.day, sessions.c.session_uid, sessions.c.generation).order_by(
+        sessions.c.session_uid
+    ),
+    SESSION_DIGESTS: select(digests.c.flavor, digests.c.day, digests.c.session_uid, digests.c.hash).order_by(
+        digests.c.session_uid
+    ),
+}
+
+
+def data_versions(store: Store, tier: str, on_disk: Scan | None = None) -> dict[Partition, str]:
+    """The version of every partition of a tier: a hash over what its sessions are, and the code that made them.
+
+    The sources' is over their files as the catalog knows them, or as they lie on disk now if a scan is given.
+    """
+    hashes: dict[Partition, Any] = {}
+    with store.catalog.reading() as connection:
+        for row in connection.execute(_IDENTITY[tier]):
+            partition, identity = (row[0], row[1]), tuple(row[2:])
+            if on_disk is not None:
+                identity = _as_on_disk(row, on_disk)
+            if partition not in hashes:
+                hashes[partition] = _hasher(tier)
+            hashes[partition].update(repr(identity).encode("utf-8", "surrogateescape"))
+    return {partition: digest.hexdigest() for partition, digest in hashes.items()}
+
+
+def empty_version(tier: str) -> str:
+    """The version of a partition without sessions."""
+    return str(_hasher(tier).hexdigest())
+
+
+def _hasher(tier: str) -> Any:
+    return blake2b(CODE_VERSIONS[tier].encode(), digest_size=16)
+
+
+def _as_on_disk(source: Row[Any], scan: Scan) -> tuple[Any, ...]:
+    """The source as a sweep would note it now."""
+    found: FoundFile | None = scan.found.get(source.path_key)
+    if found is not None:
+        return source.path_key, found.size, found.mtime_ns, "ok" if source.status == "gone" else source.status
+    status = "gone" if source.path_key in scan.changes.gone else source.status
+    return source.path_key, source.size, source.mtime_ns, status
+
+
+def numbers(
+    store: Store, tier: str, wanted: Collection[Partition], on_disk: Scan | None = None
+) -> dict[Partition, Counter[str]]:
+    """The figures of some partitions of a tier; a partition without sessions counts nothing."""
+    count = {SOURCE_FILES: _count_sources, SESSION_EVENTS: _count_events, SESSION_DIGESTS: _count_digests}[tier]
+    totals: dict[Partition, Counter[str]] = {partition: Counter() for partition in wanted}
+    with store.catalog.reading() as connection:
+        for row in connection.execute(_of_days(tier, wanted)):
+            if (total := totals.get((row.flavor, row.day))) is not None:
+                total.update(count(row, on_disk))
+    return totals
+
+
+def _of_days(tier: str, wanted: Collection[Partition]) -> Select[Any]:
+    days = {day for _, day in wanted}
+    if tier == SOURCE_FILES:
+        files = select(sessions.c.flavor, sessions.c.day, sources.c.path_key, sources.c.size, sources.c.status)
+        return files.join(sources, sources.c.session_id == sessions.c.id).where(sessions.c.day.in_(days))
+    if tier == SESSION_EVENTS:
+        return select(sessions).where(sessions.c.day.in_(days))
+    return select(digests).where(digests.c.day.in_(days))
+
+
+def _count_sources(row: Row[Any], scan: Scan | None) -> Mapping[str, int]:
+    found = scan.found.get(row.path_key) if scan is not None else None
+    gone = row.status == "gone" if scan is None else found is None
+    size = found.size if found is not None else row.size
+    return {
+        "dagster/row_count": not gone,
+        "bytes": 0 if gone else size,
+        "files_gone": gone,
+        "files_unreadable": row.status == "unreadable",
+    }
+
+
+def _count_events(row: Row[Any], _: Scan | None) -> Mapping[str, int]:
+    return {
+        "dagster/row_count": row.row_count,
+        "sessions": 1,
+        "sessions_evicted": row.evicted_at is not None,
+        "records": row.record_count,
+        "lines_unparsed": row.unparsed_count,
+        "bytes": row.raw_bytes,
+        "source_bytes": row.source_bytes,
+    }
+
+
+def _count_digests(row: Row[Any], _: Scan | None) -> Mapping[str, int]:
+    digest = orjson.loads(row.digest)
+    tokens = digest["tokens"]
+    return {
+        "dagster/row_count": 1,
+        "input_tokens": tokens["input"],
+        "output_tokens": tokens["output"],
+        "cache_read_tokens": tokens["cache_read"],
+        "cache_write_tokens": tokens["cache_write"],
+        "turns": digest["cost"]["turns"],
+        "retries": digest["cost"]["retries"],
+        "tool_calls": digest["tool_calls"],
+        "tool_errors": digest["tool_errors"],
+        f"outcome_{row.outcome}": 1,
+        "digests_of_an_older_version": row.schema_version != DIGEST_VERSION,
+    }

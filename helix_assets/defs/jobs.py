@@ -1,0 +1,64 @@
+"""The jobs. Sweeping and deriving again are op jobs: they work wherever something changed, on any partition."""
+
+from collections.abc import Collection
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from helix_assets.defs.assets import RETENTION_REPORT
+from helix_assets.defs.checks import CHECKS, evaluations
+from helix_assets.defs.partitions import Partition
+from helix_assets.defs.promises import stale_partitions
+from helix_assets.defs.record import ending_well_when_busy, record_all
+from helix_assets.defs.resources import StoreResource
+from helix_assets.pipeline import sweep
+from helix_assets.store import Store
+
+EVICT = False
+"""Whether the eviction job evicts; otherwise it shows its plan."""
+
+
+def _sweep_and_tell(context: dg.OpExecutionContext, store: Store, only: Collection[Partition] | None = None) -> None:
+    report = sweep(store, only=only)
+    logged = record_all(context, store)
+    for answer in evaluations(store):
+        context.log_event(answer)  # type: ignore[arg-type]  # its own signature leaves out what its body handles
+    figures = {name: number for name, number in report.counters().items() if number or name == "sessions_touched"}
+    context.add_output_metadata(
+        {**figures, "partitions_touched": len(report.partitions), "materializations_logged": logged}
+    )
+
+
+@dg.op(out=dg.Out(dg.Nothing))
+def take_in_changes(context: dg.OpExecutionContext, store: StoreResource) -> None:
+    """Take in and digest whatever changed on disk, then tell Dagster of every partition that differs."""
+    with ending_well_when_busy(context), store.open() as opened:
+        _sweep_and_tell(context, opened)
+
+
+@dg.op(out=dg.Out(dg.Nothing))
+def derive_again(context: dg.OpExecutionContext, store: StoreResource) -> None:
+    """Derive the partitions again that `digests_at_current_version` lists, from the stored records."""
+    with ending_well_when_busy(context), store.open() as opened:
+        _sweep_and_tell(context, opened, only=stale_partitions(opened))
+
+
+@dg.job(name="sweep", description="Takes in whatever changed, in one run; started by sensor, schedule or hand.")
+def sweep_job() -> None:
+    take_in_changes()
+
+
+@dg.job(description="Refreshes just the partitions whose digests were made by older rules.")
+def rederive_job() -> None:
+    derive_again()
+
+
+eviction_job = dg.define_asset_job(
+    "eviction_job",
+    description="Asks whether all that was evicted is covered; only then makes today's report, which may evict.",
+    selection=dg.AssetSelection.assets(RETENTION_REPORT)
+    | dg.AssetSelection.checks(*(check.key for check in CHECKS if check.blocking)),
+    config={"ops": {RETENTION_REPORT: {"config": {"apply": EVICT}}}},
+)
+
+JOBS: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = [sweep_job, rederive_job, eviction_job]

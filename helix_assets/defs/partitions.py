@@ -1,0 +1,27 @@
+"""The partitions of the memory: agent x day, and how their names in Dagster and in the catalog translate."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from helix_assets.adapters import ADAPTERS
+from helix_assets.core.moments import FIRST_DAY
+
+Partition = tuple[str, str]
+"""A flavor and a UTC day, as the catalog has them."""
+
+# Without the end offset there would be no partition for today.
+DAYS = dg.DailyPartitionsDefinition(start_date=FIRST_DAY.isoformat(), end_offset=1)
+PARTITIONS = dg.MultiPartitionsDefinition({"flavor": dg.StaticPartitionsDefinition(list(ADAPTERS)), "day": DAYS})
+
+
+def key_of(partition: Partition) -> dg.MultiPartitionKey:
+    """The name that Dagster gives to a partition of the catalog."""
+    flavor, day = partition
+    return dg.MultiPartitionKey({"flavor": flavor, "day": day})
+
+
+def partition_of(key: str) -> Partition:
+    """The partition of the catalog that a name in Dagster stands for."""
+    named = PARTITIONS.get_partition_key_from_str(key).keys_by_dimension
+    return named["flavor"], named["day"]

@@ -1,0 +1,75 @@
+"""Plots of numbers for asset metadata: each picture lies inside its text, so that no browser has to load it."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MIB = 1024**2
+
+
+def bars_by_day(title: str, series: Mapping[str, Mapping[str, float]], cache_dir: Path) -> str:
+    """Stacked bars, one color per name of the series, over ISO days; Markdown."""
+    figure, axes = _canvas(title, cache_dir)
+    days = sorted({day for values in series.values() for day in values})
+    bottom = [0.0] * len(days)
+    for name, values in series.items():
+        heights = [values.get(day, 0.0) for day in days]
+        axes.bar([_place(day) for day in days], heights, bottom=bottom, label=name)
+        bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
+    if series:
+        axes.legend(frameon=False, fontsize="small")
+    return _markdown(figure, title)
+
+
+def usage_over_time(title: str, points: Sequence[tuple[str, int]], caps: Mapping[str, int], cache_dir: Path) -> str:
+    """Bytes in MiB over ISO times, with the caps as lines where they are near enough to matter; Markdown."""
+    figure, axes = _canvas(title, cache_dir)
+    axes.plot([_place(at) for at, _ in points], [used / MIB for _, used in points], marker=".")
+    if len(points) < 2:
+        axes.margins(x=1.0)
+    highest = max((used for _, used in points), default=0)
+    for name, cap in caps.items():
+        if cap < 4 * highest:
+            axes.axhline(cap / MIB, linestyle="--", linewidth=1, color="tab:red", label=f"{name}: {cap / MIB:,.0f} MiB")
+            axes.legend(frameon=False, fontsize="small")
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("MiB")
+    return _markdown(figure, title)
+
+
+def _canvas(title: str, cache_dir: Path) -> tuple[Figure, Axes]:
+    os.environ.setdefault("MPLCONFIGDIR", str(cache_dir))  # its list of fonts stays out of the home folder
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 2.4), dpi=90, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title, fontsize="medium", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize="small")
+    locator = AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    return figure, axes
+
+
+def _place(moment: str) -> float:
+    """Where an ISO day or time stands on the axis: days since 1970."""
+    since = datetime.fromisoformat(moment).replace(tzinfo=None) - datetime(1970, 1, 1)  # noqa: DTZ001 - both are UTC
+    return since / timedelta(days=1)
+
+
+def _markdown(figure: Figure, title: str) -> str:
+    picture = BytesIO()
+    figure.savefig(picture, format="png")
+    return f"![{title}](data:image/png;base64,{b64encode(picture.getvalue()).decode()})"

@@ -1,0 +1,103 @@
+"""What retention_report says of a day, and the one call from Dagster that evicts.
+
+Belongs here: the append-only log of evictions and today's plan, as numbers and pictures. What goes is decided in
+`core.retention` and done in `evict`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from sqlalchemy import Table, func, select
+
+from helix_assets.core.retention import EvictionPlan
+from helix_assets.defs.figures import SESSION_EVENTS
+from helix_assets.defs.partitions import key_of
+from helix_assets.defs.plots import bars_by_day, usage_over_time
+from helix_assets.evict import apply, plan
+from helix_assets.pipeline import sweep, utc_now
+from helix_assets.storage.tables import evictions, losses, sessions, sweeps
+from helix_assets.store import Store
+
+PLOT_DAYS = 60
+_NEWEST_SWEEPS = 500
+
+
+def evict_and_tell(context: dg.AssetExecutionContext, store: Store, days: Sequence[date]) -> None:
+    """Evict what the plan of this moment lists, and log for each partition what went and why; only for today."""
+    if list(days) != [utc_now().date()]:
+        raise dg.Failure("only today's partition of retention_report can evict; start the job for today's key")
+    done = apply(store, clock=utc_now, analyze=lambda: sweep(store))
+    for partition, decisions in sorted(done.by_partition().items()):
+        reasons = Counter(str(decision.reason) for decision in decisions)
+        metadata = {"sessions_evicted": len(decisions), "bytes_evicted": sum(d.bytes for d in decisions)}
+        metadata |= {f"because_{reason}": count for reason, count in reasons.items()}
+        lost = [decision for decision in decisions if decision.is_loss]
+        if lost:
+            context.log.warning(f"session_memory.data_loss: {len(lost)} sessions of {key_of(partition)} went uncovered")
+            metadata["session_memory.data_loss"] = len(lost)
+        context.log_event(dg.AssetObservation(SESSION_EVENTS, partition=key_of(partition), metadata=metadata))
+
+
+def report_of(store: Store, day: date) -> dict[str, Any]:
+    """What the log says of a day; for today also what would go now, and how full the raw cache has been lately."""
+    metadata = _logged(store, day)
+    if day == utc_now().date():
+        metadata |= _planned(plan(store, now=utc_now())) | _pictures(store, day)
+    return metadata
+
+
+def _logged(store: Store, day: date) -> dict[str, Any]:
+    by_reason = _per_day(evictions, day, evictions.c.reason)
+    with store.catalog.reading() as connection:
+        rows = [dg.TableRecord(dict(row._mapping)) for row in connection.execute(by_reason)]
+        lost = connection.execute(_per_day(losses, day, losses.c.reason)).all()
+    metadata: dict[str, Any] = {
+        "dagster/row_count": sum(int(str(row.data["sessions"])) for row in rows),
+        "bytes_evicted": sum(int(str(row.data["bytes"])) for row in rows),
+        "sessions_lost": sum(row.sessions for row in lost),
+    }
+    if rows:
+        metadata["evicted"] = dg.MetadataValue.table(rows)
+    return metadata
+
+
+def _per_day(table: Table, day: date, reason: Any) -> Any:
+    t = table.c
+    counts = select(t.flavor, t.day, reason, func.count().label("sessions"), func.sum(t.bytes).label("bytes"))
+    of_day = (t.at >= day.isoformat()) & (t.at < (day + timedelta(days=1)).isoformat())
+    return counts.where(of_day).group_by(t.flavor, t.day, reason).order_by(t.flavor, t.day, reason)
+
+
+def _planned(now: EvictionPlan) -> dict[str, Any]:
+    figures = now.figures()
+    reasons = figures.pop("by_reason")
+    planned = {name: value for name, value in figures.items() if value is not None}
+    if reasons:
+        rows = [dg.TableRecord({"reason": reason, **counts}) for reason, counts in reasons.items()]
+        planned["by_reason"] = dg.MetadataValue.table(rows)
+    return {f"plan/{name}": value for name, value in planned.items()}
+
+
+def _pictures(store: Store, day: date) -> dict[str, dg.MetadataValue[Any]]:
+    """Usage against the caps, and sessions a day; numbers only, drawn here and kept inside the text."""
+    policy = store.settings.retention
+    caps = {"soft cap": policy.raw_soft_cap_bytes, "hard cap": policy.raw_hard_cap_bytes}
+    first = (day - timedelta(days=PLOT_DAYS)).isoformat()
+    s = sessions.c
+    with store.catalog.reading() as connection:
+        newest = select(sweeps.c.ended_at, sweeps.c.raw_bytes).order_by(sweeps.c.id.desc()).limit(_NEWEST_SWEEPS)
+        used = [(at, size) for at, size in connection.execute(newest) if at is not None][::-1]
+        counted = select(s.flavor, s.day, func.count()).where(s.day >= first).group_by(s.flavor, s.day)
+        by_flavor: dict[str, dict[str, float]] = defaultdict(dict)
+        for flavor, of_day, count in connection.execute(counted.order_by(s.flavor)):
+            by_flavor[flavor][of_day] = count
+    cache_dir: Path = store.data_dir / "dagster" / "matplotlib"
+    usage = usage_over_time("Raw cache after each sweep", used, caps, cache_dir)
+    by_day = bars_by_day("Sessions by day", by_flavor, cache_dir)
+    return {"raw_cache_over_time": dg.MetadataValue.md(usage), "sessions_by_day": dg.MetadataValue.md(by_day)}

@@ -1,0 +1,34 @@
+"""The daily schedules; how often they really run is the cadence in the settings, asked at each tick."""
+
+import dagster as dg
+
+from helix_assets.defs.jobs import eviction_job, sweep_job
+from helix_assets.defs.resources import StoreResource
+from helix_assets.pipeline import utc_now
+
+MONDAY = 0
+
+
+def _reason_to_skip(cadence: str, weekday: int) -> str | None:
+    if cadence == "on-hook":
+        return "retention.cadence is on-hook: sweeps are started by the agents' hooks"
+    if cadence == "weekly" and weekday != MONDAY:
+        return "retention.cadence is weekly: it runs on Mondays"
+    return None
+
+
+@dg.schedule(job_name=sweep_job.name, cron_schedule="0 3 * * *", default_status=dg.DefaultScheduleStatus.RUNNING)
+def sweep_schedule(context: dg.ScheduleEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
+    """A sweep a day as a backstop for the sensor: derives anew what older rules made, and asks all checks."""
+    skip = _reason_to_skip(store.settings().retention.cadence, context.scheduled_execution_time.weekday())
+    return dg.SkipReason(skip) if skip else dg.RunRequest()
+
+
+@dg.schedule(job_name=eviction_job.name, cron_schedule="30 3 * * *", default_status=dg.DefaultScheduleStatus.RUNNING)
+def eviction_schedule(context: dg.ScheduleEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
+    """The eviction job for today, after the sweep."""
+    skip = _reason_to_skip(store.settings().retention.cadence, context.scheduled_execution_time.weekday())
+    return dg.SkipReason(skip) if skip else dg.RunRequest(partition_key=utc_now().date().isoformat())
+
+
+SCHEDULES = [sweep_schedule, eviction_schedule]

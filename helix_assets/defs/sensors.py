@@ -1,0 +1,68 @@
+"""The sensor that notices changed logs. It compares and asks for a sweep, which alone moves the cursors of files."""
+
+import time
+from hashlib import blake2b
+
+import dagster as dg
+from dagster._core.storage.tags import RUN_KEY_TAG
+
+from helix_assets.core.changes import fingerprint
+from helix_assets.defs.jobs import sweep_job
+from helix_assets.defs.record import is_recorded, state_of
+from helix_assets.defs.resources import StoreResource
+from helix_assets.pipeline import scan
+from helix_assets.storage.lock import holder, is_locked
+from helix_assets.store import Store
+
+INTERVAL_S = 30
+LONGEST_PAUSE_S = 3600
+LOST_AFTER_S = 600
+
+
+@dg.sensor(job_name=sweep_job.name, minimum_interval_seconds=INTERVAL_S, default_status=dg.DefaultSensorStatus.RUNNING)
+def tier0_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
+    """Ask for a sweep when logs or the code of the tiers changed, or when Dagster does not know of an earlier sweep.
+
+    The cursor is a digest of that news and how often a sweep was asked for because of it.
+    """
+    with store.open() as opened:
+        if is_locked(opened.data_dir):
+            return dg.SkipReason(f"the store is in use by {holder(opened.data_dir)}")
+        news = _news(context.instance, opened)
+    if news is None:
+        return dg.SkipReason("no session log changed")
+    seen, _, count = (context.cursor or "").partition(":")
+    attempt = int(count) if seen == news else 0
+    if attempt and (wait := _wait_s(context.instance, _run_key(news, attempt), attempt)) > 0:
+        return dg.SkipReason(f"sweep {attempt} of these changes is under way or has just ended; next in {wait:.0f} s")
+    attempt += 1
+    context.update_cursor(f"{news}:{attempt}")
+    return dg.RunRequest(run_key=_run_key(news, attempt))
+
+
+def _news(instance: dg.DagsterInstance, store: Store) -> str | None:
+    """32 characters that name what a sweep would find, None when that is nothing."""
+    seen = scan(store)
+    if not seen.changes and is_recorded(instance, store):
+        return None
+    changes = fingerprint(seen.found, [*seen.changes.changed, *seen.changes.gone])
+    return blake2b(f"{changes} {state_of(store)}".encode(), digest_size=16).hexdigest()
+
+
+def _run_key(news: str, attempt: int) -> str:
+    # A used key never fires again, so that a failed sweep could not be retried without the number.
+    return f"{news}-{attempt}"
+
+
+def _wait_s(instance: dg.DagsterInstance, run_key: str, attempt: int) -> float:
+    """How long to leave the same changes alone: while their sweep runs, then twice as long after each attempt."""
+    records = instance.get_run_records(dg.RunsFilter(tags={RUN_KEY_TAG: run_key}), limit=1)
+    if not records:
+        return 0.0
+    pause = min(INTERVAL_S * 2 ** (attempt - 1), LONGEST_PAUSE_S)
+    # A run whose whole tree was killed never ends.
+    ended = records[0].end_time or records[0].create_timestamp.timestamp() + LOST_AFTER_S
+    return float(ended + pause - time.time())
+
+
+SENSORS = [tier0_sensor]
