@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,7 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
     )
     row = state.row
     old = state.parts if task.append else ()
+    failures = (row.failures if row is not None else 0) + 1 if result.failure else 0
     evicted = part is None and not old
     return {
         "session_uid": task.session_uid,
@@ -197,8 +198,14 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "evicting_at": None,
         "evicted_at": row.evicted_at if row is not None and evicted else None,
         "failure": result.failure,
-        "failures": (row.failures if row is not None else 0) + 1 if result.failure else 0,
+        "failures": failures,
+        "retry_at": _retry_at(batch.now, failures),
     }
+
+
+def _retry_at(now: datetime, failures: int) -> str | None:
+    """When a failed derivation is tried again: after 2, 4, 8 ... minutes, at most a day."""
+    return iso(microseconds(now + min(timedelta(minutes=2**failures), timedelta(days=1)))) if failures else None
 
 
 def file_key(store: Store, session_uid: str) -> str:

@@ -23,7 +23,7 @@ from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
 from helix_assets.core.errors import SkipSource
 from helix_assets.core.link import Linker
 from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
-from helix_assets.core.schema import AFTER_THE_END, UNPARSED, Record, Row, SessionEvent
+from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED, Record, Row, SessionEvent
 from helix_assets.storage.key import hasher, text_hash
 from helix_assets.storage.parquet import SessionWriter, read_rows
 from helix_assets.storage.raw_files import PartFile
@@ -125,9 +125,13 @@ class _Source:
             native_id, parent_id, ts_us, native_type = None, None, None, UNPARSED
         if ts_us is not None and ts_us > self.order_us:
             self.order_us = ts_us
-        key = (
-            self._hash64(b"id:" + native_id.encode("utf-8", "replace")) if native_id else self._anonymous_key(original)
-        )
+        if task.role == "document":
+            native_id, native_type = None, DOCUMENT
+            key = self._hash64(b"document:" + self._name)
+        elif native_id:
+            key = self._hash64(b"id:" + native_id.encode("utf-8", "replace"))
+        else:
+            key = self._anonymous_key(original)
         if not text.isascii():
             text = text.decode("utf-8", "replace").encode()
         record = Record(self.order_us, task.rank, line, offset, key, native_id, parent_id, ts_us, native_type, text)
@@ -178,6 +182,7 @@ class _SessionRun:
         self.facts = replace(task.facts, unknown_types=dict(task.facts.unknown_types))
         self.linker = Linker(task.foreign_messages)
         self.digests = DigestBuilder()
+        self.failure: str | None = None
         self.changed: set[int] = set()
         self.sources = [_Source(f, self.adapter, shop, self._hash64) for f in task.files]
         self.shareable: set[int] = set()
@@ -209,7 +214,7 @@ class _SessionRun:
         self._known = {row.record_key for row in rows}
         if self.task.append:
             self.linker.resume(rows)
-            self.digests.add(rows)
+            self._digest(rows)
         for source in self.sources:
             source.known = self._known if source.task.offset else set()
 
@@ -221,7 +226,7 @@ class _SessionRun:
             source.known = self._known if task.offset else set()
             told.update(item.record.key for item in source.read())
         for row in read_rows(stored, raw=True):
-            if row.raw and row.record_key not in told and row.file not in self.task.left_out:
+            if row.raw and row.record_key not in told:
                 record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, row.record_id,
                                 row.parent_id, row.ts_us, row.native_type, row.raw)  # fmt: skip
                 obj = decode(row.raw)
@@ -282,8 +287,16 @@ class _SessionRun:
             self._parsers[rank] = parser
         return parser
 
+    def _digest(self, rows: list[Row]) -> None:
+        """Feed the digest; its trouble sets only itself aside, the records are stored all the same."""
+        if self.failure is None:
+            try:
+                self.digests.add(rows)
+            except Exception as exc:  # noqa: BLE001 - whatever it is, it is named in status and in a check
+                self.failure = f"{type(exc).__name__} while the digest was built"
+
     def _emit(self, rows: list[Row]) -> None:
-        self.digests.add(rows)
+        self._digest(rows)
         file = self._files.get(rows[0].file)
         if file is not None and rows[0].offset < file.stored_before and rows[0].offset >= file.offset:
             return
@@ -335,6 +348,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     sources = run.sources
     if run.facts.cwd is None:
         run.facts.cwd = _cwd_of_path(run, shop)
+    _settle_times(run)
     unparsed = sum(s.unparsed for s in sources) + (run.task.unparsed if run.task.append else 0)
     digest, failure = digest_of(run, shop.places, unparsed)
     cursors = [c for s in sources if (c := s.cursor(shop.key, run.parser_state(s.task.rank)))]
@@ -359,6 +373,16 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     )
 
 
+def _settle_times(run: _SessionRun) -> None:
+    """Copied history does not date a session; one whose lines bear no time has the times it says of itself."""
+    facts = run.facts
+    if run.started_us is None:
+        run.started_us, run.ended_us = facts.said_start_us, facts.said_end_us
+    elif facts.own_since_us is not None:
+        run.started_us = max(run.started_us, facts.own_since_us)
+        run.ended_us = max(run.ended_us or run.started_us, run.started_us)
+
+
 def _cwd_of_path(run: _SessionRun, shop: Workshop) -> str | None:
     """The working folder where no record names it but the path does."""
     for source in run.sources:
@@ -368,18 +392,20 @@ def _cwd_of_path(run: _SessionRun, shop: Workshop) -> str | None:
 
 
 def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Digest | None, str | None]:
-    """The digest in passing; a failure sets only the digest aside, the records are stored all the same."""
+    """The digest in passing, or the reason why there is none."""
+    if run.failure is not None:
+        return None, run.failure
+    head = session_head(run.task.session_uid, run.task.flavor, run.facts, places, run.digests.first_prompt)
+    head = replace(
+        head,
+        started_us=run.started_us,
+        ended_us=run.ended_us,
+        generation=run.task.generation,
+        unparsed_lines=unparsed,
+    )
     try:
-        head = session_head(run.task.session_uid, run.task.flavor, run.facts, places, run.digests.first_prompt)
-        head = replace(
-            head,
-            started_us=run.started_us,
-            ended_us=run.ended_us,
-            generation=run.task.generation,
-            unparsed_lines=unparsed,
-        )
         return run.digests.finish(head), None
-    except Exception as exc:  # noqa: BLE001 - one session's trouble must not stop the others; it is named in status and in a check
+    except Exception as exc:  # noqa: BLE001 - as above
         return None, f"{type(exc).__name__} while the digest was built"
 
 

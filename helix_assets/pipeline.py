@@ -357,8 +357,9 @@ class _Sweep:
         stale_digest = or_(
             s.derived_generation.is_(None), s.derived_generation != s.generation, s.derivation_version != DIGEST_VERSION
         )
+        due = or_(s.failure.is_(None), s.retry_at <= self._now())
         query = select(s.session_uid, s.day, s.flavor).where(
-            s.evicted_at.is_(None), s.row_count > 0, or_(stale_parser, stale_digest)
+            s.evicted_at.is_(None), s.row_count > 0, due, or_(stale_parser, stale_digest)
         )
         with self._store.catalog.reading() as connection:
             stale = [

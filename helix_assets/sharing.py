@@ -32,6 +32,7 @@ class Shares:
 
     owners: dict[int, str] = field(default_factory=dict)
     message_ids: dict[int, str] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
     not_ours: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def foreign_messages(self, uid: str) -> frozenset[str]:
@@ -86,6 +87,7 @@ def _shares(
     others = catalog.sessions_by_id(
         {sid for _, sid in earlier} | {row.session_id for row in before} | {row.owner_id for row in before}
     )
+    shares.ids = {row.session_uid: row.id for row in others.values()}
     for key, sid in earlier:
         claims[key].add(others[sid].session_uid)
     held: dict[str, set[int]] = defaultdict(set)
@@ -117,9 +119,10 @@ def _span(started_us: int | None, ended_us: int | None, uid: str) -> Span:
 
 
 def owner_rows(shares: Shares, session_ids: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The shared keys as rows of the catalog."""
+    """The shared keys as rows of the catalog; `session_ids` are those of the batch."""
+    ids = shares.ids | dict(session_ids)
     return [
-        {"key": key, "owner_id": session_ids[uid], "message_id": shares.message_ids.get(key)}
+        {"key": key, "owner_id": ids[uid], "message_id": shares.message_ids.get(key)}
         for key, uid in shares.owners.items()
-        if uid in session_ids
+        if uid in ids
     ]

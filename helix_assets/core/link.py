@@ -71,8 +71,10 @@ class Linker:
                 )
             elif row.kind == EventKind.TOOL_RESULT and row.call_id:
                 self._answered.add(row.call_id)
-                if row.status in FAILED and row.call_id in self._calls:
-                    self._failed_inputs.add(self._calls[row.call_id].input_hash or 0)
+            if row.kind == EventKind.TOOL_RESULT and row.status in FAILED and row.input_hash is not None:
+                self._failed_inputs.add(row.input_hash)
+            elif row.kind == EventKind.TOOL_CALL and row.input_hash is not None:
+                self._failed_inputs.discard(row.input_hash)
             if row.is_sidechain and row.message_id and row.kind:
                 self._sidechain_texts.add((row.message_id, row.kind, row.summary or ""))
 

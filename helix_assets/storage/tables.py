@@ -107,6 +107,7 @@ sessions = Table(
     Column("analyze_order", BigInteger),
     Column("failure", Text),
     Column("failures", Integer, nullable=False, default=0),
+    Column("retry_at", Text),
     Column("is_pinned", Boolean, nullable=False, default=False),
     Column("is_partial", Boolean, nullable=False, default=False),
     Index("sessions_by_partition", "flavor", "day"),
