@@ -196,8 +196,8 @@ def _plan_and_drop(
     finish_interrupted(store)
     made = plan(store, now=clock(), policy=policy, allow_loss=allow_loss)
     notes = _drop(store, made.goes, clock())
-    truncate_log(store)
     count_day(store.catalog, clock())  # after the plan: a clock that jumped must not bear witness for itself
+    truncate_log(store)
     return made, notes
 
 
