@@ -6,11 +6,10 @@ from typing import Any
 import click
 
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size
-from helix_assets.cli.sweep import agents_table
 from helix_assets.reading import has_store
 from helix_assets.settings import Settings, load_settings
 from helix_assets.storage.catalog import open_catalog
-from helix_assets.summary import Status, read_status
+from helix_assets.summary import TOKEN_KINDS, AgentFigures, Status, read_status
 
 
 @click.command()
@@ -49,6 +48,19 @@ def _store(found: Status) -> Table:
         ["redaction rules", _held(versions["redaction"])],
     ]
     return Table([Column("memory"), Column("")], rows)
+
+
+def agents_table(agents: list[AgentFigures]) -> Table:
+    """Sessions, events, bytes and tokens by agent."""
+    names = ["sessions", "evicted", "events", "stored", "logs", *(kind.replace("_", " ") for kind in TOKEN_KINDS)]
+    columns = [Column("agent"), *(Column(name, "right") for name in names)]
+    return Table(columns, [_agent_row(agent) for agent in agents])
+
+
+def _agent_row(agent: AgentFigures) -> list[str]:
+    counts = [human_count(number) for number in (agent.sessions, agent.evicted, agent.events)]
+    sizes = [human_size(agent.raw_bytes), human_size(agent.source_bytes)]
+    return [agent.flavor, *counts, *sizes, *(human_count(agent.tokens[kind]) for kind in TOKEN_KINDS)]
 
 
 def _last_sweep(sweep: dict[str, Any] | None) -> str:

@@ -6,11 +6,12 @@ from typing import Any
 import click
 
 from helix_assets.cli.output import Advance, Column, Table, emit, human_count, human_size, print_table, progress
+from helix_assets.cli.status import agents_table
 from helix_assets.pipeline import Progress, SweepReport
 from helix_assets.pipeline import sweep as run_sweep
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store import Store, open_store
-from helix_assets.summary import TOKEN_KINDS, AgentFigures, figures_by_agent
+from helix_assets.summary import figures_by_agent
 
 LISTED_PROBLEMS = 20
 
@@ -38,19 +39,6 @@ def first_sweep(settings: Settings) -> None:
         click.echo(
             "No session logs were found; `helix config` shows where they are looked for, `helix up --demo` a sample."
         )
-
-
-def agents_table(agents: list[AgentFigures]) -> Table:
-    """Sessions, events, bytes and tokens by agent."""
-    names = ["sessions", "evicted", "events", "stored", "logs", *(kind.replace("_", " ") for kind in TOKEN_KINDS)]
-    columns = [Column("agent"), *(Column(name, "right") for name in names)]
-    return Table(columns, [_agent_row(agent) for agent in agents])
-
-
-def _agent_row(agent: AgentFigures) -> list[str]:
-    counts = [human_count(number) for number in (agent.sessions, agent.evicted, agent.events)]
-    sizes = [human_size(agent.raw_bytes), human_size(agent.source_bytes)]
-    return [agent.flavor, *counts, *sizes, *(human_count(agent.tokens[kind]) for kind in TOKEN_KINDS)]
 
 
 class _Bar(Progress):

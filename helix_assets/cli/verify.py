@@ -6,6 +6,7 @@ from dataclasses import asdict
 import click
 
 from helix_assets.cli.output import Column, Table, emit
+from helix_assets.core.errors import StoreError
 from helix_assets.reading import open_existing
 from helix_assets.settings import load_settings
 from helix_assets.verify import Violation
@@ -18,8 +19,11 @@ _EXIT_VIOLATED = 1
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def verify(as_json: bool) -> int:
     """Prove that catalog, files and digests agree; exit code 1 when they do not."""
-    with closing(open_existing(load_settings())) as store:
-        found = run_verify(store)
+    try:
+        with closing(open_existing(load_settings())) as store:
+            found = run_verify(store)
+    except StoreError as exc:  # not even the catalog opens
+        found = [Violation("store_opens", str(exc))]
     data = {"is_sound": not found, "violations": [asdict(violation) for violation in found]}
     emit(data, as_json, _listing(found) if found else None)
     if not as_json:

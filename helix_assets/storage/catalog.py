@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, Row, Table, create_engine, delete, event, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.exc import DatabaseError, IntegrityError, ProgrammingError
 
 from helix_assets.core.errors import NotFoundError, StoreError
 from helix_assets.storage.tables import (
@@ -61,13 +62,13 @@ class Catalog:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection whose reads all speak of one moment."""
-        with self.engine.connect() as connection:
+        with _plainly(self.path, "read"), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction: all of it or nothing."""
-        with self.engine.begin() as connection:
+        with _plainly(self.path, "written"), self.engine.begin() as connection:
             yield connection
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -366,6 +367,19 @@ def _upsert(
         statement = upsert(table)
         changes = {name: statement.excluded[name] for name in rows[0] if name not in by and name not in keep}
         connection.execute(statement.on_conflict_do_update(index_elements=by, set_=changes), list(rows))
+
+
+@contextmanager
+def _plainly(path: Path, what: str) -> Iterator[None]:
+    """Tell damage, a full disk and the like in one sentence; what only a wrong statement can cause stays as it is."""
+    try:
+        yield
+    except DatabaseError as exc:
+        if isinstance(exc, IntegrityError | ProgrammingError):
+            raise
+        raise StoreError(
+            f"{path} cannot be {what}: {exc.orig}. `helix verify` says what is damaged; restore that from a backup"
+        ) from exc
 
 
 def _parts(values: Collection[Any]) -> Iterator[list[Any]]:
