@@ -19,6 +19,7 @@ from helix_assets.store import Store
 from helix_assets.task import BEFORE_TIME, FileTask, IngestTask, edge_hashes
 
 MAX_PARTS = 8
+_MAIN_RANKS = 1 << 20
 _SUBAGENT_RANKS = 1 << 30
 
 
@@ -46,10 +47,16 @@ class SessionState:
 
 
 def file_rank(path: str, role: str) -> int:
-    """A number that orders the files of a session, the same whatever is found first: main files before others."""
-    return (0 if role in ("main", "document", "fallback") else _SUBAGENT_RANKS) + crc32(
-        path.encode("utf-8", "surrogateescape")
-    ) % _SUBAGENT_RANKS
+    """A number that orders the files of a session, the same whatever is found first.
+
+    Documents come before main files, for they tell what these are, and main files before others.
+    """
+    number = crc32(path.encode("utf-8", "surrogateescape"))
+    if role == "document":
+        return number % _MAIN_RANKS
+    if role in ("main", "fallback", "aside"):
+        return _MAIN_RANKS + number % (_SUBAGENT_RANKS - _MAIN_RANKS)
+    return _SUBAGENT_RANKS + number % _SUBAGENT_RANKS
 
 
 def plan_session(
@@ -59,20 +66,28 @@ def plan_session(
 
     `present` are all files of the session that lie on disk now, by path key.
     """
-    known = {s.path_key: s for s in state.sources}
-    has_main = any(c.file.role == "main" for c in present.values())
-    counting = [c for c in changed if not (has_main and c.file.role == "fallback")]
-    if not counting:
+    if not changed:
         return None
+    known = {s.path_key: s for s in state.sources}
+    has_main = _has_main(state, present)
     row = state.row
     if row is None:
-        return _task(state, [_from_start(c) for c in counting], append=False)
+        return _task(state, [_from_start(c, has_main) for c in changed], has_main, append=False)
     if row.evicted_at is not None:
         return plan_remake(store, state, present)
-    files = [_continued(store, c, known.get(c.path_key)) for c in counting]
-    append = _may_append(store, state, files, present)
-    left_out = frozenset(s.file_rank for s in state.sources if s.role == "fallback") if has_main else frozenset()
-    return _task(state, files, append=append, parts=_part_paths(store, state), left_out=left_out)
+    files = [_continued(store, c, known.get(c.path_key), has_main) for c in changed]
+    append = _may_append(store, state, files, present, has_main)
+    return _task(state, files, has_main, append=append, parts=_part_paths(store, state))
+
+
+def _has_main(state: SessionState, present: Mapping[str, Candidate]) -> bool:
+    """Whether the session has a log of record, on disk or stored."""
+    return any(c.file.role == "main" for c in present.values()) or any(s.role == "main" for s in state.sources)
+
+
+def _role(role: str, has_main: bool) -> str:
+    """Beside a log of record a fallback is kept, but its lines are no events."""
+    return "aside" if role == "fallback" and has_main else role
 
 
 def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> IngestTask:
@@ -82,20 +97,18 @@ def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candida
     """
     evicted = state.row is not None and state.row.evicted_at is not None
     known = {s.path_key: s for s in state.sources}
-    has_main = any(c.file.role == "main" for c in present.values())
+    has_main = _has_main(state, present)
     files = []
     for candidate in present.values():
-        if has_main and candidate.file.role == "fallback":
-            continue
         source = known.get(candidate.path_key)
         before = source.offset if evicted and source is not None and _has_grown(store, candidate, source) else 0
-        files.append(_from_start(candidate, stored_before=before))
-    return _task(state, files, append=False, parts=_part_paths(store, state))
+        files.append(_from_start(candidate, has_main, stored_before=before))
+    return _task(state, files, has_main, append=False, parts=_part_paths(store, state))
 
 
 def plan_rederivation(store: Store, state: SessionState, *, parser_changed: bool) -> IngestTask:
     """Derive a session again from its stored rows alone, whether or not its source still exists."""
-    return _task(state, [], append=not parser_changed, parts=_part_paths(store, state))
+    return _task(state, [], _has_main(state, {}), append=not parser_changed, parts=_part_paths(store, state))
 
 
 def _part_paths(store: Store, state: SessionState) -> tuple[str, ...]:
@@ -105,10 +118,10 @@ def _part_paths(store: Store, state: SessionState) -> tuple[str, ...]:
 def _task(
     state: SessionState,
     files: Iterable[FileTask],
+    has_main: bool,
     *,
     append: bool,
     parts: tuple[str, ...] = (),
-    left_out: frozenset[int] = frozenset(),
 ) -> IngestTask:
     row = state.row
     files = sorted(files, key=lambda f: f.rank)
@@ -119,7 +132,7 @@ def _task(
         flavor=state.flavor,
         generation=(row.generation if row is not None else 0) + 1,
         files=tuple(files),
-        roles={s.file_rank: s.role for s in state.sources},
+        roles={s.file_rank: _role(s.role, has_main) for s in state.sources},
         stored=parts,
         append=append,
         last_row=tuple(row.last_row) if keeps and row is not None and row.last_row else (BEFORE_TIME, 0, 0),
@@ -129,34 +142,33 @@ def _task(
         unparsed=row.unparsed_count if keeps and row is not None else 0,
         not_ours=state.not_ours,
         foreign_messages=state.foreign_messages,
-        left_out=left_out,
         weight=weight,
     )
 
 
-def _from_start(candidate: Candidate, stored_before: int = 0) -> FileTask:
+def _from_start(candidate: Candidate, has_main: bool, stored_before: int = 0) -> FileTask:
     file = candidate.file
     return FileTask(
         file.path,
         candidate.path_key,
         candidate.shown,
-        file.role,
+        _role(file.role, has_main),
         file_rank(file.path, file.role),
         bytes_ahead=file.size,
         stored_before=stored_before,
     )
 
 
-def _continued(store: Store, candidate: Candidate, source: Row[Any] | None) -> FileTask:
+def _continued(store: Store, candidate: Candidate, source: Row[Any] | None, has_main: bool) -> FileTask:
     """Read on from the cursor if the file was only appended to, else from the start."""
     if source is None or not _has_grown(store, candidate, source):
-        return _from_start(candidate)
+        return _from_start(candidate, has_main)
     file = candidate.file
     return FileTask(
         file.path,
         candidate.path_key,
         candidate.shown,
-        file.role,
+        _role(file.role, has_main),
         source.file_rank,
         bytes_ahead=file.size - source.offset,
         offset=source.offset,
@@ -178,7 +190,9 @@ def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
         return False
 
 
-def _may_append(store: Store, state: SessionState, files: Sequence[FileTask], present: Mapping[str, Candidate]) -> bool:
+def _may_append(
+    store: Store, state: SessionState, files: Sequence[FileTask], present: Mapping[str, Candidate], has_main: bool
+) -> bool:
     """Whether what the files say now can simply go behind the stored rows."""
     row = state.row
     known = {s.path_key for s in state.sources}
@@ -190,4 +204,5 @@ def _may_append(store: Store, state: SessionState, files: Sequence[FileTask], pr
         and len(set(names)) == len(names)
         and all((f.offset > 0 and f.state is not None) or f.path_key not in known for f in files)
         and all(f.role != "document" for f in files)
+        and not (has_main and any(s.role == "fallback" for s in state.sources))
     )

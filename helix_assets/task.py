@@ -48,9 +48,8 @@ class FileTask:
 class IngestTask:
     """All that a worker needs to bring one session up to date.
 
-    `stored` are the live part files; an append continues them, anything else replaces them. Stored rows of files in
-    `left_out` count no more. Records in `not_ours` belong to other sessions that tell them too. `weight` is the work
-    in bytes, for scheduling.
+    `stored` are the live part files; an append continues them, anything else replaces them. Records in `not_ours`
+    belong to other sessions that tell them too. `weight` is the work in bytes, for scheduling.
     """
 
     session_uid: str
@@ -67,7 +66,6 @@ class IngestTask:
     unparsed: int = 0
     not_ours: frozenset[int] = frozenset()
     foreign_messages: frozenset[str] = frozenset()
-    left_out: frozenset[int] = frozenset()
     weight: int = 0
 
 

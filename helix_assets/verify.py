@@ -10,16 +10,15 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
 from sqlalchemy import Row, select
-from sqlalchemy.exc import DatabaseError
 
 from helix_assets.adapters import ADAPTERS
+from helix_assets.core.errors import StoreError
 from helix_assets.core.moments import iso
-from helix_assets.core.schema import AFTER_THE_END, UNPARSED
+from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED
 from helix_assets.reading import stream_hash
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import digests, evictions, losses, raw_files, sessions, shared_keys, sources
@@ -72,14 +71,12 @@ class _Contents:
 
 def verify(store: Store) -> list[Violation]:
     """Everything that is wrong with the store; an empty list proves it."""
-    found = [*_modes(store.data_dir)]
-    try:
-        found += _integrity(store)
-        found += _unknown_files(store)
-        for session in _all_sessions(store):
-            found += _settled(store, session)
-    except DatabaseError as exc:
-        found.append(Violation("catalog_readable", f"reading stopped: {exc.orig}", path=str(store.catalog.path)))
+    found: list[Violation] = []
+    for check in (_modes, _integrity, _unknown_files, _sessions):
+        try:
+            found.extend(check(store))
+        except StoreError as exc:
+            found.append(Violation("catalog_readable", str(exc), path=str(store.catalog.path)))
     return found
 
 
@@ -97,9 +94,9 @@ def _integrity(store: Store) -> Iterator[Violation]:
             yield Violation("catalog_integrity", f"a row of {table} points nowhere", path=str(store.catalog.path))
 
 
-def _modes(data_dir: Path) -> Iterator[Violation]:
+def _modes(store: Store) -> Iterator[Violation]:
     """Files and folders that others than their owner could open."""
-    for folder, _, names in os.walk(data_dir):
+    for folder, _, names in os.walk(store.data_dir):
         for path in [folder, *(os.path.join(folder, name) for name in names)]:
             try:
                 info = os.lstat(path)
@@ -134,11 +131,26 @@ def _is_being_written(store: Store) -> bool:
 # -- sessions --------------------------------------------------------------------------------------------------------
 
 
-def _all_sessions(store: Store) -> Iterator[_Session]:
+def _sessions(store: Store) -> Iterator[Violation]:
     with store.catalog.reading() as connection:
-        ids = list(connection.execute(select(sessions.c.id).order_by(sessions.c.session_uid)).scalars())
-    for start in range(0, len(ids), _AT_ONCE):
-        yield from _load(store, ids[start : start + _AT_ONCE])
+        uids = connection.execute(select(sessions.c.id, sessions.c.session_uid).order_by(sessions.c.session_uid)).all()
+    for start in range(0, len(uids), _AT_ONCE):
+        some = uids[start : start + _AT_ONCE]
+        try:
+            for session in _load(store, [row.id for row in some]):
+                yield from _settled(store, session)
+        except StoreError:
+            yield from _one_by_one(store, some)
+
+
+def _one_by_one(store: Store, some: Sequence[Row[Any]]) -> Iterator[Violation]:
+    """Where the catalog cannot be read: name the sessions that are affected, go on with the others."""
+    for row in some:
+        try:
+            for session in _load(store, [row.id]):
+                yield from _settled(store, session)
+        except StoreError as exc:
+            yield Violation("catalog_readable", str(exc), row.session_uid)
 
 
 def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
@@ -196,7 +208,8 @@ def _session(store: Store, session: _Session) -> Iterator[Violation]:
     yield from _digest(store, session, contents if readable else None)
     yield from _watermarks(session)
     yield from _cursors(session)
-    if ADAPTERS[session.row.flavor].shares_history if session.row.flavor in ADAPTERS else False:
+    adapter = ADAPTERS.get(session.row.flavor)
+    if adapter is not None and adapter.shares_history:
         yield from _ownership(store, session, keys)
 
 
@@ -249,7 +262,7 @@ def _rows(
         columns = (table.column(name).to_pylist() for name in ("native_type", "record_id", "record_key"))
         for is_first, native_type, record_id, key in zip(has_raw, *columns, strict=True):
             if is_first and native_type != AFTER_THE_END:
-                contents.parsed += native_type != UNPARSED
+                contents.parsed += native_type not in (UNPARSED, DOCUMENT)
                 if key in keys:
                     yield session.wrong("record_once", "holds a record twice", path=part.name)
                 keys.add(key)

@@ -22,7 +22,8 @@ class FoundFile(NamedTuple):
     """A transcript file as discovery sees it; `native_id` is None where only the file's head can tell the session.
 
     Roles: "main" and any other name for JSON Lines; "document" for a file that is one JSON object, read whole;
-    "fallback" for JSON Lines that count only while the session has no "main" file.
+    "fallback" for JSON Lines that yield events only while the session has no "main" file; beside one the parser is made
+    for the role "aside" and yields at most facts.
     """
 
     path: str

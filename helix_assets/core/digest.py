@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from helix_assets.core.moments import SECOND_US, iso
 from helix_assets.core.outcome import Ending, judge
-from helix_assets.core.schema import AFTER_THE_END, DIGEST_VERSION, UNPARSED, EventKind, Row
+from helix_assets.core.schema import AFTER_THE_END, DIGEST_VERSION, DOCUMENT, UNPARSED, EventKind, Row
 
 UNNAMED = "(unknown)"
 MAX_ERRORS = 20
@@ -192,7 +192,7 @@ class DigestBuilder:
         for row in rows:
             if row.record_key != self._record_key:
                 self._record_key = row.record_key
-                self._counts["records"] += row.native_type not in (UNPARSED, AFTER_THE_END)
+                self._counts["records"] += row.native_type not in (UNPARSED, DOCUMENT, AFTER_THE_END)
             if row.tokens is not None:
                 self._spend_of(row)
             if row.model and row.model != "<synthetic>":

@@ -93,9 +93,8 @@ def _session(adapter: Adapter, found: list[FoundFile]) -> Told:
     parsers: list[Parser] = []
     records: list[tuple[Record, JsonObject, Parser]] = []
     for rank, file in enumerate(found):
-        if file.role == "fallback" and has_main:
-            continue
-        parser = adapter.parser(file.role, told.facts, hash64)
+        role = "aside" if file.role == "fallback" and has_main else file.role
+        parser = adapter.parser(role, told.facts, hash64)
         parsers.append(parser)
         text = Path(file.path).read_bytes()
         order_us = 0

@@ -220,12 +220,12 @@ def test_blanked_prompt_id_is_not_matched_across_sessions() -> None:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def test_discovery_yields_the_four_files_of_a_session_and_nothing_else(tmp_path: Path) -> None:
+def test_discovery_yields_the_five_files_of_a_session_and_nothing_else(tmp_path: Path) -> None:
     session = tmp_path / "sessions" / "%2Frepo" / "id-1"
     (session / "subagents" / "x").mkdir(parents=True)
-    wanted = {"summary.json": "document", "events.jsonl": "events", "updates.jsonl": "main"}
-    wanted["chat_history.jsonl"] = "fallback"
-    for name in [*wanted, "signals.json", "source-v1.jsonl", "usage.json", "subagents/x/meta.json"]:
+    wanted = {"summary.json": "document", "signals.json": "document", "events.jsonl": "events"}
+    wanted |= {"updates.jsonl": "main", "chat_history.jsonl": "fallback"}
+    for name in [*wanted, "source-v1.jsonl", "usage.json", "subagents/x/meta.json"]:
         (session / name).write_text("{}")
     (tmp_path / "auth.json").write_text("{}")
     (session.parent / "prompt_history.jsonl").write_text("{}")
@@ -253,9 +253,9 @@ def test_working_folder_too_long_for_a_name_lies_in_a_file(tmp_path: Path) -> No
     assert GROK.cwd_from_head(str(tmp_path / "none" / "id-1" / "updates.jsonl"), b"") is None
 
 
-def test_summary_keeps_its_name_when_it_is_rewritten() -> None:
-    nested, flat = {"info": {"id": "s1", "cwd": "/r"}}, {"id": "s1", "created_at": "2026-01-01T00:00:00Z"}
-    assert {GROK.identify(obj).native_id for obj in (nested, flat)} == {"summary:s1"}
+def test_chat_history_beside_updates_names_models_and_nothing_else() -> None:
+    rows = [{"type": "user", "content": "hi"}, {"type": "assistant", "content": "ho", "model_id": "grok-4.6"}]
+    assert [(event.kind, event.model) for event in feed_all(GROK, rows, "aside").events] == [(None, "grok-4.6")]
 
 
 def test_times_of_a_session_without_dated_lines_are_its_summarys() -> None:

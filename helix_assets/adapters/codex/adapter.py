@@ -65,8 +65,7 @@ class CodexAdapter:
 
     def identify(self, obj: JsonObject) -> Identity:
         kind = native_type(obj)
-        thread = as_name(as_object(obj.get("session")).get("id")) if kind == "document" else None
-        return Identity(f"document:{thread}" if thread else None, None, timestamp_us(obj.get("timestamp")), kind)
+        return Identity(None, None, timestamp_us(obj.get("timestamp")), kind)
 
     def parser(
         self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject | None = None

@@ -22,27 +22,16 @@ from helix_assets.adapters.grok.events import EventsParser
 from helix_assets.adapters.grok.summary import SummaryParser
 from helix_assets.adapters.grok.updates import UpdatesParser
 from helix_assets.adapters.jsonl import open_source, timestamp_us
-from helix_assets.adapters.loose import as_count, as_name, as_object, as_text
+from helix_assets.adapters.loose import as_count, as_object, as_text
 from helix_assets.core.errors import SkipSource
 
-# In the order of reading: the summary and the events know what the conversation does not say.
 _ROLES = {
     "summary.json": "document",
+    "signals.json": "document",
     "events.jsonl": "events",
     "updates.jsonl": "main",
     "chat_history.jsonl": "fallback",
 }
-_SUMMARY_FIELDS = frozenset(
-    {
-        "info",
-        "created_at",
-        "session_summary",
-        "generated_title",
-        "current_model_id",
-        "num_messages",
-        "chat_format_version",
-    }
-)
 _LONGEST_PATH = 4096
 
 
@@ -84,12 +73,7 @@ class GrokAdapter:
             update = as_object(params.get("update"))
             return Identity(None, None, _update_us(obj, params), as_text(update.get("sessionUpdate")))
         kind = obj.get("type") if type(obj.get("type")) is str else obj.get("role")
-        if type(kind) is not str:
-            if "ts" in obj or _SUMMARY_FIELDS.isdisjoint(obj):
-                return Identity(None, None, None, "")
-            session = as_name(as_object(obj.get("info")).get("id")) or as_name(obj.get("id"))
-            return Identity(f"summary:{session}" if session else None, None, None, "summary")
-        return Identity(None, None, _event_us(obj.get("ts")), kind)
+        return Identity(None, None, _event_us(obj.get("ts")), kind if type(kind) is str else "")
 
     def parser(
         self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject | None = None
@@ -99,8 +83,8 @@ class GrokAdapter:
             return EventsParser(facts, known)
         if role == "document":
             return SummaryParser(facts)
-        if role == "fallback":
-            return ChatParser(facts, hash64, known)
+        if role in ("fallback", "aside"):
+            return ChatParser(facts, hash64, known, aside=role == "aside")
         return UpdatesParser(facts, hash64, known)
 
 

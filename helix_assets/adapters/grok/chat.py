@@ -1,4 +1,4 @@
-"""Events of `chat_history.jsonl`, which counts only where `updates.jsonl` is missing: it has no times and no usage.
+"""Events of `chat_history.jsonl`, for sessions without an `updates.jsonl`: it has no times and no usage.
 
 Both forms: rows with a `type` (chat format 1) and rows with a `role` as OpenAI writes them (chat format 0).
 """
@@ -20,10 +20,13 @@ _CANCELLED = ("cancelled", "canceled", "[cancelled", "tool call cancelled", "the
 
 
 class ChatParser:
-    """Events of one `chat_history.jsonl`."""
+    """Events of one `chat_history.jsonl`; read `aside` it names no more than the models."""
 
-    def __init__(self, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject) -> None:
+    def __init__(
+        self, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject, *, aside: bool = False
+    ) -> None:
         self._facts = facts
+        self._aside = aside
         self._hash64 = hash64
         self._open: dict[str, None] = dict.fromkeys(state.get("open", ()))
 
@@ -34,6 +37,9 @@ class ChatParser:
         return []
 
     def feed(self, obj: JsonObject, record: Record) -> list[SessionEvent]:
+        if self._aside:
+            model = model_name(obj.get("model_id"))
+            return [SessionEvent(None, "assistant", model=model)] if model else []
         handler = _HANDLERS.get(record.native_type)
         if handler is None:
             self._facts.saw_unknown(record.native_type or "(no type)")

@@ -1,4 +1,4 @@
-"""What `summary.json` tells of a session: where, what for, whose child. It yields no events."""
+"""What `summary.json` and `signals.json` tell of a session: where, what for, whose child. They yield no events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from helix_assets.core.schema import Record, SessionEvent, shorten
 
 
 class SummaryParser:
-    """Reads the one object of a `summary.json`, nested (id and cwd under `info`) or flat."""
+    """Reads the one object of a `summary.json`, nested (id and cwd under `info`) or flat, or of a `signals.json`."""
 
     def __init__(self, facts: SessionFacts) -> None:
         self._facts = facts
@@ -23,10 +23,12 @@ class SummaryParser:
 
     def feed(self, obj: JsonObject, record: Record) -> list[SessionEvent]:
         facts = self._facts
+        facts.model = facts.model or model_name(obj.get("current_model_id")) or model_name(obj.get("primaryModelId"))
+        if "contextWindowTokens" in obj:
+            return []
         info = as_object(obj.get("info")) or obj
         facts.cwd = as_text(info.get("cwd")) or facts.cwd
         facts.git_branch = as_text(obj.get("head_branch")) or facts.git_branch
-        facts.model = facts.model or model_name(obj.get("current_model_id"))
         facts.parent_native_id = as_name(obj.get("parent_session_id")) or facts.parent_native_id
         facts.offer_title(shorten(as_text(obj.get("session_summary"))), 1)
         facts.offer_title(shorten(as_text(obj.get("generated_title"))), 2)
