@@ -88,14 +88,16 @@ def refuse_open_doors(options: ServeOptions) -> None:
 
 def _children(options: ServeOptions, home: Path, folder: Path, listener: int, with_token: bool) -> list[Child]:
     environment = {**os.environ, **dagster_environment(home)}
-    if source_tree := checkout():
+    source_tree = checkout()
+    if source_tree:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source_tree), environment.get("PYTHONPATH")]))
     code_socket, workspace = folder / "code.sock", folder / "workspace.yaml"
     server = {"socket": str(code_socket), "location_name": LOCATION_NAME}
     workspace.write_text(json.dumps({"load_from": [{"grpc_server": server}]}), encoding="utf-8")
     code = ["code-server", "start", "--socket", str(code_socket), "--module-name", options.module]
-    code += ["--working-directory", str(home), "--location-name", LOCATION_NAME, "--log-level", "warning"]
-    code += ["--use-python-environment-entry-point"]
+    # Dagster drops the first folder of sys.path, taking it for a script's own: it has to be told of the source tree.
+    code += ["--working-directory", str(source_tree or home), "--location-name", LOCATION_NAME]
+    code += ["--log-level", "warning", "--use-python-environment-entry-point"]
     daemon = ["run", "--workspace", str(workspace), "--log-level", "error"]
     web = ["--fd", str(listener), "--host", options.host, "--workspace", str(workspace)]
     web += ["--token-in", str(home.parent)] if with_token else []
