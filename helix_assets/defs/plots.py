@@ -34,9 +34,10 @@ def bars_by_day(title: str, series: Mapping[str, Mapping[str, float]], cache_dir
 def usage_over_time(title: str, points: Sequence[tuple[str, int]], caps: Mapping[str, int], cache_dir: Path) -> str:
     """Bytes in MiB over ISO times, with the caps as lines where they are near enough to matter; Markdown."""
     figure, axes = _canvas(title, cache_dir)
-    axes.plot([_place(at) for at, _ in points], [used / MIB for _, used in points], marker=".")
-    if len(points) < 2:
-        axes.margins(x=1.0)
+    places = [_place(at) for at, _ in points]
+    axes.plot(places, [used / MIB for _, used in points], marker=".")
+    if len(points) == 1:
+        axes.set_xlim(places[0] - 0.5, places[0] + 0.5)
     highest = max((used for _, used in points), default=0)
     for name, cap in caps.items():
         if cap < 4 * highest:
