@@ -193,7 +193,6 @@ def apply(  # noqa: PLR0913 - all but the store are options, named at the call
 def _plan_and_drop(
     store: Store, clock: Callable[[], datetime], policy: RetentionPolicy | None, *, allow_loss: bool
 ) -> tuple[EvictionPlan, list[Path]]:
-    finish_interrupted(store)
     made = plan(store, now=clock(), policy=policy, allow_loss=allow_loss)
     notes = _drop(store, made.goes, clock())
     count_day(store.catalog, clock())  # after the plan: a clock that jumped must not bear witness for itself

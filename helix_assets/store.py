@@ -62,17 +62,17 @@ class Store:
     @contextmanager
     def writing(self, what: str, wait_s: float = WAIT_S) -> Iterator[None]:
         """Hold the writer lock; what a killed holder left behind is put right first."""
+        from helix_assets.evict import finish_interrupted  # here only: `evict` stands above the store
+
         with writer_lock(self.data_dir, what, wait_s) as unfinished:
             self.raw.prepare()
+            finish_interrupted(self)
             if unfinished:
                 self.recover()
             yield
 
     def recover(self) -> None:
-        """Finish the evictions that were begun, and remove files that were written but never committed."""
-        from helix_assets.evict import finish_interrupted  # here only: `evict` stands above the store
-
-        finish_interrupted(self)
+        """Remove files that were written but never committed."""
         self.raw.clear_staging()
         with self.catalog.reading() as connection:
             live = set(connection.execute(select(raw_files.c.name)).scalars())

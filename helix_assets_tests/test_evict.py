@@ -18,7 +18,7 @@ from helix_assets import evict
 from helix_assets.cli.main import run
 from helix_assets.core.retention import EvictionPlan, Reason, RetentionPolicy
 from helix_assets.demo import make_home
-from helix_assets.evict import Evicted, finish_interrupted, make_room, policy_of
+from helix_assets.evict import Evicted, make_room, policy_of
 from helix_assets.pipeline import sweep
 from helix_assets.settings import load_settings
 from helix_assets.storage.catalog import Catalog
@@ -329,8 +329,7 @@ def test_file_that_cannot_be_deleted_holds_up_no_other(store: Store, monkeypatch
         done = apply(store, policy)
     assert (len(done.stuck), len(done.gone)) == (1, len(uids(store)) - 1)
     assert done.usage_after == disk_bytes(store) > 0
-    with store.writing("the next sweep"):
-        finish_interrupted(store)
+    sweep(store, clock=at(NOW))
     assert store.catalog.raw_usage() == disk_bytes(store) == 0
 
 

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 metadata = MetaData()
@@ -111,6 +112,8 @@ sessions = Table(
     Column("is_pinned", Boolean, nullable=False, default=False),
     Column("is_partial", Boolean, nullable=False, default=False),
     Index("sessions_by_partition", "flavor", "day"),
+    # Every writer looks here first.
+    Index("sessions_being_evicted", "evicting_at", sqlite_where=text("evicting_at IS NOT NULL")),
 )
 
 raw_files = Table(
