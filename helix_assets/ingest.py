@@ -31,6 +31,8 @@ from helix_assets.task import FileTask, Ingested, IngestTask, SourceCursor, Work
 
 MAX_DOCUMENT_BYTES = 8 << 20
 _LISTED_PROBLEMS = 50
+WORLDWIDE_CHARS = 16
+"""Ids of this length and more mean the same thing in every session; a shorter one, such as u1, only in its own."""
 
 
 class _Line(NamedTuple):
@@ -237,7 +239,7 @@ class _SessionRun:
         if record.ts_us is not None:
             self.started_us = record.ts_us if self.started_us is None else min(self.started_us, record.ts_us)
             self.ended_us = record.ts_us if self.ended_us is None else max(self.ended_us, record.ts_us)
-        if self.adapter.shares_history and record.native_id:
+        if self.adapter.shares_history and record.native_id and len(record.native_id) >= WORLDWIDE_CHARS:
             self.shareable.add(record.key)
         if self._is_repeated(record):
             return
@@ -272,7 +274,7 @@ class _SessionRun:
     def _note_messages(self, events: list[SessionEvent]) -> None:
         if self.adapter.shares_history:
             for event in events:
-                if event.message_id and event.usage is not None:
+                if event.message_id and len(event.message_id) >= WORLDWIDE_CHARS and event.usage is not None:
                     self.message_ids[self._hash64(b"message:" + event.message_id.encode("utf-8", "replace"))] = (
                         event.message_id
                     )

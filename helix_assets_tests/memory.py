@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from helix_assets.export import export
 from helix_assets.pipeline import SweepReport, sweep
@@ -20,7 +21,8 @@ NOW = datetime(2026, 6, 20, 12, 0, tzinfo=UTC)
 
 
 def line(kind: str, uuid: str, at: str, **more: Any) -> bytes:
-    """A Claude record as one line; `at` is hh:mm:ss on 2026-06-05."""
+    """A Claude record as one line; `at` is hh:mm:ss on 2026-06-05. The uuid is made of any short name."""
+    uuid = str(uuid5(NAMESPACE_OID, uuid)) if uuid else ""
     record = {"type": kind, "uuid": uuid, "timestamp": f"2026-06-05T{at}.000Z", "cwd": "/home/u/shop", **more}
     return json.dumps(record).encode() + b"\n"
 
@@ -33,7 +35,7 @@ def prompt(uuid: str, at: str, text: str, **more: Any) -> bytes:
 def answer(uuid: str, at: str, text: str, *, message: str, output: int = 10, **more: Any) -> bytes:
     """A text of the agent, one line of the API message `message`."""
     body = {
-        "id": message,
+        "id": message.ljust(20, "0"),
         "model": "claude-opus-4-5",
         "content": [{"type": "text", "text": text}],
         "usage": {"input_tokens": 3, "output_tokens": output},
@@ -45,7 +47,7 @@ def call(uuid: str, at: str, tool: str, call_id: str, **arguments: Any) -> bytes
     """A tool call of the agent."""
     block = {"type": "tool_use", "id": call_id, "name": tool, "input": arguments}
     body = {
-        "id": f"msg_{uuid}",
+        "id": f"msg_{uuid}".ljust(20, "0"),
         "model": "claude-opus-4-5",
         "content": [block],
         "usage": {"input_tokens": 1, "output_tokens": 5},
