@@ -110,9 +110,14 @@ def digest_text(row: Row[Any] | None, key: bytes) -> str | None:
     """The digest's JSON, proven by its hash; None when there is none yet."""
     if row is None:
         return None
-    if text_hash(key, row.digest.encode()) != row.hash:
+    if not is_proven(row, key):
         raise StoreError(f"the digest of {row.session_uid} is damaged: run `helix verify`")
     return str(row.digest)
+
+
+def is_proven(row: Row[Any], key: bytes) -> bool:
+    """Whether the digest in this row is the one that was written."""
+    return text_hash(key, row.digest.encode()) == str(row.hash)
 
 
 def stream_hash(file: IO[bytes], key: bytes) -> str:

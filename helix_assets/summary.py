@@ -16,6 +16,7 @@ from helix_assets.adapters import ADAPTERS
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.settings import Settings
 from helix_assets.storage.catalog import Catalog
+from helix_assets.storage.key import text_hash
 from helix_assets.storage.lock import holder, is_locked
 from helix_assets.storage.tables import CATALOG_VERSION, digests, losses, problems, sessions, sources, sweeps
 
@@ -30,6 +31,7 @@ class AgentFigures:
     flavor: str
     sessions: int = 0
     evicted: int = 0
+    damaged: int = 0
     events: int = 0
     raw_bytes: int = 0
     source_bytes: int = 0
@@ -74,21 +76,24 @@ class Status:
     writer: str | None
 
 
-def figures_by_agent(catalog: Catalog) -> list[AgentFigures]:
-    """One row per agent that has sessions."""
+def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
+    """One row per agent that has sessions. A digest that is not the one that was written is counted, not added up."""
     s = sessions.c
     with catalog.reading() as connection:
         grouped = select(
             s.flavor, func.count(), func.count(s.evicted_at), func.sum(s.raw_bytes), func.sum(s.source_bytes)
         ).group_by(s.flavor)
         agents = {
-            flavor: AgentFigures(flavor, count, evicted, 0, raw, source)
+            flavor: AgentFigures(flavor, count, evicted, raw_bytes=raw, source_bytes=source)
             for flavor, count, evicted, raw, source in connection.execute(grouped)
         }
         # Columns, not ORM rows: this is the one query that touches every digest.
-        for flavor, text in connection.execute(select(digests.c.flavor, digests.c.digest)):
-            digest = orjson.loads(text)
+        for flavor, text, mark in connection.execute(select(digests.c.flavor, digests.c.digest, digests.c.hash)):
             agent = agents.setdefault(flavor, AgentFigures(flavor))
+            if text_hash(key, text.encode()) != mark:
+                agent.damaged += 1
+                continue
+            digest = orjson.loads(text)
             agent.events += digest["event_count"]
             for kind in TOKEN_KINDS:
                 agent.tokens[kind] += digest["tokens"][kind] or 0
@@ -107,9 +112,9 @@ def is_covered() -> ColumnElement[bool]:
     )
 
 
-def read_status(settings: Settings, catalog: Catalog) -> Status:
+def read_status(settings: Settings, catalog: Catalog, key: bytes) -> Status:
     """Everything `helix status` tells, without opening a raw file or waiting for a writer."""
-    agents = figures_by_agent(catalog)
+    agents = figures_by_agent(catalog, key)
     policy = settings.retention
     with catalog.reading() as connection:
         usage = Usage(

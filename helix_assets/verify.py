@@ -140,17 +140,17 @@ def _sessions(store: Store) -> Iterator[Violation]:
             for session in _load(store, [row.id for row in some]):
                 yield from _settled(store, session)
         except StoreError:
-            yield from _one_by_one(store, some)
+            yield from _one_by_one(store, [(row.id, row.session_uid) for row in some])
 
 
-def _one_by_one(store: Store, some: Sequence[Row[Any]]) -> Iterator[Violation]:
+def _one_by_one(store: Store, some: Sequence[tuple[int, str]]) -> Iterator[Violation]:
     """Where the catalog cannot be read: name the sessions that are affected, go on with the others."""
-    for row in some:
+    for number, uid in some:
         try:
-            for session in _load(store, [row.id]):
+            for session in _load(store, [number]):
                 yield from _settled(store, session)
         except StoreError as exc:
-            yield Violation("catalog_readable", str(exc), row.session_uid)
+            yield Violation("catalog_readable", str(exc), uid)
 
 
 def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
@@ -207,6 +207,7 @@ def _session(store: Store, session: _Session) -> Iterator[Violation]:
     yield from _counters(session, contents if readable else None)
     yield from _digest(store, session, contents if readable else None)
     yield from _watermarks(session)
+    yield from _names(session)
     yield from _cursors(session)
     adapter = ADAPTERS.get(session.row.flavor)
     if adapter is not None and adapter.shares_history:
@@ -339,6 +340,19 @@ def _watermarks(session: _Session) -> Iterator[Violation]:
     is_covered = session.digest is not None and row.derived_generation == row.generation
     if not is_covered and row.generation not in session.lost_at:
         yield session.wrong("evicted_is_covered", "raw bytes went without a covering digest or a loss record")
+
+
+def _names(session: _Session) -> Iterator[Violation]:
+    """What is written down twice says the same: uid, partition, paths."""
+    row = session.row
+    if row.session_uid != f"{row.flavor}:{row.native_session_id}":
+        yield session.wrong("names_agree", "uid, agent and native id differ")
+    for part in session.parts:
+        if not part.name.startswith(f"flavor={row.flavor}/day={row.day}/"):
+            yield session.wrong("names_agree", "lies in another partition than the session's", path=part.name)
+    for source in session.sources:
+        if source.path != source.path_key and not source.path_key.startswith("hidden:"):
+            yield session.wrong("names_agree", "a source's path and its key differ", path=source.path)
 
 
 def _cursors(session: _Session) -> Iterator[Violation]:

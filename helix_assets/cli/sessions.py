@@ -11,12 +11,12 @@ from sqlalchemy import ColumnElement, func, select
 
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size
 from helix_assets.core.moments import iso, microseconds
-from helix_assets.reading import has_store
+from helix_assets.reading import has_store, is_proven, open_existing
 from helix_assets.settings import load_settings
 from helix_assets.settings.model import AGENTS
-from helix_assets.storage.catalog import Catalog, open_catalog
 from helix_assets.storage.tables import digests
 from helix_assets.storage.tables import sessions as table
+from helix_assets.store import Store
 
 _OUTCOMES = ("success", "fail", "abandoned", "unknown")
 _DAY = click.DateTime(["%Y-%m-%d"])
@@ -53,8 +53,8 @@ def sessions(limit: int, as_json: bool, **filters: Any) -> None:
     if not has_store(settings):
         found, total = list[dict[str, Any]](), 0
     else:
-        with closing(open_catalog(settings.data_dir)) as catalog:
-            found, total = _find(catalog, wanted, limit)
+        with closing(open_existing(settings)) as store:
+            found, total = _find(store, wanted, limit)
     emit(found, as_json, _listing(found))
     if not as_json and total > len(found):
         click.echo(f"{human_count(total - len(found))} more; --limit shows them.")
@@ -62,22 +62,22 @@ def sessions(limit: int, as_json: bool, **filters: Any) -> None:
         click.echo("No such session. `helix status` shows what the memory holds, `helix sweep` reads the agents' logs.")
 
 
-def _find(catalog: Catalog, wanted: list[ColumnElement[bool]], limit: int) -> tuple[list[dict[str, Any]], int]:
+def _find(store: Store, wanted: list[ColumnElement[bool]], limit: int) -> tuple[list[dict[str, Any]], int]:
     s = table.c
-    with catalog.reading() as connection:
+    with store.catalog.reading() as connection:
         total = connection.execute(select(func.count()).select_from(table).where(*wanted)).scalar_one()
         query = (
-            select(table, digests.c.digest)
+            select(table, digests.c.digest, digests.c.hash)
             .join_from(table, digests, s.session_uid == digests.c.session_uid, isouter=True)
             .where(*wanted)
             .order_by(func.coalesce(s.started_us, 0).desc(), s.session_uid)
             .limit(limit)
         )
-        return [_describe(row) for row in connection.execute(query)], total
+        return [_describe(row, store.key) for row in connection.execute(query)], total
 
 
-def _describe(row: Any) -> dict[str, Any]:
-    digest = orjson.loads(row.digest) if row.digest else {}
+def _describe(row: Any, key: bytes) -> dict[str, Any]:
+    digest = orjson.loads(row.digest) if row.digest and is_proven(row, key) else {}
     return {
         "session_uid": row.session_uid,
         "flavor": row.flavor,

@@ -6,9 +6,8 @@ from typing import Any
 import click
 
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size
-from helix_assets.reading import has_store
+from helix_assets.reading import has_store, open_existing
 from helix_assets.settings import Settings, load_settings
-from helix_assets.storage.catalog import open_catalog
 from helix_assets.summary import TOKEN_KINDS, AgentFigures, Status, read_status
 
 
@@ -20,8 +19,8 @@ def status(as_json: bool) -> None:
     if not has_store(settings):
         _tell_empty(settings, as_json)
         return
-    with closing(open_catalog(settings.data_dir)) as catalog:
-        found = read_status(settings, catalog)
+    with closing(open_existing(settings)) as store:
+        found = read_status(settings, store.catalog, store.key)
     emit(found, as_json, [_store(found), agents_table(found.agents), *_attention(found)])
 
 
@@ -83,6 +82,7 @@ def _attention(found: Status) -> list[Table]:
     counts = [
         ("sessions without an up-to-date digest; the next sweep tries again", trouble.uncovered),
         ("sessions whose digest failed", trouble.failed_count),
+        ("digests that are damaged: `helix verify` names them", sum(agent.damaged for agent in found.agents)),
         ("sessions lost before they were digested", trouble.lost_sessions),
         ("source files that vanished before they were read", trouble.never_read),
         ("places in the logs that could not be read", trouble.problem_count),

@@ -32,7 +32,7 @@ def first_sweep(settings: Settings) -> None:
     """Sweep and show what the memory holds then, as `helix up` does before it serves."""
     with closing(open_store(settings)) as store:
         _tell(_with_progress(store))
-        agents = figures_by_agent(store.catalog)
+        agents = figures_by_agent(store.catalog, store.key)
     if agents:
         print_table(agents_table(agents))
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -374,11 +375,12 @@ def _plainly(path: Path, what: str) -> Iterator[None]:
     """Tell damage, a full disk and the like in one sentence; what only a wrong statement can cause stays as it is."""
     try:
         yield
-    except DatabaseError as exc:
+    except (DatabaseError, JSONDecodeError) as exc:
         if isinstance(exc, IntegrityError | ProgrammingError):
             raise
+        reason = exc.orig if isinstance(exc, DatabaseError) else "a value in it is damaged"
         raise StoreError(
-            f"{path} cannot be {what}: {exc.orig}. `helix verify` says what is damaged; restore that from a backup"
+            f"{path} cannot be {what}: {reason}. `helix verify` says what is damaged; restore that from a backup"
         ) from exc
 
 
