@@ -15,14 +15,18 @@ import pytest
 from sqlalchemy import Table, select, update
 
 from helix_assets import evict
+from helix_assets import store as store_module
 from helix_assets.cli.main import run
+from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
 from helix_assets.core.retention import EvictionPlan, Reason, RetentionPolicy
 from helix_assets.demo import make_home
+from helix_assets.demo.growth import append
 from helix_assets.evict import Evicted, make_room, policy_of
 from helix_assets.pipeline import sweep
 from helix_assets.settings import load_settings
 from helix_assets.storage.catalog import Catalog
 from helix_assets.storage.day_marks import count_day
+from helix_assets.storage.lock import writer_lock
 from helix_assets.storage.raw_files import RawFiles
 from helix_assets.storage.tables import digests, evictions, losses, sessions, sources
 from helix_assets.store import Store, open_store
@@ -356,6 +360,28 @@ def test_overflow_loses_the_fewest_and_records_each(store: Store) -> None:
     assert {row.session_uid for row in rows(store, losses)} == {loss.session_uid for loss in done.losses}
 
 
+def test_session_that_cannot_be_analyzed_is_lost_at_last_and_alone(
+    own_home: tuple[Store, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, home = own_home
+    [chosen, *others] = uids(store)
+    real = DigestBuilder.finish
+
+    def finish(self: DigestBuilder, head: SessionHead) -> Digest:
+        if head.session_uid == chosen:
+            raise RuntimeError("no digest today")
+        return real(self, head)
+
+    monkeypatch.setattr(DigestBuilder, "finish", finish)
+    append(home, share=1.0)
+    sweep(store, clock=at(NOW))
+    policy = replace(policy_of(store.settings.retention), soft_cap_bytes=1, hard_cap_bytes=1)
+    done = apply(store, policy, analyze=lambda: sweep(store, clock=at(NOW)))
+    assert [loss.session_uid for loss in done.losses] == [chosen]
+    assert sorted(gone.session_uid for gone in done.gone if not gone.is_loss) == others
+    assert verify(store) == []
+
+
 def test_no_loss_where_none_is_allowed(store: Store) -> None:
     assert apply(store, overflowing(store), analyze=lambda: None, allow_loss=False).losses == ()
 
@@ -501,6 +527,15 @@ def test_command_fails_while_the_cache_is_above_its_hard_cap(
     monkeypatch.setenv("HELIX_RAW_HARD_CAP_BYTES", "1")
     assert run(["evict", "--apply"]) == 1
     assert "cannot be deleted" in caplog.text
+
+
+def test_command_says_that_another_process_is_writing(
+    command: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(store_module, "writer_lock", lambda folder, what, wait_s: writer_lock(folder, what, 0))
+    with writer_lock(command.data_dir, "sweep"):
+        assert run(["evict", "--apply"]) == 75
+    assert "is in use by process" in capsys.readouterr().err
 
 
 def test_dry_run_without_a_store_makes_none(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
