@@ -20,17 +20,18 @@ from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import Adapter, JsonObject, Parser, Problem, SessionFacts
 from helix_assets.adapters.jsonl import decode, open_source, whole_lines
 from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
-from helix_assets.core.errors import SkipSource
+from helix_assets.core.errors import RetryLater, SkipSource
 from helix_assets.core.link import Linker
 from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
 from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED, Record, Row, SessionEvent
 from helix_assets.storage.key import hasher, text_hash
 from helix_assets.storage.parquet import SessionWriter, read_rows
 from helix_assets.storage.raw_files import PartFile
-from helix_assets.task import FileTask, Ingested, IngestTask, SourceCursor, Workshop, edge_hashes
+from helix_assets.task import BEFORE_TIME, FileTask, Ingested, IngestTask, SourceCursor, Workshop, edge_hashes
 
 MAX_DOCUMENT_BYTES = 8 << 20
 _LISTED_PROBLEMS = 50
+_READ_TRIES = 3
 WORLDWIDE_CHARS = 16
 """Ids of this length and more mean the same thing in every session; a shorter one, such as u1, only in its own."""
 
@@ -47,6 +48,10 @@ class _Line(NamedTuple):
 
 class _OutOfOrder(Exception):
     """An appended record belongs before stored ones: the session has to be written anew."""
+
+
+class _Rewritten(Exception):
+    """A file is no longer what it was when the task was planned: its session has to be read from the start."""
 
 
 _place = itemgetter(0, 1, 2)
@@ -67,6 +72,8 @@ class _Source:
         self.offset, self.line = task.offset, task.line
         self.problems: list[Problem] = []
         self.problem: str | None = None
+        self._opened: os.stat_result | None = None
+        self._edges: tuple[str, str] | None = None
         self.unparsed = self.lines = self.bytes_read = self.redactions = self.withheld = 0
 
     def read(self) -> Iterator[_Line]:
@@ -77,7 +84,12 @@ class _Source:
             self.problems.append(Problem(self.task.shown, str(exc)))
             return
         try:
+            # Taken before reading: what is appended meanwhile must look like news to the next sweep.
+            self._opened = os.fstat(fd)
+            if self.task.edges and edge_hashes(fd, self.task.offset, self._shop.key) != self.task.edges:
+                raise _Rewritten
             yield from self._document(fd) if self.task.role == "document" else self._jsonl(fd)
+            self._edges = edge_hashes(fd, self.offset, self._shop.key)
         except OSError as exc:
             self.problem = f"reading failed: {exc.strerror}"
             self.problems.append(Problem(self.task.shown, self.problem, self.line, self.offset))
@@ -152,17 +164,28 @@ class _Source:
 
     def _bad(self, line: int, offset: int, reason: str | JsonObject) -> None:
         self.unparsed += 1
-        if len(self.problems) < _LISTED_PROBLEMS:
+        if self.unparsed <= _LISTED_PROBLEMS:
             self.problems.append(Problem(self.task.shown, str(reason), line, offset))
 
-    def cursor(self, key: bytes, state: JsonObject | None) -> SourceCursor | None:
-        """Where reading ended, or None when the file went away meanwhile."""
+    def all_problems(self) -> list[Problem]:
+        """What could not be read; of very many bad lines the first are listed and the others counted."""
+        more = self.unparsed - _LISTED_PROBLEMS
+        if more <= 0:
+            return self.problems
+        return [*self.problems, Problem(self.task.shown, f"{more} more lines are bad and not listed")]
+
+    def cursor(self, state: JsonObject | None) -> SourceCursor | None:
+        """Where reading ended, or None when the file went away meanwhile.
+
+        Without edges, as after a failed read, the file is read from the start when it is next looked at.
+        """
         try:
-            info = os.stat(self.task.path, follow_symlinks=False)
-            head, tail = edge_hashes(self.task.path, self.offset, key)
+            info = self._opened or os.stat(self.task.path, follow_symlinks=False)
         except OSError:
             return None
-        return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, head, tail,
+        head, tail = self._edges or (None, None)
+        size = max(info.st_size, self.offset)
+        return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, size, info.st_mtime_ns, head, tail,
                             self.offset, self.line, self.order_us, state, self.problem)  # fmt: skip
 
 
@@ -180,6 +203,7 @@ class _SessionRun:
         self._sightings: dict[int, int] = {}
         self._marks: dict[int, int] = {}
         self._known: set[int] = set()
+        self._told: set[int] = set()
         self._writer: SessionWriter | None = None
         self.facts = replace(task.facts, unknown_types=dict(task.facts.unknown_types))
         self.linker = Linker(task.foreign_messages)
@@ -198,9 +222,12 @@ class _SessionRun:
             self._take_in(stored)
         streams = [source.read() for source in self.sources]
         if stored and not self.task.append:
+            self._told = self._keys_told()
             streams.append(self._kept(stored))
         for item in heapq.merge(*streams, key=_place) if len(streams) > 1 else streams[0] if streams else ():
             self._take(item)
+        if not self._told <= self._sightings.keys():
+            raise _Rewritten
         for rank, parser in self._parsers.items():
             if events := parser.finish():
                 last = self._last_record[rank]
@@ -220,18 +247,24 @@ class _SessionRun:
         for source in self.sources:
             source.known = self._known if source.task.offset else set()
 
-    def _kept(self, stored: list[Path]) -> Iterator[_Line]:
-        """Stored records that the files do not tell anew: of other files, or vanished from a rewritten one."""
+    def _keys_told(self) -> set[int]:
+        """The records that the files tell now. Who reads them later must meet them all: else a file was rewritten."""
         told = set[int]()
         for task in self.task.files:
             source = _Source(task, self.adapter, self._shop, self._hash64)
             source.known = self._known if task.offset else set()
             told.update(item.record.key for item in source.read())
+        return told
+
+    def _kept(self, stored: list[Path]) -> Iterator[_Line]:
+        """Stored records that the files do not tell anew: of other files, or vanished from a rewritten one."""
         for row in read_rows(stored, raw=True):
-            if row.raw and row.record_key not in told:
-                record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, row.record_id,
-                                row.parent_id, row.ts_us, row.native_type, row.raw)  # fmt: skip
+            if row.raw and row.record_key not in self._told:
                 obj = decode(row.raw)
+                # the row may bear the time of its event, such as the begin of a message that the record closes
+                ts_us = self.adapter.identify(obj).ts_us if isinstance(obj, dict) else row.ts_us
+                record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, row.record_id,
+                                row.parent_id, ts_us, row.native_type, row.raw)  # fmt: skip
                 yield _Line(row.order_us, row.file, row.line, record, obj if isinstance(obj, dict) else None)
 
     def _take(self, item: _Line) -> None:
@@ -323,6 +356,16 @@ class _SessionRun:
 
 def ingest(task: IngestTask, shop: Workshop) -> Ingested:
     """Bring one session up to date. An append that turns out to be more than that is written anew."""
+    for _ in range(_READ_TRIES):
+        try:
+            return _ingest(task, shop)
+        except _Rewritten:
+            files = (replace(f, offset=0, line=1, order_us=BEFORE_TIME, state=None, edges=None) for f in task.files)
+            task = replace(task, append=False, files=tuple(files))
+    raise RetryLater("a file was rewritten each time it was read; the next sweep tries again")
+
+
+def _ingest(task: IngestTask, shop: Workshop) -> Ingested:
     try:
         run = _run(task, shop, {})
         if run.changed:
@@ -353,7 +396,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     _settle_times(run)
     unparsed = sum(s.unparsed for s in sources) + (run.task.unparsed if run.task.append else 0)
     digest, failure = digest_of(run, shop.places, unparsed)
-    cursors = [c for s in sources if (c := s.cursor(shop.key, run.parser_state(s.task.rank)))]
+    cursors = [c for s in sources if (c := s.cursor(run.parser_state(s.task.rank)))]
     return Ingested(
         task=run.task,
         part=run.finish_part(),
@@ -364,7 +407,8 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
         last_row=run.last_row,
         digest=digest,
         failure=failure,
-        problems=[p for s in sources for p in s.problems],
+        problems=[p for s in sources for p in s.all_problems()],
+        bad_lines=sum(s.unparsed for s in sources),
         unparsed=unparsed,
         lines=sum(s.lines for s in sources),
         bytes_read=sum(s.bytes_read for s in sources),
