@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any
 
 import orjson
-from sqlalchemy import Row, Select, select
+from sqlalchemy import Row, Select, func, select
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile
@@ -24,6 +24,8 @@ from helix_assets.store import Store
 
 SOURCE_FILES, SESSION_EVENTS, SESSION_DIGESTS = TIERS = ("source_files", "session_events", "session_digests")
 """The partitioned assets in the order in which data flows."""
+
+ROWS, PARTITION_ROWS = "dagster/row_count", "dagster/partition_row_count"
 
 _PARSERS = ".".join(f"{flavor}{adapter.version}" for flavor, adapter in ADAPTERS.items())
 CODE_VERSIONS: Mapping[str, str] = {
@@ -86,14 +88,25 @@ def _as_on_disk(source: Row[Any], scan: Scan) -> tuple[Any, ...]:
 def numbers(
     store: Store, tier: str, wanted: Collection[Partition], on_disk: Scan | None = None
 ) -> dict[Partition, Counter[str]]:
-    """The figures of some partitions of a tier; a partition without sessions counts nothing."""
+    """The figures of some partitions of a tier; a partition without sessions has no rows."""
     count = {SOURCE_FILES: _count_sources, SESSION_EVENTS: _count_events, SESSION_DIGESTS: _count_digests}[tier]
-    totals: dict[Partition, Counter[str]] = {partition: Counter() for partition in wanted}
+    totals: dict[Partition, Counter[str]] = {partition: Counter({PARTITION_ROWS: 0}) for partition in wanted}
     with store.catalog.reading() as connection:
         for row in connection.execute(_of_days(tier, wanted)):
             if (total := totals.get((row.flavor, row.day))) is not None:
                 total.update(count(row, on_disk))
     return totals
+
+
+def row_count(store: Store, tier: str) -> int:
+    """Rows of the whole tier: files that are there, events, digests."""
+    query: Select[Any] = {
+        SOURCE_FILES: select(func.count()).where(sources.c.session_id.is_not(None), sources.c.status != "gone"),
+        SESSION_EVENTS: select(func.coalesce(func.sum(sessions.c.row_count), 0)).where(sessions.c.evicted_at.is_(None)),
+        SESSION_DIGESTS: select(func.count()).select_from(digests),
+    }[tier]
+    with store.catalog.reading() as connection:
+        return int(connection.execute(query).scalar_one())
 
 
 def _of_days(tier: str, wanted: Collection[Partition]) -> Select[Any]:
@@ -108,10 +121,10 @@ def _of_days(tier: str, wanted: Collection[Partition]) -> Select[Any]:
 
 def _count_sources(row: Row[Any], scan: Scan | None) -> Mapping[str, int]:
     found = scan.found.get(row.path_key) if scan is not None else None
-    gone = row.status == "gone" if scan is None else found is None
+    gone = found is None and (row.status == "gone" or (scan is not None and row.path_key in scan.changes.gone))
     size = found.size if found is not None else row.size
     return {
-        "dagster/row_count": not gone,
+        PARTITION_ROWS: not gone,
         "bytes": 0 if gone else size,
         "files_gone": gone,
         "files_unreadable": row.status == "unreadable",
@@ -120,7 +133,7 @@ def _count_sources(row: Row[Any], scan: Scan | None) -> Mapping[str, int]:
 
 def _count_events(row: Row[Any], _: Scan | None) -> Mapping[str, int]:
     return {
-        "dagster/row_count": row.row_count,
+        PARTITION_ROWS: row.row_count if row.evicted_at is None else 0,
         "sessions": 1,
         "sessions_evicted": row.evicted_at is not None,
         "records": row.record_count,
@@ -134,7 +147,7 @@ def _count_digests(row: Row[Any], _: Scan | None) -> Mapping[str, int]:
     digest = orjson.loads(row.digest)
     tokens = digest["tokens"]
     return {
-        "dagster/row_count": 1,
+        PARTITION_ROWS: 1,
         "input_tokens": tokens["input"],
         "output_tokens": tokens["output"],
         "cache_read_tokens": tokens["cache_read"],

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import shuffle
 from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select
 
+from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.defs.partitions import key_of
 from helix_assets.evict import memory_bytes, plan
@@ -22,6 +24,7 @@ from helix_assets.store import Store
 from helix_assets.summary import is_covered
 
 SAMPLE = 100
+SCAN_BYTES = 8 << 20
 UNPARSED_SHARE = 0.01
 _LISTED = 50
 _KINDS = ("input", "output", "cache_read", "cache_write")
@@ -66,11 +69,13 @@ def memory_is_within_its_cap(store: Store) -> Answer:
 
 
 def no_secret_survives(store: Store) -> Answer:
-    """The rules in force find nothing more to redact in the newest files and some others, a new choice each time."""
+    """The rules in force find nothing more to redact in a sample of new and old files, another one each time."""
     from helix_assets.storage.parquet import read_rows
 
     scanned = found = files = 0
     for path in _sample(store):
+        if scanned > SCAN_BYTES:
+            break
         for row in read_rows([path], raw=True):
             texts = [row.raw or b"", *(text.encode() for text in (row.summary, row.detail, row.file_path) if text)]
             found += sum(store.redactor.scan(text) for text in texts)
@@ -133,8 +138,11 @@ def _tokens_of_messages(files: Sequence[Path]) -> dict[str, tuple[int, ...]]:
 
     if not files:
         return {}
-    with duckdb.connect() as connection:
-        rows = connection.execute(_MESSAGES, {"files": [str(path) for path in files]}).fetchall()
+    try:
+        with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
+            rows = connection.execute(_MESSAGES, {"files": [str(path) for path in files]}).fetchall()
+    except duckdb.IOException as exc:
+        raise StoreError("a file of the raw cache is missing or damaged: run `helix verify`") from exc
     return {uid: tuple(int(number or 0) for number in tokens) for uid, *tokens in rows}
 
 
@@ -158,8 +166,10 @@ def few_lines_are_unparsed(store: Store) -> Answer:
 def digests_are_current(store: Store) -> Answer:
     """Every digest is made of all its session's stored rows by the rules in force; else the partitions are listed."""
     stale = stale_partitions(store)
-    listed = ", ".join(sorted(key_of(partition) for partition in stale)[:_LISTED])
-    return Answer(not stale, {"stale_partitions": len(stale), "listed": listed, "digest_version": DIGEST_VERSION})
+    figures: dict[str, Any] = {"stale_partitions": len(stale), "digest_version": str(DIGEST_VERSION)}
+    if stale:
+        figures["first_of_them"] = ", ".join(sorted(key_of(partition) for partition in stale)[:_LISTED])
+    return Answer(not stale, figures)
 
 
 def stale_partitions(store: Store) -> set[tuple[str, str]]:
@@ -185,7 +195,7 @@ def evicted_files_are_gone(store: Store) -> Answer:
 
 
 def _sample(store: Store, *, covered: bool = False) -> list[Path]:
-    """Files of the newest sessions and of some others, a new choice each time; whole sessions, files that are there."""
+    """Files of the newest sessions and of some others in no order; whole sessions, and only files that are there."""
     s = sessions.c
     wanted: list[ColumnElement[bool]] = [s.row_count > 0, s.evicted_at.is_(None), *([is_covered()] if covered else [])]
     with store.catalog.reading() as connection:
@@ -194,4 +204,5 @@ def _sample(store: Store, *, covered: bool = False) -> list[Path]:
         ids: Collection[int] = {*connection.execute(newest).scalars(), *connection.execute(others).scalars()}
     parts = store.catalog.files_of(ids).values()
     paths = [[store.raw.path(part.name) for part in files] for files in parts]
+    shuffle(paths)
     return [path for files in paths if all(path.exists() for path in files) for path in files]

@@ -22,7 +22,7 @@ from dagster._core.definitions.data_version import (
 from sqlalchemy import func, select
 
 from helix_assets.core.errors import BusyError
-from helix_assets.defs.figures import CODE_VERSIONS, TIERS, data_versions, empty_version, numbers
+from helix_assets.defs.figures import CODE_VERSIONS, ROWS, TIERS, data_versions, empty_version, numbers, row_count
 from helix_assets.defs.partitions import Partition, key_of
 from helix_assets.pipeline import Scan
 from helix_assets.storage.tables import sweeps
@@ -53,22 +53,19 @@ def record(
     upstream: _Upstream | None = None
     for tier in TIERS:
         versions = data_versions(store, tier, on_disk)
-        tags = log.get_latest_tags_by_partition(dg.AssetKey(tier), _MATERIALIZED, [DATA_VERSION_TAG])
-        changed = {p for p, version in versions.items() if tags.get(key_of(p), {}).get(DATA_VERSION_TAG) != version}
+        told = log.get_latest_tags_by_partition(dg.AssetKey(tier), _MATERIALIZED, [DATA_VERSION_TAG])
+        changed = {p for p, version in versions.items() if told.get(key_of(p), {}).get(DATA_VERSION_TAG) != version}
         wanted = set(always.get(tier, ())) | (changed if among is None else changed.intersection(among))
         if wanted:
             figures = numbers(store, tier, wanted, on_disk)
             above = upstream.events(context.instance, wanted) if upstream else {}
+            rows = row_count(store, tier)
             for partition in sorted(wanted, key=lambda p: (p[1], p[0])):
+                metadata = {ROWS: rows} | {name: int(number) for name, number in figures[partition].items()}
                 version = versions.get(partition, empty_version(tier))
+                tags = _tags(tier, version, upstream, partition, above)
                 context.log_event(
-                    dg.AssetMaterialization(
-                        tier,
-                        partition=key_of(partition),
-                        metadata={name: int(number) for name, number in figures[partition].items()}
-                        or {"dagster/row_count": 0},
-                        tags=_tags(tier, version, upstream, partition, above),
-                    )
+                    dg.AssetMaterialization(tier, partition=key_of(partition), metadata=metadata, tags=tags)
                 )
             logged += len(wanted)
         upstream = _Upstream(tier, versions)

@@ -16,7 +16,7 @@ import dagster as dg
 from sqlalchemy import Table, func, select
 
 from helix_assets.core.retention import EvictionPlan
-from helix_assets.defs.figures import SESSION_EVENTS
+from helix_assets.defs.figures import PARTITION_ROWS, ROWS, SESSION_EVENTS
 from helix_assets.defs.partitions import key_of
 from helix_assets.defs.plots import bars_by_day, usage_over_time
 from helix_assets.evict import apply, plan
@@ -57,8 +57,10 @@ def _logged(store: Store, day: date) -> dict[str, Any]:
     with store.catalog.reading() as connection:
         rows = [dg.TableRecord(dict(row._mapping)) for row in connection.execute(by_reason)]
         lost = connection.execute(_per_day(losses, day, losses.c.reason)).all()
+        ever = connection.execute(select(func.count()).select_from(evictions)).scalar_one()
     metadata: dict[str, Any] = {
-        "dagster/row_count": sum(int(str(row.data["sessions"])) for row in rows),
+        ROWS: ever,
+        PARTITION_ROWS: sum(int(str(row.data["sessions"])) for row in rows),
         "bytes_evicted": sum(int(str(row.data["bytes"])) for row in rows),
         "sessions_lost": sum(row.sessions for row in lost),
     }
