@@ -221,6 +221,7 @@ class _Sweep:
             "inode": file.inode,
             "size": file.size,
             "mtime_ns": file.mtime_ns,
+            "head_hash": None,  # when it is looked at again it is read from the start
             "status": status,
             "problem": problem,
             "discovered_at": at,
@@ -404,7 +405,7 @@ class _Sweep:
             report.redactions += result.redactions
             report.records_withheld += result.withheld
             report.problems += [(p.path, _where(p)) for p in result.problems]
-            report.records_unparsed += sum(p.line is not None for p in result.problems)
+            report.records_unparsed += result.bad_lines
         report.touched |= results.keys()
         report.sessions_touched = len(report.touched)
         report.bytes_written += done.bytes_written

@@ -15,6 +15,8 @@ from sqlalchemy import Row
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile, SessionFacts
+from helix_assets.adapters.jsonl import open_source
+from helix_assets.core.errors import SkipSource
 from helix_assets.store import Store
 from helix_assets.task import BEFORE_TIME, FileTask, IngestTask, edge_hashes
 
@@ -175,6 +177,7 @@ def _continued(store: Store, candidate: Candidate, source: Row[Any] | None, has_
         line=source.line,
         order_us=source.order_us if source.order_us is not None else BEFORE_TIME,
         state=source.parser_state,
+        edges=(source.head_hash, source.tail_hash),
     )
 
 
@@ -185,9 +188,15 @@ def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     if (file.dev, file.inode) != (source.dev, source.inode) or file.size < source.offset:
         return False
     try:
-        return edge_hashes(file.path, source.offset, store.key) == (source.head_hash, source.tail_hash)
+        fd = open_source(file.path)
+    except SkipSource:
+        return False
+    try:
+        return edge_hashes(fd, source.offset, store.key) == (source.head_hash, source.tail_hash)
     except OSError:
         return False
+    finally:
+        os.close(fd)
 
 
 def _may_append(

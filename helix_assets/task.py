@@ -28,7 +28,8 @@ BEFORE_TIME = -(1 << 62)
 class FileTask:
     """One source file to read, from `offset` on. `rank` orders the files of a session and never changes.
 
-    `stored_before` is the offset up to which records were stored once and evicted since: they are derived, not stored.
+    `edges` are the hashes that the file must still have for `offset` to mean what it meant. `stored_before` is the
+    offset up to which records were stored once and evicted since: they are derived, not stored.
     """
 
     path: str
@@ -42,6 +43,7 @@ class FileTask:
     order_us: int = BEFORE_TIME
     state: JsonObject | None = None
     stored_before: int = 0
+    edges: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,8 @@ class SourceCursor(NamedTuple):
     inode: int
     size: int
     mtime_ns: int
-    head_hash: str
-    tail_hash: str
+    head_hash: str | None
+    tail_hash: str | None
     offset: int
     line: int
     order_us: int
@@ -98,7 +100,10 @@ class SourceCursor(NamedTuple):
 
 @dataclass
 class Ingested:
-    """What came of one task; `part` is None when there was nothing to store."""
+    """What came of one task; `part` is None when there was nothing to store.
+
+    `bad_lines` are those of this reading, `unparsed` all of the session.
+    """
 
     task: IngestTask
     part: PartFile | None
@@ -110,6 +115,7 @@ class Ingested:
     digest: Digest | None
     failure: str | None
     problems: list[Problem]
+    bad_lines: int
     unparsed: int
     lines: int
     bytes_read: int
@@ -119,12 +125,8 @@ class Ingested:
     message_ids: dict[int, str]
 
 
-def edge_hashes(path: str, offset: int, key: bytes) -> tuple[str, str]:
+def edge_hashes(fd: int, offset: int, key: bytes) -> tuple[str, str]:
     """Keyed hashes of a file's head and of the bytes before `offset`: equal ones mean that it was only appended to."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        head = os.pread(fd, min(EDGE_BYTES, offset), 0)
-        tail = os.pread(fd, min(EDGE_BYTES, offset), max(0, offset - EDGE_BYTES))
-    finally:
-        os.close(fd)
+    head = os.pread(fd, min(EDGE_BYTES, offset), 0)
+    tail = os.pread(fd, min(EDGE_BYTES, offset), max(0, offset - EDGE_BYTES))
     return text_hash(key, head), text_hash(key, tail)

@@ -62,27 +62,28 @@ def whole_lines(fd: int, offset: int, line: int, too_long: list[tuple[int, int]]
     """Chunks of whole lines from `offset` to the end of the file.
 
     A last line without its newline is handed over only if it is a whole JSON object; otherwise it waits.
-    A line over MAX_LINE_BYTES is left out and its (line, offset) added to `too_long`.
+    A line over MAX_LINE_BYTES is left out, once its newline is there, and its (line, offset) added to `too_long`.
     """
     os.lseek(fd, offset, os.SEEK_SET)
     pending: list[bytes] = []
     held = 0
-    skipping = False
+    skipped = 0
     while block := os.read(fd, CHUNK_BYTES):
         cut = block.rfind(b"\n") + 1
-        if skipping:
+        if skipped:
             first = block.find(b"\n") + 1
+            skipped += first or len(block)
             if not first:
-                offset += len(block)
                 continue
-            skipping, offset, line = False, offset + first, line + 1
+            too_long.append((line, offset))
+            offset, line, skipped = offset + skipped, line + 1, 0
+            yield Chunk(b"", line, offset)
             block, cut = block[first:], cut - first
         if not cut:
             pending.append(block)
             held += len(block)
             if held > MAX_LINE_BYTES:
-                too_long.append((line, offset))
-                skipping, offset, pending, held = True, offset + held, [], 0
+                skipped, pending, held = held, [], 0
             continue
         data = b"".join([*pending, block[:cut]])
         yield Chunk(data, line, offset)
@@ -90,7 +91,7 @@ def whole_lines(fd: int, offset: int, line: int, too_long: list[tuple[int, int]]
         offset += len(data)
         pending = [block[cut:]] if cut < len(block) else []
         held = len(block) - cut
-    rest = b"".join(pending)
+    rest = b"".join(pending)  # empty while skipping
     if rest and _is_whole_object(rest):
         yield Chunk(rest, line, offset)
 
@@ -107,7 +108,10 @@ def decode(line: bytes) -> JsonObject | str:
     except orjson.JSONDecodeError:
         try:
             text = line.decode("utf-8", "replace")
-            obj = json.loads(text, parse_int=_int_or_none, parse_constant=lambda _: None, parse_float=_float_or_none)
+            # Not strict: raw control characters inside a string are wrong, but no reason to lose the record.
+            obj = json.loads(
+                text, strict=False, parse_int=_int_or_none, parse_constant=lambda _: None, parse_float=_float_or_none
+            )
             # Lone surrogates are legal in JSON's escapes but in no UTF-8 text: replaced here, once for all.
             obj = orjson.loads(json.dumps(obj, ensure_ascii=False).encode("utf-8", "replace"))
         except RecursionError:

@@ -49,8 +49,10 @@ def _acquire(fd: int, data_dir: Path, what: str, wait_s: float) -> None:
 
 
 def _note(fd: int, about: dict[str, object]) -> None:
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, json.dumps(about).encode(), 0)
+    """Say who holds the lock. The file is empty at no moment, so that one killed here still leaves its sign."""
+    text = json.dumps(about).encode()
+    os.pwrite(fd, text, 0)
+    os.ftruncate(fd, len(text))
 
 
 def is_locked(data_dir: Path) -> bool:
