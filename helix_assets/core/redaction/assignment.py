@@ -16,6 +16,7 @@ from helix_assets.core.redaction.judge import (
     is_wordlike,
     looks_chosen,
     looks_generated,
+    switches_often,
 )
 from helix_assets.core.redaction.view import BLANK
 
@@ -35,7 +36,7 @@ _WEAK = (
 _NAME = rf"(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|[A-Za-z0-9_.-]{_WEAK}|{_WEAK})"
 # What stands between name and value: quotes, a bracket, then a sign of assignment.
 _SIGN = (
-    r"(?:[\"'`]?:[ ]?[A-Za-z][\w.\[\]|? ]{0,30}=[ \t]{0,4}|[ \t]+(?i:string)[ \t]*=[ \t]*"  # typed: `token: str = `
+    r"(?:[\"'`]?:[ ]?[A-Za-z][\w.\[\]|? ]{0,30}[ \t]=[ \t]{1,4}|:[ ]?(?i:str|string)=|[ \t]+(?i:string)[ \t]*=[ \t]*"  # typed: `token: str = `
     r"|[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|::?)[ \t]{0,8}"  # = := == => : ->
     r"|[\"'`]?[\s,]{1,24}[\"']?[Vv]alue[\"']?\s{0,3}[:=]\s{0,3}"  # name and value apart
     r"|[\"'][ \t]{0,4},[ \t]{0,4}"  # a pair in a call: setenv("NAME", "value")
@@ -59,8 +60,7 @@ _QUOTE = r"(?:[\\\"'`\])]|u00[0-9a-fA-F]{2}|&quot;)*"
 _OPEN = r"(?:[\\\"'` \t(]|u00[0-9a-fA-F]{2}|&quot;|[bBrRfFuU][\\\"'])*"
 _BODY = r"[^\s\"'\\<>,;(){}\[\]$*&|]"
 _ANY = rf"{_OPEN}{_BODY}{{5}}"
-_DIGITS = rf"{_OPEN}(?:{_BODY}{{0,14}}[0-9]{_BODY}{{3}}|{_BODY}{{16}})"
-_LONG = rf"{_OPEN}{_BODY}{{0,20}}[0-9]{_BODY}{{3}}"
+_DIGITS = rf"{_OPEN}{_BODY}*[0-9]{_BODY}{{3}}"
 _EQUALS = rf"{_QUOTE}[ \t]*(?::?==?>?|=>|->|::?|u003[dD]|:[ ]?[A-Za-z][\w.\[\]|? ]*=|(?i:string)[ \t]*=|\|\|?|\?\?|>)"
 _PAIR = rf"(?:[\\\"']+[ \t]*,|{_QUOTE}\()"
 _APART = rf"{_QUOTE}(?:[\s,\\\"']|\\[nrt])+[Vv]alue[\\\"']*\s*[:=]"
@@ -68,7 +68,7 @@ _SPACED = r"[\\\"']*(?:[ \t]+|[\\\"']+,\s*)"
 _STRONG_NAME = rf"(?:{_PASS}|{_TOKEN}){_MORE}"
 TRIGGER = (
     rf"{_PASS}{_MORE}{_EQUALS}{_ANY}|{_TOKEN}{_MORE}{_EQUALS}{_DIGITS}|{_STRONG_NAME}(?:{_PAIR}{_DIGITS}|{_APART}{_ANY})"
-    rf"|(?i:pass|pw|psk)[0-9]?{_EQUALS}{_ANY}|{_WEAK}(?:{_EQUALS}|{_APART}|{_PAIR}){_LONG}"
+    rf"|(?i:pass|pw|psk)[0-9]?{_EQUALS}{_ANY}|{_WEAK}(?:{_EQUALS}|{_APART}|{_PAIR}){_DIGITS}"
     rf"|-[\w-]*(?:{_PASS}|(?i:pass|pw)){_MORE}{_SPACED}{_ANY}|-[\w-]*(?:{_TOKEN}{_MORE}|{_WEAK}){_SPACED}{_DIGITS}"
     rf"|(?i:ENV|ARG|setx|setenv|set|put|add|write|secret|variable|config|--name) [\w./:\\\"' -]*(?:{_STRONG_NAME}|{_WEAK})[\\\"']*[ \t]+"
     rf"(?:--?\w+[ =])?{_DIGITS}"
@@ -82,6 +82,7 @@ _LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
 _LINE_LEAD = re.compile(rb"(?:\A|[\n\x00])[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV |- )?[\w.-]*\Z")
 _SCHEME = re.compile(rb"(?i)(?:bearer|basic|token|apikey|api-key|key|ssws|splunk|geniekey|bot|oauth|jwt|flyv1|[a-z-]+(?:token|key))[ :=]\s*(?=\S)")
 
+_HOST = re.compile(rb"@[\w-]+(?:\.[\w-]+)+[/:]")
 _PAIR_SIGN = re.compile(rb"[\"'][ \t]*,[ \t]*\Z|\(")
 _BOTH = re.compile(rb"[A-Za-z].*\d.*\d|\d.*\d.*[A-Za-z]")
 _PLAIN_VALUE = re.compile(rb"[\w+/=.~:%|-]+\Z")
@@ -163,7 +164,7 @@ def name_standard(name: bytes) -> Standard | None:
     words = set(segments)
     joined = b"".join(segments)
     if words & _PASSWORD_WORDS or joined.endswith((b"password", b"passwd", b"passphrase", b"pwd")) or (
-        joined.endswith(b"pass") and not joined.endswith((b"bypass", b"compass", b"surpass", b"trespass"))
+        joined.endswith(b"pass") and not joined.endswith((b"bypass", b"buypass", b"minipass", b"compass", b"surpass", b"trespass"))
     ):
         return None if b"pass" in words and segments[-1] != b"pass" and len(segments) > 1 else "password"
     if words & _SECRET_WORDS or joined.endswith(b"secret"):
@@ -220,6 +221,9 @@ def _trimmed(view: bytes, start: int, end: int, *, quoted: bool, whole_line: boo
             start, end = again.end(), bare.end()
     text = view[start:end]
     if not quoted:
+        host = _HOST.search(view, start, end)
+        end = host.start() if host else end
+        text = view[start:end]
         text = text.rstrip(b".:!?*\\)]}" if not whole_line else b"\\")
         opened = view[start:end]
         if whole_line or opened.count(b"(") + opened.count(b"[") + opened.count(b"{") > 0:
@@ -237,7 +241,7 @@ def _is_secret(value: Value, standard: Standard, sign: bytes) -> bool:
         return False
     if b"|" in sign and not looks_generated(text, 10) and not (standard == "password" and _has_both(text)):
         return False
-    if not value.quoted and is_reference(text) and (_CODE.match(text) or not looks_generated(text, 20)):
+    if not value.quoted and is_reference(text) and (_CODE.match(text) or not switches_often(text)):
         return False
     if value.quoted and (text[:1] in b"$%{<" and is_reference(text) or (is_reference(text) and not looks_generated(text, 24))):
         return False

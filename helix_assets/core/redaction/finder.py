@@ -8,6 +8,7 @@ import base64
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ _COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
 _TOUCHES = re.compile(rb"[A-Za-z0-9_]")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
-_IDENTIFIER = re.compile(rb"[a-z_-]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z")
+_IDENTIFIER = re.compile(rb"\w+=.*|[a-z_-]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z")
 _UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
@@ -50,8 +51,8 @@ class Finder:
     """Finds secrets in plain views. Patterns are compiled when first needed."""
 
     def __init__(self, extra_rules: Sequence[Rule], allow: Sequence[str]) -> None:
-        self._extra = [(rule, compile_user_pattern(rule.name, rule.pattern)) for rule in extra_rules]
-        self._allow = [compile_user_pattern(f"allow[{index}]", pattern) for index, pattern in enumerate(allow)]
+        self._extra = [(_own(rule), compile_user_pattern(rule.name, rule.pattern)) for rule in extra_rules]
+        self._allow = frozenset(text.encode("utf-8", "surrogatepass") for text in allow)
         self._compiled: dict[str, Pattern] = {}
         self._by_first_byte: dict[int, list[Rule]] = defaultdict(list)
         for rule in TOKENS:
@@ -61,7 +62,7 @@ class Finder:
     def raw_trigger(self) -> Pattern:
         """Matches raw lines worth a look: the heads of all rules, written so that escapes do not hide them."""
         heads = [*map(_head, TOKENS), *map(_head, CONTEXTS), assignment.TRIGGER, blocks.TRIGGER, *_VEILS]
-        heads += [re.escape(rule.keyword) if rule.keyword else _unanchored(rule.pattern) for rule, _ in self._extra]
+        heads += [f"(?i:{re.escape(rule.keyword)})" if rule.keyword else _unanchored(rule.pattern) for rule, _ in self._extra]
         return compile_pattern("|".join(f"(?:{head})" for head in heads), never_capture=True)
 
     @cached_property
@@ -90,11 +91,8 @@ class Finder:
         for rule, pattern in self._extra:
             found += self._matches(rule, pattern, view)
         if self._allow:
-            found = [span for span in found if not self._is_allowed(view[span.start : span.end])]
-        return _merged(view, found)
-
-    def _is_allowed(self, secret: bytes) -> bool:
-        return any(pattern.fullmatch(secret) for pattern in self._allow)
+            found = [span for span in found if view[span.start : span.end] not in self._allow]
+        return _merged(found)
 
     def _pattern(self, rule: Rule) -> Pattern:
         compiled = self._compiled.get(rule.pattern)
@@ -152,6 +150,11 @@ class Finder:
                 continue
             if BLANK not in view[start - 1 : end + 1] and _passes(rule.check, view[start:end], view):
                 yield Span(start, end, kind)
+
+
+def _own(rule: Rule) -> Rule:
+    """A user's rule always holds, and its kind is spelt as marks spell kinds."""
+    return replace(rule, check="any", kind=re.sub(r"[^a-z0-9]", "_", (rule.kind or rule.name).lower()))
 
 
 def _head(rule: Rule) -> str:
@@ -263,10 +266,10 @@ def _without_tail(view: bytes, start: int, end: int) -> int:
     return end
 
 
-def _merged(view: bytes, found: list[Span]) -> list[Span]:
-    """Order spans and merge those that overlap; the first of the longest names the kind."""
+def _merged(found: list[Span]) -> list[Span]:
+    """Order spans and merge those that overlap; the first found of the first names the kind."""
     merged: list[Span] = []
-    for span in sorted(found, key=lambda span: (span.start, -span.end)):
+    for span in sorted(found, key=lambda span: span.start):
         if merged and span.start < merged[-1].end:
             last = merged[-1]
             merged[-1] = Span(last.start, max(last.end, span.end), last.kind)

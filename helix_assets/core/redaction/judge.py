@@ -42,7 +42,7 @@ _COMMON = frozenset(
 _ALGORITHM = re.compile(rb"(?i)^(?:sha-?\d{1,3}|md5|blake2[bs]|blake3|h1|crc32c?|xxh\d*|urn:uuid|gzip|utf-?8)[:=~-]")
 _REFERENCE = re.compile(
     rb"^(?:[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,]?|[$@%&][A-Za-z_{(][\w.]*[)}%]?|[A-Za-z_][\w.]*[(\[{].*"
-    rb"|[(\[{|!\\].*|.*(?:\(\)|\)\{|\}\().*|.*\)\.[a-z]\w+.*|.*(?:=>|&&|\|\||\?\?|===|!==|::).*)$",
+    rb"|[(\[{|!:\\].*|.*(?:!=|\?\.|=void |=null|=this\.).*|.*(?:\(\)|\)\{|\}\().*|.*\)\.[a-z]\w+.*|.*(?:=>|&&|\|\||\?\?|===|!==|::).*)$",
     re.DOTALL,
 )
 _PATH = re.compile(rb"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[a-z._-]|~/|[A-Z]:\\|@[a-z][\w-]*/|file:)|\.(?:py|js|ts|tsx|json|ya?ml|toml|txt|md|pem|key|crt|env|go|rs|sh|html?|css|cfg|ini|conf|lock|log|sql|java|rb|php|xml|csv)$")
@@ -98,11 +98,17 @@ def looks_generated(value: bytes, shortest: int = 8) -> bool:
     if not letters:
         return False
     if not digits:
-        return len(value) >= max(10, shortest) and not is_wordlike(value)
+        mixed = not value.islower() and not value.isupper()
+        return len(value) >= max(10, shortest) and (mixed or value.isalpha()) and not is_wordlike(value)
     switches = len(_SWITCHES.findall(value))
     if switches >= max(2, len(value) // 14):
         return switches >= len(value) // 4 or not (is_wordlike(value) and len(value) < 40)
     return (digits >= 2 or len(value) >= 12) and len(value) >= max(10, shortest) and not is_wordlike(value)
+
+
+def switches_often(value: bytes) -> bool:
+    """Say whether letters and digits alternate as they hardly do in the name of something."""
+    return len(value) >= 24 and len(_SWITCHES.findall(value)) >= 4
 
 
 def looks_chosen(value: bytes) -> bool:

@@ -20,6 +20,7 @@ from helix_assets.core.redaction.view import View, plain_view
 _REVISION = 1
 # A mark can bring the text on both its sides together, so a hit line is read again until nothing more is found.
 _MOST_PASSES = 4
+WITHHELD = "[withheld: redaction failed]"
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _UNQUOTED = re.compile(rb"((?:\\)*\")[ \t]*:[ \t]*\Z")
@@ -46,7 +47,7 @@ class RedactedLines:
 
 
 class Redactor:
-    """Redacts by the built-in rules, the user's own and an allow-list (patterns that must match a whole secret).
+    """Redacts by the built-in rules and the user's own; `allow` are texts that are no secrets wherever they stand.
 
     Pickles as its arguments; patterns are compiled when first needed, in each process.
     """
@@ -67,11 +68,14 @@ class Redactor:
         return hashlib.blake2b(stated.encode(), digest_size=6).hexdigest()
 
     def text(self, text: str) -> Redacted:
-        """Redact a plain string: cwd, branch, title, message, file."""
+        """Redact a plain string: cwd, branch, title, message, file. A text that cannot be redacted is withheld whole."""
         raw = text.encode("utf-8", "surrogatepass")
         if not self._finder.raw_trigger.search(raw):
             return Redacted(text, 0)
-        redacted, hits = self._bytes(raw)
+        try:
+            redacted, hits = self._bytes(raw)
+        except Exception:  # noqa: BLE001 - whatever goes wrong, the text must not pass unredacted
+            return Redacted(WITHHELD, 1)
         return Redacted(redacted.decode("utf-8", "surrogatepass"), hits) if hits else Redacted(text, 0)
 
     def lines(self, chunk: bytes) -> RedactedLines:

@@ -1,0 +1,67 @@
+"""`helix redact`: the redaction rules as a filter, for whoever wants to try them or to clean a text.
+
+Reads standard input, writes standard output, keeps nothing. The rules and the allow-list of helix.toml apply.
+"""
+
+import json
+import secrets
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+import orjson
+
+from helix_assets.core.errors import SkipSource
+from helix_assets.core.redaction import Redactor, Rule
+
+
+@click.command()
+@click.option("--jsonl", is_flag=True, help='Read lines {"id","text"} and write the same, redacted, in order.')
+@click.option(
+    "--key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Key for the tags of the marks; without it tags differ from run to run.",
+)
+def redact(jsonl: bool, key_file: Path | None) -> None:
+    """Redact a text from standard input to standard output."""
+    redactor = _redactor(key_file.read_bytes() if key_file else secrets.token_bytes(32))
+    out = sys.stdout.buffer
+    if not jsonl:
+        text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+        out.write(redactor.text(text).text.encode("utf-8", "surrogateescape"))
+        return
+    for line in redacted_lines(redactor, sys.stdin.buffer):
+        out.write(line)
+        out.flush()
+
+
+def redacted_lines(redactor: Redactor, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield each `{"id","text"}` line with its text redacted; other fields pass, blank lines are dropped."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            record = _record(line, number)
+            record["text"] = redactor.text(record["text"]).text
+            yield json.dumps(record).encode() + b"\n"
+
+
+def _record(line: bytes, number: int) -> dict[str, str]:
+    try:
+        record = orjson.loads(line)
+    except ValueError:
+        # orjson refuses lone surrogates, which transcripts have.
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise SkipSource(f"standard input, line {number}: not JSON; each line must be one object") from error
+    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+        raise SkipSource(f'standard input, line {number}: an object with a string "text" is needed')
+    return record
+
+
+def _redactor(key: bytes) -> Redactor:
+    from helix_assets.settings import load_settings
+
+    own = load_settings().redaction
+    rules = [Rule(rule.name, rule.keyword or "", rule.pattern) for rule in own.rules]
+    return Redactor(key, extra_rules=rules, allow=own.allow)
