@@ -171,6 +171,23 @@ def test_call_and_edit_carry_what_the_input_says() -> None:
     assert len(told.rows_of(EventKind.TEST_RUN)) == 1
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "added", "removed"),
+    [
+        ("x", "y", 1, 1),
+        ("x", "y\nz", 2, 1),
+        ("x\n", "y\nz\n", 2, 1),
+        ("x\n", "", 0, 1),
+        ("x", "", 1, 1),  # an empty line stays
+        ("", "new\nfile\n", 2, 0),
+    ],
+)
+def test_lines_of_an_edit_are_those_of_its_strings(old: str, new: str, added: int, removed: int) -> None:
+    given = {"file_path": "a", "old_string": old, "new_string": new}
+    (call,) = feed_all(GROK, [update("tool_call", toolCallId="c", title="search_replace", rawInput=given)]).events
+    assert (call.lines_added, call.lines_removed) == (added, removed)
+
+
 def test_input_that_comes_with_a_later_update_belongs_to_the_call() -> None:
     calls = {event.call_id: event for event in read_one(GROK, "odd-tools").of(EventKind.TOOL_CALL)}
     assert (calls["late"].tool, calls["late"].file_path, calls["late"].lines_added) == ("search_replace", "a.ts", 1)

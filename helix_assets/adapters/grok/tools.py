@@ -104,17 +104,13 @@ def _is_failure(key: str) -> bool:
 
 
 def _edited_lines(given: JsonObject) -> tuple[int | None, int | None]:
-    """Lines that an edit puts in and takes out, by its input."""
+    """Lines that an edit puts in and takes out, by its input; an empty `old_string` takes nothing out."""
     old, new = given.get("old_string"), given.get("new_string")
     if type(old) is str and type(new) is str:
-        if old.endswith("\n") and new.endswith("\n"):
-            old, new = old[:-1], new[:-1]
-        return _lines(new), _lines(old)
+        before, after = old.split("\n"), new.split("\n")
+        common = before[-1] == after[-1] == "" and max(len(before), len(after)) > 1  # what follows a last line end
+        return len(after) - common, len(before) - common if old else 0
     whole = given.get("contents") if type(given.get("contents")) is str else given.get("content")
     if type(whole) is str and any(key in given for key in _PATHS):
         return len(whole.splitlines()), 0
     return None, None
-
-
-def _lines(text: str) -> int:
-    return text.count("\n") + 1 if text else 0
