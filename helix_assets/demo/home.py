@@ -5,7 +5,7 @@ Belongs here: sizes, dates, the mix of agents and what surrounds the sessions. N
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import count, cycle
 from pathlib import Path
@@ -40,6 +40,7 @@ def make_home(  # noqa: PLR0913 - independent wishes, all with a default and nam
     seed: int = 1,
     sessions: int = 60,
     megabytes: float | None = None,
+    sizes: Sequence[int] = (),
     days: int = 30,
     today: date = date(2026, 1, 31),
     agents: Collection[str] = ("claude", "codex", "grok"),
@@ -48,18 +49,19 @@ def make_home(  # noqa: PLR0913 - independent wishes, all with a default and nam
     """Write a sample home below `out` and return what was planted; `out/truth.json` says the same.
 
     The same arguments give the same bytes on any machine. `megabytes` (of JSON lines) asks for a size instead of a
-    number of sessions; subagents that keep a rollout of their own come on top of that number. `dirty` adds broken,
-    blank and torn lines.
+    number of sessions, `sizes` names the bytes of each one; subagents that keep a rollout of their own come on top of
+    the number. `dirty` adds broken, blank and torn lines.
     """
     _prepare(out, agents)
     write_credentials(out, Random(f"{seed} credentials"), _midnight_ms(today - timedelta(days=days)))
     truth = Truth(seed)
     wanted_bytes = None if megabytes is None else int(megabytes * 1_000_000)
     rota = cycle([agent for agent in _ROTA if agent in agents])
-    for number, target in enumerate(_targets(truth, sessions, wanted_bytes)):
+    for number, target in enumerate(sizes or _targets(truth, sessions, wanted_bytes)):
         desk = Desk(out, truth, Random(f"{seed} {number}"), dirty=dirty)
         start_ms = _start(desk.rng, days, today)
-        _write_session(desk, next(rota), start_ms, target, may_resume=wanted_bytes is not None or sessions > number + 1)
+        may_resume = not sizes and (wanted_bytes is not None or sessions > number + 1)
+        _write_session(desk, next(rota), start_ms, target, may_resume=may_resume)
     truth.write(out / "truth.json")
     return truth
 
