@@ -206,7 +206,16 @@ def test_prompt_told_by_an_item_and_an_event_counts_once_without_a_version() -> 
 def test_item_that_no_event_confirms_is_no_prompt_in_a_versioned_rollout() -> None:
     meta = line("session_meta", id="own", cli_version="0.153.0")
     item = line("response_item/message", role="user", content="<brand_new_context>x</brand_new_context>")
-    assert feed_all(CODEX, [meta, item]).of(EventKind.USER_MSG) == []
+    event = line("event_msg/user_message", message="hello")
+    told = feed_all(CODEX, [meta, item, event, item])
+    assert [prompt.summary for prompt in told.of(EventKind.USER_MSG)] == ["hello"]
+
+
+def test_items_are_the_prompts_of_a_versioned_rollout_without_any_event() -> None:
+    meta = line("session_meta", id="own", cli_version="0.98.0")
+    items = [line("response_item/message", role="user", content=text) for text in ("first", "second")]
+    told = feed_all(CODEX, [meta, *items])
+    assert [prompt.summary for prompt in told.of(EventKind.USER_MSG)] == ["first", "second"]
 
 
 def test_command_that_goes_on_gets_its_result_when_a_later_poll_sees_its_end() -> None:
@@ -332,13 +341,15 @@ def test_working_folder_is_read_from_the_head() -> None:
     assert CODEX.cwd_from_head("rollout-x.jsonl", head) == 'C:\\work "a"'
 
 
-def test_state_goes_through_json_at_every_line() -> None:
+def test_state_goes_through_json_wherever_there_is_one() -> None:
     path = next(Path(__file__).parents[1].joinpath("fixtures/codex/unified-exec-0.142").rglob("*.jsonl"))
     lines = [json.loads(text) for text in path.read_text().splitlines()]
     whole = feed_all(CODEX, lines).events
-    facts, state, parts = SessionFacts(), None, []
+    facts, parts = SessionFacts(), []
+    parser = CODEX.parser("main", facts, hash64)
     for number, obj in enumerate(lines, 1):
-        parser = CODEX.parser("main", facts, hash64, json.loads(json.dumps(state)))
         parts += parser.feed(obj, record_of(CODEX, obj, line=number))
         state = parser.state()
+        if state is not None:
+            parser = CODEX.parser("main", facts, hash64, json.loads(json.dumps(state)))
     assert parts == whole

@@ -33,6 +33,7 @@ _INJECTED = (
     "<hook_prompt",
 )
 _OPEN_CALLS = 500
+_UNCONFIRMED = 500
 
 
 class CodexParser:
@@ -49,11 +50,15 @@ class CodexParser:
         self._by_event: bool = state.get("by_event", False)
         self._prompt: str | None = state.get("prompt")
         self._held: list[Any] | None = state.get("held")
+        self._heard: bool = state.get("heard", False)
+        self._unconfirmed: list[SessionEvent] = []
         self._open: dict[str, str | None] = dict(state.get("open", {}))
         self._running: dict[str, str] = dict(state.get("running", {}))
         self._ts: int | None = None
 
-    def state(self) -> JsonObject:
+    def state(self) -> JsonObject | None:
+        if self._unconfirmed:
+            return None
         return {
             "gate": self._gate.state(),
             "at_head": self._at_head,
@@ -63,12 +68,14 @@ class CodexParser:
             "by_event": self._by_event,
             "prompt": self._prompt,
             "held": self._held,
+            "heard": self._heard,
             "open": dict(self._open),
             "running": dict(self._running),
         }
 
     def finish(self) -> list[SessionEvent]:
-        return []
+        """The prompts of a rollout that should tell them by events and never does."""
+        return self._unconfirmed
 
     def feed(self, obj: JsonObject, record: Record) -> list[SessionEvent]:
         kind = record.native_type
@@ -132,7 +139,7 @@ class CodexParser:
         held, self._held = self._held, None
         if held is None:
             return []
-        self._by_event, self._prompt = True, held[0]
+        self._by_event, self._heard, self._prompt = True, True, held[0]
         text, ts_us = held
         return [_injected(text) if self._child else SessionEvent(EventKind.USER_MSG, "user", summary=text, ts_us=ts_us)]
 
@@ -161,10 +168,13 @@ class CodexParser:
             self._facts.cwd = told.group(1) or told.group(2)
         if role != "user" or self._child or text.lstrip().startswith(_INJECTED):
             return [_injected(text)]
-        if self._by_event:
-            return []  # its user_message, or a context that no person wrote
-        self._prompt = shorten(text)
-        return [SessionEvent(EventKind.USER_MSG, "user", summary=self._prompt)]
+        prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), ts_us=self._ts)
+        if not self._by_event:
+            self._prompt = prompt.summary
+            return [prompt]
+        if not self._heard and len(self._unconfirmed) < _UNCONFIRMED:
+            self._unconfirmed.append(prompt)
+        return []  # its user_message tells it, or it is a context that no person wrote
 
     def _user_message(self, body: JsonObject) -> list[SessionEvent]:
         text = _prompt_text(body)
@@ -172,7 +182,8 @@ class CodexParser:
         if self._child or said:
             return [_injected(text)]
         before, self._prompt = self._prompt, None
-        self._by_event = True
+        self._by_event = self._heard = True
+        self._unconfirmed = []
         prompt = shorten(text)
         return [] if before == prompt else [SessionEvent(EventKind.USER_MSG, "user", summary=prompt)]
 
