@@ -199,13 +199,13 @@ def _settled(store: Store, session: _Session) -> list[Violation]:
 def _session(store: Store, session: _Session) -> Iterator[Violation]:
     contents = _Contents()
     keys: list[int] = []
-    readable = True
+    is_whole = session.row.evicting_at is None
     for part in session.parts:
         wrong = list(_file(store, session, part, contents, keys))
-        readable = readable and not wrong
+        is_whole = is_whole and not wrong
         yield from wrong
-    yield from _counters(session, contents if readable else None)
-    yield from _digest(store, session, contents if readable else None)
+    yield from _counters(session, contents if is_whole else None)
+    yield from _digest(store, session, contents if is_whole else None)
     yield from _watermarks(session)
     yield from _names(session)
     yield from _cursors(session)
