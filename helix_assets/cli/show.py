@@ -43,7 +43,13 @@ def _event_range(_: click.Context, param: click.Parameter, value: str | None) ->
 @click.command()
 @click.argument("uid")
 @click.option("--events", "wanted", metavar="N..M", callback=_event_range, help="Only the events with these numbers.")
-@click.option("--kind", "kinds", type=click.Choice(list(EventKind)), multiple=True, help="Only events of this kind.")
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice([kind.value for kind in EventKind]),
+    multiple=True,
+    help="Only events of this kind.",
+)
 @click.option("--payload", help="The redacted source line behind an event, by its number or its record's id.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def show(uid: str, wanted: range | None, kinds: tuple[str, ...], payload: str | None, as_json: bool) -> None:

@@ -1,0 +1,45 @@
+"""`helix digest` shows what stays of a session."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, update
+
+from helix_assets.cli.main import run
+from helix_assets.settings import load_settings
+from helix_assets.storage.tables import digests, sessions
+from helix_assets.store import open_store
+from helix_assets_tests.cli.conftest import UID
+
+
+def test_digest_is_told_in_words(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["digest", UID]) == 0
+    said = capsys.readouterr().out
+    assert "please do step 0" in said
+    assert "user prompts" in said
+
+
+def test_digest_as_it_is_stored(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["digest", UID[:12], "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["session_uid"], found["user_prompts"], found["tool_calls"]) == (UID, 3, 3)
+
+
+def test_missing_digest_says_why(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = open_store(load_settings())
+    with store.catalog.writing() as connection:
+        connection.execute(delete(digests))
+        connection.execute(update(sessions).values(failure="it broke"))
+    store.close()
+    assert run(["digest", UID]) == 1
+    assert f"{UID} has no digest yet: it broke" in capsys.readouterr().err
+
+
+def test_damaged_digest_is_not_shown(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = open_store(load_settings())
+    with store.catalog.writing() as connection:
+        connection.execute(update(digests).values(digest='{"user_prompts":1}'))
+    store.close()
+    assert run(["digest", UID]) == 65
+    assert f"the digest of {UID} is damaged" in capsys.readouterr().err
