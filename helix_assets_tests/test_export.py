@@ -14,7 +14,7 @@ from sqlalchemy import delete
 from helix_assets.core.errors import StoreError
 from helix_assets.export import export, session_figures, shown_path, strip
 from helix_assets.storage.tables import raw_files
-from helix_assets_tests.memory import Memory, conversation, prompt
+from helix_assets_tests.memory import Memory, call, conversation, prompt, result
 
 TOKEN = "ghp_" + "A1b2C3d4" * 4 + "E5f6"
 
@@ -31,7 +31,9 @@ def lines_of(memory: Memory) -> list[dict[str, Any]]:
 
 
 def test_two_stores_of_one_home_export_the_same_bytes(memory: Memory, tmp_path: Path) -> None:
-    lines = [prompt("p0", "09:00:00", f"use {TOKEN} please"), *conversation(3)]
+    failure = result("r9", "09:00:20", "toolu_9", f"fatal: token {TOKEN} is refused", failed=True)
+    lines = [prompt("p0", "09:00:00", f"use {TOKEN} please"), call("c9", "09:00:10", "Bash", "toolu_9", command="push")]
+    lines += [failure, *conversation(3)]
     memory.write("s1", *lines)
     memory.sweep()
     twin = Memory(tmp_path / "twin")

@@ -24,7 +24,9 @@ MAX_FILES = 50
 MAX_TOOLS = 100
 IDLE_US = 10 * 60 * 1_000_000
 
-_VARYING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{7,}\b|\d+|(?:/[\w.@+-]+)+|\"[^\"]*\"|'[^']*'")
+_VARYING = re.compile(
+    r"\[redacted:[a-z0-9_]+:?[a-z2-7]*\]?|0x[0-9a-f]+|\b[0-9a-f]{7,}\b|\d+|(?:/[\w.@+-]+)+|\"[^\"]*\"|'[^']*'"
+)
 
 
 class Tokens(BaseModel):
