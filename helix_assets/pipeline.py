@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
-from sqlalchemy import or_, select
+from sqlalchemy import Row, or_, select
 
 from helix_assets.adapters import ADAPTERS
-from helix_assets.adapters.base import FoundFile, Problem
+from helix_assets.adapters.base import FoundFile, Problem, utf8_name
 from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
 from helix_assets.core.changes import Changes, changed_sources
 from helix_assets.core.errors import HelixError, SkipSource
@@ -25,6 +26,7 @@ from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
 from helix_assets.plan import Candidate, SessionState, plan_rederivation, plan_remake, plan_session
+from helix_assets.rescan import RESCAN_BYTES, redact_memory
 from helix_assets.sharing import Wanted, settle
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
@@ -157,6 +159,7 @@ class _Sweep:
             self._progress.start(sum(c.file.size for group in groups.values() for c in group))
             for batch in self._batches(groups):
                 self._ingest(batch)
+            redact_memory(self._store)
             self._rederive()
         finally:
             if self._workers:
@@ -182,7 +185,7 @@ class _Sweep:
         for key in self._scan.changes.changed:
             file = self._scan.found[key]
             flavor = self._scan.seen.flavors[file.path]
-            shown = key if key == file.path else self._store.redactor.text(file.path).text
+            shown = key if key == file.path else self._store.shown_path(file.path)
             candidate = Candidate(key, shown, file)
             source = known.get(key)
             try:
@@ -199,7 +202,7 @@ class _Sweep:
                 self._set_aside(candidate, flavor, "unreadable", str(exc))
                 self._report.files_skipped += 1
                 continue
-            uid = f"{flavor}:{self._store.redactor.text(native_id).text}"
+            uid = f"{flavor}:{self._store.shown_path(native_id)}"
             groups.setdefault(uid, []).append(candidate)
             self._report.files_changed += 1
         return groups
@@ -215,7 +218,7 @@ class _Sweep:
             "path": candidate.shown,
             "flavor": flavor,
             "role": file.role,
-            "native_id": file.native_id,
+            "native_id": file.native_id and utf8_name(file.native_id),
             "file_rank": 0,
             "dev": file.dev,
             "inode": file.inode,
@@ -235,17 +238,20 @@ class _Sweep:
                 self._store.catalog.put_problems(connection, rows)
 
     def _note_gone(self) -> None:
-        """Mark files that the agent has deleted; what was stored of them stays."""
+        """Mark files that the agent has deleted, what was stored of them stays; and note what cannot be looked at."""
         gone = self._scan.changes.gone
         self._report.files_gone = len(gone)
         at = self._now()
-        known = self._store.catalog.known_problems() if self._scan.seen.problems else set()
+        known = self._store.catalog.place_problems()
         rows = [r for flavor, p in self._scan.seen.problems for r in problem_rows(self._store, flavor, [p], {}, at)]
         fresh = [row for row in rows if (row["path_key"], row["reason"]) not in known]
-        if gone or fresh:
+        here = {(row["path_key"], row["reason"]) for row in rows}
+        over = [one for one, is_source in known.items() if not is_source and one not in here]
+        if gone or fresh or over:
             with self._store.catalog.writing() as connection:
                 self._store.catalog.mark_sources(connection, gone, status="gone", gone_at=at)
                 self._store.catalog.put_problems(connection, fresh)
+                self._store.catalog.drop_problems(connection, over)
         self._report.problems += [(row["path"], row["reason"]) for row in rows]
 
     # -- batches -----------------------------------------------------------------------------------------------------
@@ -359,8 +365,9 @@ class _Sweep:
             s.derived_generation.is_(None), s.derived_generation != s.generation, s.derivation_version != DIGEST_VERSION
         )
         due = or_(s.failure.is_(None), s.retry_at <= self._now())
-        query = select(s.session_uid, s.day, s.flavor).where(
-            s.evicted_at.is_(None), s.row_count > 0, due, or_(stale_parser, stale_digest)
+        stale_rules = s.redaction_version != self._store.redactor.version
+        query = select(s.session_uid, s.day, s.flavor, s.raw_bytes, stale_rules, or_(stale_parser, stale_digest)).where(
+            s.evicted_at.is_(None), s.row_count > 0, due, or_(stale_parser, stale_digest, stale_rules)
         )
         with self._store.catalog.reading() as connection:
             stale = [
@@ -368,16 +375,26 @@ class _Sweep:
                 for row in connection.execute(query.order_by(s.ingest_order))
                 if self._only is None or (row.flavor, row.day) in self._only
             ]
-        for start in range(0, len(stale), REDERIVE_AT_ONCE):
-            states = self._states([row.session_uid for row in stale[start : start + REDERIVE_AT_ONCE]])
+        uids = []
+        rescanned = 0
+        for uid, _, _, size, by_rules, otherwise in stale:
+            rescanned += size if by_rules else 0
+            if otherwise or rescanned <= RESCAN_BYTES or rescanned == size:
+                uids.append(uid)
+        for start in range(0, len(uids), REDERIVE_AT_ONCE):
+            states = self._states(uids[start : start + REDERIVE_AT_ONCE])
             tasks = [
-                plan_rederivation(
-                    self._store, state, parser_changed=state.row.parser_version != ADAPTERS[state.flavor].version
-                )
+                plan_rederivation(self._store, state, reparse=self._is_from_old_rules(state.row))
                 for state in states.values()
                 if state.row is not None
             ]
             self._run(_Round(tasks, states, {}))
+
+    def _is_from_old_rules(self, row: Row[Any]) -> bool:
+        """Whether the stored records have to be read again: by another parser, or by other redaction rules."""
+        return bool(
+            row.parser_version != ADAPTERS[row.flavor].version or row.redaction_version != self._store.redactor.version
+        )
 
     # -- telling what happened ---------------------------------------------------------------------------------------
 

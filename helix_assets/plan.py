@@ -108,9 +108,12 @@ def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candida
     return _task(state, files, has_main, append=False, parts=_part_paths(store, state))
 
 
-def plan_rederivation(store: Store, state: SessionState, *, parser_changed: bool) -> IngestTask:
-    """Derive a session again from its stored rows alone, whether or not its source still exists."""
-    return _task(state, [], _has_main(state, {}), append=not parser_changed, parts=_part_paths(store, state))
+def plan_rederivation(store: Store, state: SessionState, *, reparse: bool) -> IngestTask:
+    """Derive a session again from its stored rows alone, whether or not its source still exists.
+
+    `reparse` goes back to the records themselves: their parser or the redaction rules changed.
+    """
+    return _task(state, [], _has_main(state, {}), append=not reparse, parts=_part_paths(store, state))
 
 
 def _part_paths(store: Store, state: SessionState) -> tuple[str, ...]:
