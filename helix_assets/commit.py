@@ -289,7 +289,7 @@ def problem_rows(
     """Problems as rows of the catalog, their paths made safe to show."""
     rows = []
     for problem in found:
-        shown = store.redactor.text(problem.path).text
+        shown = store.shown_path(problem.path)
         rows.append(
             {
                 "path_key": keys.get(problem.path, shown),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from helix_assets.adapters import ADAPTERS
-from helix_assets.adapters.base import Adapter, JsonObject, Parser, Problem, SessionFacts
+from helix_assets.adapters.base import Adapter, JsonObject, Parser, Problem, SessionFacts, utf8_name
 from helix_assets.adapters.jsonl import decode, open_source, whole_lines
 from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
 from helix_assets.core.errors import RetryLater, SkipSource
@@ -27,13 +27,20 @@ from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED, Record, 
 from helix_assets.storage.key import hasher, text_hash
 from helix_assets.storage.parquet import SessionWriter, read_rows
 from helix_assets.storage.raw_files import PartFile
-from helix_assets.task import BEFORE_TIME, FileTask, Ingested, IngestTask, SourceCursor, Workshop, edge_hashes
+from helix_assets.task import (
+    BEFORE_TIME,
+    FileTask,
+    Ingested,
+    IngestTask,
+    SourceCursor,
+    Workshop,
+    edge_hashes,
+    is_worldwide,
+)
 
 MAX_DOCUMENT_BYTES = 8 << 20
 _LISTED_PROBLEMS = 50
 _READ_TRIES = 3
-WORLDWIDE_CHARS = 16
-"""Ids of this length and more mean the same thing in every session; a shorter one, such as u1, only in its own."""
 
 
 class _Line(NamedTuple):
@@ -65,7 +72,7 @@ class _Source:
         self._adapter = adapter
         self._shop = shop
         self._hash64 = hash64
-        self._name = os.path.basename(task.path).removesuffix(".zst").encode()
+        self._name = os.fsencode(os.path.basename(task.path).removesuffix(".zst"))
         self._seen: dict[int, int] = {}
         self.known: set[int] = set()
         self.order_us = task.order_us
@@ -103,7 +110,7 @@ class _Source:
         if isinstance(obj, dict):
             yield from self._chunk(json.dumps(obj).encode(), 1, 0)
         else:
-            self._bad(1, 0, obj if len(data) <= MAX_DOCUMENT_BYTES else "larger than a document may be")
+            self.bad(1, 0, obj if len(data) <= MAX_DOCUMENT_BYTES else "larger than a document may be")
 
     def _jsonl(self, fd: int) -> Iterator[_Line]:
         too_long: list[tuple[int, int]] = []
@@ -112,7 +119,7 @@ class _Source:
             self.line = line + data.count(b"\n")
             self.offset = offset + len(data)
         for line, offset in too_long:
-            self._bad(line, offset, "longer than a line may be; not stored")
+            self.bad(line, offset, "longer than a line may be; not stored")
 
     def _chunk(self, data: bytes, line: int, offset: int) -> Iterator[_Line]:
         redacted = self._shop.redactor.lines(data)
@@ -135,7 +142,7 @@ class _Source:
         if isinstance(obj, dict):
             native_id, parent_id, ts_us, native_type = self._adapter.identify(obj)
         else:
-            self._bad(line, offset, obj)
+            self.bad(line, offset, obj)
             native_id, parent_id, ts_us, native_type = None, None, None, UNPARSED
         if ts_us is not None and ts_us > self.order_us:
             self.order_us = ts_us
@@ -162,7 +169,8 @@ class _Source:
         self._seen[base] = count + 1
         return key
 
-    def _bad(self, line: int, offset: int, reason: str | JsonObject) -> None:
+    def bad(self, line: int, offset: int, reason: str | JsonObject) -> None:
+        """Count a line that is no record, or one that tells nothing; list the first of them."""
         self.unparsed += 1
         if self.unparsed <= _LISTED_PROBLEMS:
             self.problems.append(Problem(self.task.shown, str(reason), line, offset))
@@ -211,6 +219,8 @@ class _SessionRun:
         self.failure: str | None = None
         self.changed: set[int] = set()
         self.sources = [_Source(f, self.adapter, shop, self._hash64) for f in task.files]
+        self._source_of = {source.task.rank: source for source in self.sources}
+        self.unparsed_before = task.unparsed if task.append else 0
         self.shareable: set[int] = set()
         self.message_ids: dict[int, str] = {}
         self.started_us, self.ended_us = task.started_us, task.ended_us
@@ -260,11 +270,13 @@ class _SessionRun:
         """Stored records that the files do not tell anew: of other files, or vanished from a rewritten one."""
         for row in read_rows(stored, raw=True):
             if row.raw and row.record_key not in self._told:
-                obj = decode(row.raw)
+                raw = self._shop.redactor.lines(row.raw).data  # by the rules in force, which may be newer
+                obj = decode(raw)
+                self.unparsed_before += row.native_type == UNPARSED
                 # the row may bear the time of its event, such as the begin of a message that the record closes
                 ts_us = self.adapter.identify(obj).ts_us if isinstance(obj, dict) else row.ts_us
                 record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, row.record_id,
-                                row.parent_id, ts_us, row.native_type, row.raw)  # fmt: skip
+                                row.parent_id, ts_us, row.native_type, raw)  # fmt: skip
                 yield _Line(row.order_us, row.file, row.line, record, obj if isinstance(obj, dict) else None)
 
     def _take(self, item: _Line) -> None:
@@ -272,18 +284,30 @@ class _SessionRun:
         if record.ts_us is not None:
             self.started_us = record.ts_us if self.started_us is None else min(self.started_us, record.ts_us)
             self.ended_us = record.ts_us if self.ended_us is None else max(self.ended_us, record.ts_us)
-        if self.adapter.shares_history and record.native_id and len(record.native_id) >= WORLDWIDE_CHARS:
+        if self.adapter.shares_history and is_worldwide(record.native_id):
             self.shareable.add(record.key)
         if self._is_repeated(record):
             return
         if self.task.append and (_place(item) <= self.task.last_row or record.key in self._known):
             raise _OutOfOrder
-        events = self._parser(item.rank).feed(obj, record) if obj is not None else []
+        events = self._events(item) if obj is not None else []
         self._last_record[item.rank] = record
         self._note_messages(events)
         if record.key not in self.task.not_ours:
             self.last_row = (item.order_us, item.rank, item.line)
             self._emit(self.linker.rows(record, events))
+
+    def _events(self, item: _Line) -> list[SessionEvent]:
+        """What the record tells; one that a parser cannot cope with is kept, tells nothing, and is named."""
+        try:
+            return self._parser(item.rank).feed(item.obj or {}, item.record)
+        except Exception as exc:  # noqa: BLE001 - one line must not cost the session
+            source = self._source_of.get(item.rank)
+            if source is None:
+                self.unparsed_before += 1
+            else:
+                source.bad(item.line, item.record.offset, f"kept, but cannot be understood: {type(exc).__name__}")
+            return []
 
     def _is_repeated(self, record: Record) -> bool:
         """Whether this run tells the record elsewhere: of two equal ones the first counts, of two versions the last."""
@@ -307,7 +331,7 @@ class _SessionRun:
     def _note_messages(self, events: list[SessionEvent]) -> None:
         if self.adapter.shares_history:
             for event in events:
-                if event.message_id and len(event.message_id) >= WORLDWIDE_CHARS and event.usage is not None:
+                if event.message_id and is_worldwide(event.message_id) and event.usage is not None:
                     self.message_ids[self._hash64(b"message:" + event.message_id.encode("utf-8", "replace"))] = (
                         event.message_id
                     )
@@ -361,7 +385,7 @@ def ingest(task: IngestTask, shop: Workshop) -> Ingested:
             return _ingest(task, shop)
         except _Rewritten:
             files = (replace(f, offset=0, line=1, order_us=BEFORE_TIME, state=None, edges=None) for f in task.files)
-            task = replace(task, append=False, files=tuple(files))
+            task = replace(_anew(task), files=tuple(files))
     raise RetryLater("a file was rewritten each time it was read; the next sweep tries again")
 
 
@@ -370,13 +394,22 @@ def _ingest(task: IngestTask, shop: Workshop) -> Ingested:
         run = _run(task, shop, {})
         if run.changed:
             run.discard()
-            run = _run(replace(task, append=False), shop, run.sightings_of_changed())
+            run = _run(_anew(task), shop, run.sightings_of_changed())
     except _OutOfOrder:
-        run = _run(replace(task, append=False), shop, {})
+        run = _run(_anew(task), shop, {})
         if run.changed:
             run.discard()
             run = _run(run.task, shop, run.sightings_of_changed())
-    return _result(run, shop)
+    try:
+        return _result(run, shop)
+    except BaseException:
+        run.discard()
+        raise
+
+
+def _anew(task: IngestTask) -> IngestTask:
+    """The task as one that replaces what is stored: nothing is carried on from there."""
+    return replace(task, append=False, facts=SessionFacts(), started_us=None, ended_us=None, unparsed=0)
 
 
 def _run(task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> _SessionRun:
@@ -394,7 +427,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     if run.facts.cwd is None:
         run.facts.cwd = _cwd_of_path(run, shop)
     _settle_times(run)
-    unparsed = sum(s.unparsed for s in sources) + (run.task.unparsed if run.task.append else 0)
+    unparsed = sum(s.unparsed for s in sources) + run.unparsed_before
     digest, failure = digest_of(run, shop.places, unparsed)
     cursors = [c for s in sources if (c := s.cursor(run.parser_state(s.task.rank)))]
     return Ingested(
@@ -433,7 +466,7 @@ def _cwd_of_path(run: _SessionRun, shop: Workshop) -> str | None:
     """The working folder where no record names it but the path does."""
     for source in run.sources:
         if cwd := run.adapter.cwd_from_head(source.task.path, b""):
-            return shop.redactor.text(cwd).text
+            return shop.redactor.text(utf8_name(cwd)).text
     return None
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
+from helix_assets.adapters.base import utf8_name
 from helix_assets.core.errors import StoreError
 from helix_assets.core.places import PlaceRules
 from helix_assets.core.redaction import Redactor, Rule
@@ -47,12 +48,14 @@ class Store:
         return Redactor(self.key, extra_rules=rules, allow=own.allow)
 
     def path_key(self, path: str) -> str:
-        """The name of a source in the catalog: its path, or a keyed hash of it where the path itself holds a secret."""
-        return (
-            path
-            if not self.redactor.text(path).hits
-            else f"hidden:{text_hash(self.key, path.encode('utf-8', 'surrogateescape'))}"
-        )
+        """The name of a source in the catalog: its path, or a keyed hash of one that holds a secret or is no UTF-8."""
+        if utf8_name(path) == path and not self.redactor.text(path).hits:
+            return path
+        return f"hidden:{text_hash(self.key, os.fsencode(path))}"
+
+    def shown_path(self, path: str) -> str:
+        """The path as it may be stored and shown: valid UTF-8, without secrets."""
+        return self.redactor.text(utf8_name(path)).text
 
     @property
     def places(self) -> PlaceRules:
@@ -70,6 +73,7 @@ class Store:
             if unfinished:
                 self.recover()
             yield
+            self.raw.clear_staging()
 
     def recover(self) -> None:
         """Remove files that were written but never committed."""

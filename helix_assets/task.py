@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from helix_assets.core.redaction import Redactor
 
 EDGE_BYTES = 4096
+WORLDWIDE_CHARS = 16
+"""Ids of this length and more mean the same thing in every session; a shorter one, such as u1, only in its own."""
 BEFORE_TIME = -(1 << 62)
 """An order that comes before every record."""
 
@@ -123,6 +125,11 @@ class Ingested:
     withheld: int
     shareable: list[int]
     message_ids: dict[int, str]
+
+
+def is_worldwide(native_id: str | None) -> bool:
+    """Whether an id may tell that a record of another session is the same one."""
+    return native_id is not None and len(native_id) >= WORLDWIDE_CHARS
 
 
 def edge_hashes(fd: int, offset: int, key: bytes) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from helix_assets.reading import stream_hash
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import digests, evictions, losses, raw_files, sessions, shared_keys, sources
 from helix_assets.store import Store
+from helix_assets.task import is_worldwide
 
 _AT_ONCE = 200
 _COLUMNS = ["session_uid", "seq", "kind", "native_type", "record_id", "record_key", "raw"]
@@ -267,7 +268,7 @@ def _rows(
                 if key in keys:
                     yield session.wrong("record_once", "holds a record twice", path=part.name)
                 keys.add(key)
-                if record_id:
+                if is_worldwide(record_id):
                     shareable.append(key)
     contents.rows += rows
     contents.records += records

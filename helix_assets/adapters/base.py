@@ -138,6 +138,11 @@ def listing(folder: str, problems: list[Problem]) -> list[os.DirEntry[str]]:
         return []
 
 
+def utf8_name(path: str) -> str:
+    """A path or a part of one as valid UTF-8 text; bytes that are none are spelled \\xNN."""
+    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def is_folder(entry: os.DirEntry[str]) -> bool:
     """Whether the entry is a real folder; links are not followed."""
     return entry.is_dir(follow_symlinks=False)

@@ -14,6 +14,7 @@ import orjson
 
 from helix_assets.adapters.base import FoundFile, Identity, JsonObject, Problem, SessionFacts, found, is_folder, listing
 from helix_assets.adapters.jsonl import count_or_zero, decode, timestamp_us
+from helix_assets.adapters.loose import as_count
 from helix_assets.core import commands
 from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, shorten
 
@@ -40,7 +41,7 @@ _CANCELLED = (
     "<tool_use_error>Sibling",
     "<tool_use_error>Cancelled",
 )
-_EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d+)")
+_EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d{1,10})")
 _QUIET_TYPES = {
     "file-history-snapshot", "last-prompt", "agent-name", "agent-color", "tag", "mode", "permission-mode", "pr-link",
     "frame-link", "worktree-state", "relocated", "bridge-session", "atis-latch", "started", "result",
@@ -329,8 +330,7 @@ class ClaudeParser:
                 return [SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), status="queued", **place)]
             return [SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)]
         if kind in ("hook_blocking_error", "hook_non_blocking_error"):
-            code = body.get("exitCode")
-            exit_code = code if type(code) is int else None
+            exit_code = as_count(body.get("exitCode"))
             return [
                 SessionEvent(
                     EventKind.ERROR,
@@ -381,7 +381,7 @@ def _result(block: JsonObject, outcome: Any, place: dict[str, Any]) -> SessionEv
     status = _status(said, text) if failed else "ok"
     more = _dict(outcome)
     code = _EXIT_CODE.match(said) if failed else None
-    exit_code = int(code.group(1)) if code else more.get("exitCode") if type(more.get("exitCode")) is int else None
+    exit_code = int(code.group(1)) if code else as_count(more.get("exitCode"))
     if (
         exit_code is None
         and not failed
@@ -392,7 +392,7 @@ def _result(block: JsonObject, outcome: Any, place: dict[str, Any]) -> SessionEv
         exit_code = 0
     added, removed = _patch_lines(more)
     path = more.get("filePath")
-    duration = more.get("durationMs") or more.get("totalDurationMs")
+    duration = as_count(more.get("durationMs")) or as_count(more.get("totalDurationMs"))
     agent = more.get("agentId")
     return SessionEvent(
         EventKind.TOOL_RESULT,
@@ -401,7 +401,7 @@ def _result(block: JsonObject, outcome: Any, place: dict[str, Any]) -> SessionEv
         status=status,
         call_id=_str_or_none(block.get("tool_use_id")),
         exit_code=exit_code,
-        duration_ms=duration if type(duration) is int else None,
+        duration_ms=duration,
         file_path=path if isinstance(path, str) else None,
         lines_added=added,
         lines_removed=removed,

@@ -136,20 +136,28 @@ def timestamp_us(value: Any) -> int | None:
     """Microseconds since 1970 of an ISO timestamp; None for anything else. A time without a zone is UTC."""
     if not isinstance(value, str):
         return None
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
+    moment = _moment(value)
+    if moment is None:
         return _leap_second(value)
+    return _since_epoch(moment)
+
+
+def _since_epoch(moment: datetime) -> int:
     since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def _leap_second(value: str) -> int | None:
     head, mark, tail = value.partition(":60")
-    if not mark:
+    earlier = _moment(f"{head}:59{tail}") if mark else None
+    return None if earlier is None else _since_epoch(earlier) + 1_000_000
+
+
+def _moment(value: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
         return None
-    earlier = timestamp_us(f"{head}:59{tail}")
-    return None if earlier is None else earlier + 1_000_000
 
 
 def count_or_zero(value: Any) -> int:

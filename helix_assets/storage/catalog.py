@@ -145,10 +145,12 @@ class Catalog:
 
         return Digest.model_validate_json(text)
 
-    def known_problems(self) -> set[tuple[str, str]]:
-        """Path keys and reasons of all that could not be read."""
+    def place_problems(self) -> dict[tuple[str, str], bool]:
+        """Problems of whole files and folders by path key and reason, and whether the path is a source."""
+        p, is_source = problems.c, sources.c.id.is_not(None)
+        query = select(p.path_key, p.reason, is_source).outerjoin(sources, sources.c.path_key == p.path_key)
         with self.reading() as connection:
-            return {(key, reason) for key, reason in connection.execute(select(problems.c.path_key, problems.c.reason))}
+            return {(row[0], row[1]): row[2] for row in connection.execute(query.where(p.line == 0))}
 
     def meta_value(self, name: str) -> str | None:
         """A fact about the store itself."""
@@ -259,6 +261,12 @@ class Catalog:
         """Keep what could not be read, once each."""
         if rows:
             connection.execute(upsert(problems).on_conflict_do_nothing(), list(rows))
+
+    def drop_problems(self, connection: Connection, ones: Collection[tuple[str, str]]) -> None:
+        """Forget problems of whole files and folders, by path key and reason."""
+        for path_key, reason in ones:
+            is_it = (problems.c.path_key == path_key) & (problems.c.reason == reason) & (problems.c.line == 0)
+            connection.execute(delete(problems).where(is_it))
 
     def clear_problems(self, connection: Connection, path_keys: Collection[str]) -> None:
         """Forget the problems of files that are read anew from the start."""
