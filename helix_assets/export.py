@@ -90,8 +90,8 @@ def session_lines(session: OpenSession) -> Iterator[bytes]:
     head = {
         "session_uid": row.session_uid,
         "flavor": row.flavor,
-        "files": sorted(os.path.basename(source.path) for source in session.sources),
-        "is_evicted": row.evicted_at is not None,
+        "files": sorted({os.path.basename(source.path) for source in session.sources}),
+        "is_evicted": session.evicted_at is not None,
         "digest": _logical_digest(session.digest),
     }
     yield _line(head)

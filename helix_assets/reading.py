@@ -32,6 +32,12 @@ class OpenSession:
     digest: str | None
     files: Sequence[IO[bytes]]
 
+    @property
+    def evicted_at(self) -> str | None:
+        """When its rows went; a session on its way out counts as gone."""
+        at: str | None = self.row.evicted_at or self.row.evicting_at
+        return at
+
     def rows(self, *, raw: bool) -> Iterator[EventRow]:
         """All stored rows in `seq` order; without `raw` the source lines are left unread."""
         from helix_assets.storage.parquet import read_rows
@@ -100,7 +106,7 @@ def _moment(store: Store, uid: str) -> tuple[Row[Any], Sequence[Row[Any]], Seque
         digest = select(digests).where(digests.c.session_uid == uid)
         return (
             row,
-            connection.execute(parts).all(),
+            connection.execute(parts).all() if row.evicting_at is None else [],
             connection.execute(read).all(),
             connection.execute(digest).one_or_none(),
         )

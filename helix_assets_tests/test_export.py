@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from helix_assets.core.errors import StoreError
 from helix_assets.export import export, session_figures, shown_path, strip
-from helix_assets.storage.tables import raw_files
+from helix_assets.storage.tables import raw_files, sessions
 from helix_assets_tests.memory import Memory, call, conversation, prompt, result
 
 TOKEN = "ghp_" + "A1b2C3d4" * 4 + "E5f6"
@@ -106,6 +106,18 @@ def test_session_evicted_meanwhile_is_read_whole(memory: Memory) -> None:
         for name in list(memory.store.raw.names_on_disk()):
             memory.store.raw.remove(name)
         assert sum(1 for row in session.rows(raw=True) if row.raw) == 8
+
+
+def test_session_on_its_way_out_counts_as_gone(memory: Memory) -> None:
+    """Its files may be unlinked already while the catalog still names them."""
+    memory.write("s1", *conversation(1))
+    memory.sweep()
+    with memory.store.catalog.writing() as connection:
+        connection.execute(update(sessions).values(evicting_at="2026-07-01T00:00:00.000Z"))
+    for name in list(memory.store.raw.names_on_disk()):
+        memory.store.raw.remove(name)
+    (head,) = lines_of(memory)
+    assert head["is_evicted"]
 
 
 def test_evicted_session_is_exported_by_its_digest(memory: Memory) -> None:

@@ -98,7 +98,7 @@ def _head(session: OpenSession) -> dict[str, Any]:
         "ended_at": iso(row.ended_us),
         "outcome": row.outcome,
         "parent_uid": row.parent_uid,
-        "evicted_at": row.evicted_at,
+        "evicted_at": session.evicted_at,
     }
 
 
@@ -133,8 +133,8 @@ def _show_evicted(session: OpenSession, as_json: bool) -> None:
     if as_json:
         emit({**_head(session), "events": None, "digest": found}, as_json=True)
         return
-    if session.row.evicted_at:
-        click.echo(f"The events of this session were evicted at {session.row.evicted_at}; this is what stays of it:")
+    if session.evicted_at:
+        click.echo(f"The events of this session were evicted at {session.evicted_at}; this is what stays of it:")
     else:
         click.echo("This session has no records of its own (they belong to the session it was copied from).")
     for table in digest_tables(found) if found else []:
@@ -159,5 +159,5 @@ def _record(session: OpenSession, wanted: str) -> Row:
         is_meant = row.seq == int(wanted) if wanted.isdecimal() else row.record_id == wanted
         if is_meant and head is not None:
             return head
-    where = "evicted" if session.row.evicted_at else "not in this session"
+    where = "evicted" if session.evicted_at else "not in this session"
     raise NotFoundError(f"record {wanted!r} is {where}; `helix show {session.row.session_uid}` lists the events")
