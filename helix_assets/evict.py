@@ -303,7 +303,8 @@ def _unlink(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> bool:
 def _put_gone(store: Store, connection: Connection, row: Row[Any], freed: int, usage_after: int) -> None:
     """Leave a tombstone: the counts of what was there and the cursors, but no text that a parser kept for later."""
     connection.execute(delete(raw_files).where(raw_files.c.session_id == row.id))
-    connection.execute(update(sources).where(sources.c.session_id == row.id).values(parser_state=None))
+    of_session = update(sources).where(sources.c.session_id == row.id)
+    connection.execute(of_session.values(parser_state=None, evicted_offset=sources.c.offset))
     store.catalog.update_session(
         connection, row.id, evicted_at=row.evicting_at, evicting_at=None, evicting_reason=None, raw_bytes=0
     )

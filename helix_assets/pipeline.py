@@ -25,9 +25,11 @@ from helix_assets.core.errors import HelixError, SkipSource
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
-from helix_assets.plan import Candidate, SessionState, plan_rederivation, plan_remake, plan_session
+from helix_assets.evict import make_room
+from helix_assets.plan import Candidate, SessionState, plan_rederivation, plan_remake, plan_session, was_evicted
 from helix_assets.rescan import RESCAN_BYTES, redact_memory
 from helix_assets.sharing import Wanted, settle
+from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
 from helix_assets.task import Ingested, IngestTask, Workshop
@@ -158,9 +160,11 @@ class _Sweep:
             self._note_gone()
             self._progress.start(sum(c.file.size for group in groups.values() for c in group))
             for batch in self._batches(groups):
+                make_room(self._store, sum(c.file.size for group in batch.values() for c in group), clock=self._clock)
                 self._ingest(batch)
             redact_memory(self._store)
             self._rederive()
+            count_day(self._store.catalog, self._clock())
         finally:
             if self._workers:
                 self._workers.close()
@@ -278,6 +282,9 @@ class _Sweep:
             state = states[uid]
             if not self._is_wanted(state):
                 continue
+            if not self._can_be_told(state):
+                self._cannot_grow(state, changed)
+                continue
             task = plan_session(self._store, state, changed, self._present(state, changed))
             if task is not None:
                 tasks.append(task)
@@ -286,6 +293,13 @@ class _Sweep:
                 if candidate.path_key not in reading:
                     self._set_aside(candidate, state.flavor, "superseded", None)
         self._run(_Round(tasks, states, groups))
+
+    def _cannot_grow(self, state: SessionState, changed: list[Candidate]) -> None:
+        """An evicted session whose old part is gone for good keeps its digest; what came later is named."""
+        reason = "grew after its session was evicted, and the evicted part can be read no more: not taken in"
+        for candidate in changed:
+            self._set_aside(candidate, state.flavor, "superseded", reason)
+            self._report.problems.append((candidate.shown, reason))
 
     def _is_wanted(self, state: SessionState) -> bool:
         return self._only is None or state.row is None or (state.flavor, state.row.day) in self._only
@@ -384,11 +398,18 @@ class _Sweep:
         for start in range(0, len(uids), REDERIVE_AT_ONCE):
             states = self._states(uids[start : start + REDERIVE_AT_ONCE])
             tasks = [
-                plan_rederivation(self._store, state, reparse=self._is_from_old_rules(state.row))
+                plan_remake(self._store, state, self._present(state))
+                if was_evicted(state)
+                else plan_rederivation(self._store, state, reparse=self._is_from_old_rules(state.row))
                 for state in states.values()
-                if state.row is not None
+                if state.row is not None and self._can_be_told(state)
             ]
             self._run(_Round(tasks, states, {}))
+
+    def _can_be_told(self, state: SessionState) -> bool:
+        """Whether all that the session's digest covers can still be read: stored, or in files that are there."""
+        present = self._present(state)
+        return not was_evicted(state) or all(s.path_key in present for s in state.sources)
 
     def _is_from_old_rules(self, row: Row[Any]) -> bool:
         """Whether the stored records have to be read again: by another parser, or by other redaction rules."""

@@ -75,7 +75,7 @@ def plan_session(
     row = state.row
     if row is None:
         return _task(state, [_from_start(c, has_main) for c in changed], has_main, append=False)
-    if row.evicted_at is not None:
+    if was_evicted(state):
         return plan_remake(store, state, present)
     files = [_continued(store, c, known.get(c.path_key), has_main) for c in changed]
     append = _may_append(store, state, files, present, has_main)
@@ -97,15 +97,19 @@ def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candida
 
     Of an evicted session only records that were never stored are kept; the rest is derived in passing.
     """
-    evicted = state.row is not None and state.row.evicted_at is not None
     known = {s.path_key: s for s in state.sources}
     has_main = _has_main(state, present)
     files = []
     for candidate in present.values():
         source = known.get(candidate.path_key)
-        before = source.offset if evicted and source is not None and _has_grown(store, candidate, source) else 0
+        before = source.evicted_offset if source is not None and _has_grown(store, candidate, source) else 0
         files.append(_from_start(candidate, has_main, stored_before=before))
     return _task(state, files, has_main, append=False, parts=_part_paths(store, state))
+
+
+def was_evicted(state: SessionState) -> bool:
+    """Whether a part of what the session's digest covers is no longer stored."""
+    return any(source.evicted_offset for source in state.sources)
 
 
 def plan_rederivation(store: Store, state: SessionState, *, reparse: bool) -> IngestTask:

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helix_assets import evict
+from helix_assets.core.retention import RetentionPolicy
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, answer, call, conversation, cut, line, prompt, result
 
@@ -321,3 +323,27 @@ def test_tool_result_knows_its_call(memory: Memory):
     memory.sweep()
     digest = memory.digest("claude:s1")
     assert digest["files"] == [{"path": "/x.py", "edits": 1, "lines_added": 0, "lines_removed": 0}]
+
+
+def test_evicted_session_that_grows_twice_keeps_its_totals(memory: Memory):
+    tight = RetentionPolicy(soft_cap_bytes=1, hard_cap_bytes=2, max_age_days=1, distilled_cap_bytes=10**9)
+    memory.write("s1", *conversation(3))
+    memory.sweep()
+    evict.apply(memory.store, clock=lambda: memory.now, policy=tight)
+    for turn in (3, 4, 5):
+        memory.write("s1", *conversation(1, start=turn), append=True)
+        memory.sweep()
+        assert memory.digest("claude:s1")["user_prompts"] == turn + 1
+    assert memory.store.catalog.session("claude:s1").record_count == 12
+    assert not verify(memory.store)
+
+
+def test_evicted_session_is_not_read_again_while_nothing_changes(memory: Memory):
+    tight = RetentionPolicy(soft_cap_bytes=1, hard_cap_bytes=2, max_age_days=1, distilled_cap_bytes=10**9)
+    path = memory.write("s1", *conversation(3))
+    memory.sweep()
+    before = memory.digest("claude:s1")
+    evict.apply(memory.store, clock=lambda: memory.now, policy=tight)
+    os.utime(path)
+    memory.sweep()
+    assert (memory.store.catalog.raw_usage(), memory.digest("claude:s1")["tokens"]) == (0, before["tokens"])

@@ -54,6 +54,8 @@ sources = Table(
     Column("tail_hash", Text),
     Column("offset", BigInteger, nullable=False, default=0),
     Column("line", BigInteger, nullable=False, default=1),
+    # Up to here records were stored once and evicted since: what is read of them again is derived, not stored.
+    Column("evicted_offset", BigInteger, nullable=False, default=0),
     Column("order_us", BigInteger),
     Column("parser_state", JSON),
     Column("status", Text, nullable=False),
