@@ -33,16 +33,18 @@ LIGHT = [name for name in Row._fields if name != "raw"]
 # Compressing a short column costs more time than it saves bytes: only what is long or many-valued goes through zstd.
 _BULKY = ["raw", "summary", "detail", "record_id", "parent_id", "call_id", "message_id"]
 _COMPRESSION = {name: "zstd" if name in _BULKY else "none" for name in SCHEMA.names}
+_ROW_TYPES = [field.type for field in SCHEMA][1:]
 _REPEATING = ["session_uid", "kind", "role", "tool", "status", "agent_id", "model", "native_type"]
 
 
 class _HashingSink:
-    """A file that knows the keyed hash of all that was written to it."""
+    """A new private file that knows the keyed hash of all that was written to it."""
 
     closed = False
 
-    def __init__(self, file: IO[bytes], key: bytes) -> None:
-        self._file = file
+    def __init__(self, path: Path, key: bytes) -> None:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._file = os.fdopen(fd, "wb")
         self._hash = blake2b(digest_size=16, key=key)
         self.size = 0
 
@@ -57,8 +59,23 @@ class _HashingSink:
     def tell(self) -> int:
         return self.size
 
+    def close(self) -> None:
+        self._file.close()
+
     def hexdigest(self) -> str:
         return self._hash.hexdigest()
+
+
+def _writer(sink: Any) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        sink,
+        SCHEMA,
+        compression=_COMPRESSION,
+        compression_level=dict.fromkeys(_BULKY, ZSTD_LEVEL),
+        use_dictionary=_REPEATING,
+        write_statistics=False,
+        store_schema=False,
+    )
 
 
 class SessionWriter:
@@ -67,18 +84,8 @@ class SessionWriter:
     def __init__(self, path: Path, session_uid: str, key: bytes) -> None:
         self.path = path
         self._uid = session_uid
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self._file = os.fdopen(fd, "wb")
-        self._sink = _HashingSink(self._file, key)
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            SCHEMA,
-            compression=_COMPRESSION,
-            compression_level=dict.fromkeys(_BULKY, ZSTD_LEVEL),
-            use_dictionary=_REPEATING,
-            write_statistics=False,
-            store_schema=False,
-        )
+        self._sink = _HashingSink(path, key)
+        self._writer: pq.ParquetWriter | None = None
         self._buffer: list[Row] = []
         self._held = 0
         self._rows = self._records = 0
@@ -96,28 +103,42 @@ class SessionWriter:
             self._flush()
 
     def _flush(self) -> None:
+        if self._writer is None:
+            self._writer = _writer(self._sink)
+        self._write_group(self._writer)
+
+    def _write_group(self, writer: pq.ParquetWriter) -> None:
         if not self._buffer:
             return
-        columns = list(zip(*self._buffer, strict=True))
+        columns = zip(*self._buffer, strict=True)
         arrays = [pa.array([self._uid] * len(self._buffer), _TEXT)]
-        arrays += [pa.array(values, field.type) for values, field in zip(columns, list(SCHEMA)[1:], strict=True)]
-        self._writer.write_batch(pa.record_batch(arrays, schema=SCHEMA))
+        arrays += [pa.array(values, kind) for values, kind in zip(columns, _ROW_TYPES, strict=True)]
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
         self._rows += len(self._buffer)
         self._buffer, self._held = [], 0
 
     def close(self) -> PartFile:
         """Finish the file; it is whole but neither synced nor published yet."""
-        self._flush()
-        self._writer.close()
-        self._file.close()
+        if self._writer is None:
+            # One row group, as with nearly all sessions: laid out in memory, it reaches the file in one piece instead
+            # of about a hundred, each a call from Arrow's code into ours.
+            memory = pa.BufferOutputStream()
+            with _writer(memory) as writer:
+                self._write_group(writer)
+            self._sink.write(memory.getvalue())
+        else:
+            self._flush()
+            self._writer.close()
+        self._sink.close()
         return PartFile(
             self.path.name, self._sink.size, self._sink.hexdigest(), self._rows, self._records, self._last_order
         )
 
     def discard(self) -> None:
         """Drop what was written."""
-        self._writer.close()
-        self._file.close()
+        if self._writer is not None:
+            self._writer.close()
+        self._sink.close()
         self.path.unlink(missing_ok=True)
 
 
