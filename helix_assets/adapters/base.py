@@ -143,8 +143,10 @@ def utf8_name(path: str) -> str:
     return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether the entry is a real folder; links are not followed."""
+def is_folder(entry: os.DirEntry[str], problems: list[Problem]) -> bool:
+    """Whether the entry is a real folder; a link to one is not followed but named."""
+    if entry.is_symlink() and entry.is_dir():
+        problems.append(Problem(entry.path, "skipped: it is a link"))
     return entry.is_dir(follow_symlinks=False)
 
 

@@ -61,13 +61,13 @@ class ClaudeAdapter:
         if os.path.basename(root) == _DESKTOP_HOMES:
             yield from self._desktop(root, problems)
         for project in listing(os.path.join(root, "projects"), problems):
-            if is_folder(project):
+            if is_folder(project, problems):
                 yield from self._project(project.path, problems)
 
     def _desktop(self, folder: str, problems: list[Problem], depth: int = 3) -> Iterator[FoundFile]:
         """The desktop app keeps a home per task, some folders down: `**/local_*/.claude`."""
         for entry in listing(folder, problems):
-            if not is_folder(entry):
+            if not is_folder(entry, problems):
                 continue
             if entry.name.startswith("local_"):
                 yield from self.discover(os.path.join(entry.path, ".claude"), problems)
@@ -82,7 +82,7 @@ class ClaudeAdapter:
                 file = found(entry, "subagent" if agent else "main", None if agent else name[:-6], problems)
                 if file:
                     yield file
-            elif is_folder(entry):
+            elif is_folder(entry, problems):
                 yield from self._subagents(os.path.join(entry.path, "subagents"), name, problems)
 
     def _subagents(self, folder: str, session: str, problems: list[Problem]) -> Iterator[FoundFile]:
@@ -91,12 +91,12 @@ class ClaudeAdapter:
                 file = found(entry, "subagent", session, problems)
                 if file:
                     yield file
-            elif entry.name == "workflows" and is_folder(entry):
+            elif entry.name == "workflows" and is_folder(entry, problems):
                 yield from self._workflows(entry.path, session, problems)
 
     def _workflows(self, folder: str, session: str, problems: list[Problem]) -> Iterator[FoundFile]:
         for run in listing(folder, problems):
-            if not is_folder(run):
+            if not is_folder(run, problems):
                 continue
             for entry in listing(run.path, problems):
                 journal = entry.name == "journal.jsonl"

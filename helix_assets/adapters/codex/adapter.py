@@ -39,7 +39,7 @@ class CodexAdapter:
                 file = found(entry, "document" if entry.name.endswith(".json") else "main", None, problems)
                 if file:
                     yield file
-            elif deeper and is_folder(entry):
+            elif deeper and is_folder(entry, problems):
                 yield from self._tree(entry.path, problems, deeper - 1)
 
     def native_id_from_head(self, path: str, head: bytes) -> str:

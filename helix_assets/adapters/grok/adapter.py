@@ -44,10 +44,10 @@ class GrokAdapter:
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
         for place in listing(os.path.join(root, "sessions"), problems):
-            if not is_folder(place):
+            if not is_folder(place, problems):
                 continue
             for session in listing(place.path, problems):
-                if is_folder(session):
+                if is_folder(session, problems):
                     yield from self._session(session, problems)
 
     def _session(self, session: os.DirEntry[str], problems: list[Problem]) -> Iterator[FoundFile]:

@@ -1,0 +1,203 @@
+"""Strikes at every changing system call of each phase of a store's life, and looks at the store after each strike.
+
+    python -m helix_assets_tests.faults.kill_points [--sessions 1] [--error EIO] [--stays] [--every 1] [PHASE...]
+
+What must hold right after the strike and again after a run that is left alone: `verify` finds nothing; the export is
+that of before or of after, never something between; and in the end it is that of an undisturbed run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import click
+import pyarrow.parquet  # noqa: F401 - loaded once here instead of in every forked child
+
+from helix_assets import evict
+from helix_assets.core.retention import RetentionPolicy
+from helix_assets.verify import verify
+from helix_assets_tests.faults.injection import Fault, run
+from helix_assets_tests.memory import Memory, conversation, prompt
+
+Action = Callable[[Memory], object]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a store's life: what was there before, and what is done to it under fire."""
+
+    before: tuple[Action, ...]
+    under_fire: Action
+
+
+@dataclass
+class Tally:
+    """Strikes made and promises broken."""
+
+    strikes: int = 0
+    broken: list[str] = field(default_factory=list)
+
+
+def _write(sessions: int, memory: Memory) -> None:
+    for number in range(sessions):
+        memory.write(f"session-{number}", *conversation(3, session=f"s{number}"))
+
+
+def _grow(sessions: int, memory: Memory) -> None:
+    for number in range(sessions):
+        memory.write(f"session-{number}", *conversation(2, start=3, session=f"s{number}"), append=True)
+
+
+def _rewrite(sessions: int, memory: Memory) -> None:
+    for number in range(sessions):
+        memory.write(
+            f"session-{number}", prompt(f"n{number}", "09:00:00", "earlier"), *conversation(4, session=f"s{number}")
+        )
+
+
+def _sweep(memory: Memory) -> None:
+    report = memory.sweep()
+    if report.sessions_failed:
+        raise RuntimeError("a session failed")
+
+
+def _evict(memory: Memory) -> None:
+    caps = RetentionPolicy(soft_cap_bytes=1, hard_cap_bytes=1 << 40, max_age_days=45, distilled_cap_bytes=1 << 40)
+    evict.apply(memory.store, clock=lambda: memory.now, policy=caps)
+
+
+def _overflow(memory: Memory) -> None:
+    caps = RetentionPolicy(soft_cap_bytes=1, hard_cap_bytes=2, max_age_days=45, distilled_cap_bytes=1 << 40)
+    evict.apply(memory.store, clock=lambda: memory.now, policy=caps, analyze=lambda: None)
+
+
+def _uncover(memory: Memory) -> None:
+    with memory.store.catalog.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM digests")
+        connection.exec_driver_sql(
+            "UPDATE sessions SET derived_generation = NULL, analyzed_at = NULL, analyze_order = NULL, "
+            "failure = 'made up', failures = 1, retry_at = '2999-01-01T00:00:00.000Z'"
+        )
+
+
+def _outdate(memory: Memory) -> None:
+    with memory.store.catalog.writing() as connection:
+        connection.exec_driver_sql("UPDATE sessions SET parser_version = -1")
+
+
+def phases(sessions: int) -> dict[str, Phase]:
+    """Every phase by name."""
+    write, grow, rewrite = (partial(step, sessions) for step in (_write, _grow, _rewrite))
+    return {
+        "first-start": Phase((write,), _sweep),
+        "append": Phase((write, _sweep, grow), _sweep),
+        "rewrite": Phase((write, _sweep, rewrite), _sweep),
+        "derive-again": Phase((write, _sweep, _outdate), _sweep),
+        "evict": Phase((write, _sweep), _evict),
+        "grow-after-eviction": Phase((write, _sweep, _evict, grow), _sweep),
+        "overflow": Phase((write, _sweep, _uncover), _overflow),
+    }
+
+
+def strike_all(phase: Phase, *, error: str | None = None, stays: bool = False, every: int = 1) -> Tally:
+    """Strike at every (or every so many) changing call of the phase, one run for each."""
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as scratch:
+        start, folder = Path(scratch, "start"), Path(scratch, "work")
+        if run(lambda: _prepare(start, phase)).code:
+            raise RuntimeError("the phase cannot even be prepared")
+        before = _exported(start)
+        _reset(start, folder)
+        if run(lambda: _do(folder, phase.under_fire)).code:
+            raise RuntimeError("the phase fails undisturbed")
+        after = _exported(folder)
+        number = 1
+        while True:
+            _reset(start, folder)
+            struck = run(lambda: _do(folder, phase.under_fire), Fault(number, error, stays))
+            if not struck.happened:
+                return tally
+            tally.strikes += 1
+            tally.broken += [f"call {number}, struck: {what}" for what in _wrong(folder, (before, after))]
+            if run(lambda: _do(folder, phase.under_fire)).code:
+                tally.broken.append(f"call {number}: the next run fails")
+            tally.broken += [f"call {number}, resumed: {what}" for what in _wrong(folder, (after,))]
+            number += every
+
+
+def _reset(start: Path, folder: Path) -> None:
+    """Put the start state back under the same paths: sources are known by theirs."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(start, folder)
+
+
+def _prepare(start: Path, phase: Phase) -> None:
+    """Build the start state where the work will be done, then set it aside."""
+    folder = start.with_name("work")
+    if phase.before[1:]:
+        for step in phase.before:
+            _do(folder, step)
+    else:
+        memory = Memory.__new__(Memory)  # nothing may open the store before the fire does
+        memory.folder = folder
+        phase.before[0](memory)
+    shutil.move(folder, start)
+
+
+def _do(folder: Path, action: Action) -> None:
+    memory = Memory(folder)
+    action(memory)
+    memory.close()
+
+
+def _exported(folder: Path) -> bytes:
+    if not (folder / "data" / "helix.db").exists():
+        return b""
+    memory = Memory(folder)
+    try:
+        return memory.exported()
+    finally:
+        memory.close()
+
+
+def _wrong(folder: Path, right: tuple[bytes, ...]) -> list[str]:
+    """What is wrong with the store: each violation, and an export that is none of the right ones."""
+    if not (folder / "data" / "helix.db").exists():
+        return [] if b"" in right else ["the store is gone"]
+    memory = Memory(folder)
+    try:
+        wrong = [f"{v.check}: {v.what} {v.path or ''}" for v in verify(memory.store)]
+        return wrong if memory.exported() in right else [*wrong, "the export is none of the right ones"]
+    finally:
+        memory.close()
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="PHASE...")
+@click.option("--sessions", default=1, help="Sessions in the store.")
+@click.option("--error", help="Fail the call with this errno (EIO, ENOSPC, EDQUOT) instead of killing.")
+@click.option("--stays", is_flag=True, help="Let all later calls fail too, as on a full disk.")
+@click.option("--every", default=1, help="Strike at every so many calls.")
+def main(names: tuple[str, ...], sessions: int, error: str | None, stays: bool, every: int) -> None:
+    """Strike at every changing system call; exit code 1 when a promise breaks."""
+    broken = 0
+    for name, phase in phases(sessions).items():
+        if names and name not in names:
+            continue
+        begin = time.monotonic()
+        tally = strike_all(phase, error=error, stays=stays, every=every)
+        broken += len(tally.broken)
+        click.echo(f"{name}: {tally.strikes} strikes, {len(tally.broken)} broken, {time.monotonic() - begin:.0f} s")
+        for line in tally.broken[:20]:
+            click.echo(f"  {line}")
+    raise SystemExit(bool(broken))
+
+
+if __name__ == "__main__":
+    main()
