@@ -59,7 +59,7 @@ def data_versions(store: Store, tier: str, on_disk: Scan | None = None) -> dict[
     with store.catalog.reading() as connection:
         for row in connection.execute(_IDENTITY[tier]):
             partition, identity = (row[0], row[1]), tuple(row[2:])
-            if on_disk is not None:
+            if tier == SOURCE_FILES and on_disk is not None:
                 identity = _as_on_disk(row, on_disk)
             if partition not in hashes:
                 hashes[partition] = _hasher(tier)

@@ -141,7 +141,7 @@ def _tokens_of_messages(files: Sequence[Path]) -> dict[str, tuple[int, ...]]:
     try:
         with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
             rows = connection.execute(_MESSAGES, {"files": [str(path) for path in files]}).fetchall()
-    except duckdb.IOException as exc:
+    except duckdb.Error as exc:
         raise StoreError("a file of the raw cache is missing or damaged: run `helix verify`") from exc
     return {uid: tuple(int(number or 0) for number in tokens) for uid, *tokens in rows}
 

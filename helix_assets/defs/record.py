@@ -43,64 +43,84 @@ def record(
     among: Collection[Partition] | None = None,
     on_disk: Scan | None = None,
 ) -> int:
-    """Log materializations of what `always` names and of whatever has changed since it was last logged.
+    """Log materializations of what `always` names and of whatever is not as it was logged last.
 
     `among` limits the second part to some partitions, None looks at all. Gives the number of materializations.
     """
-    log = context.instance.event_log_storage
-    always = always or {}
+    above: _Told | None = None
     logged = 0
-    upstream: _Upstream | None = None
     for tier in TIERS:
         versions = data_versions(store, tier, on_disk)
-        told = log.get_latest_tags_by_partition(dg.AssetKey(tier), _MATERIALIZED, [DATA_VERSION_TAG])
-        changed = {p for p, version in versions.items() if told.get(key_of(p), {}).get(DATA_VERSION_TAG) != version}
-        wanted = set(always.get(tier, ())) | (changed if among is None else changed.intersection(among))
+        told = _Told(context.instance, tier, versions)
+        news = told.outdated(above)
+        wanted = set((always or {}).get(tier, ())) | (news if among is None else news.intersection(among))
         if wanted:
-            figures = numbers(store, tier, wanted, on_disk)
-            above = upstream.events(context.instance, wanted) if upstream else {}
-            rows = row_count(store, tier)
-            for partition in sorted(wanted, key=lambda p: (p[1], p[0])):
-                metadata = {ROWS: rows} | {name: int(number) for name, number in figures[partition].items()}
-                version = versions.get(partition, empty_version(tier))
-                tags = _tags(tier, version, upstream, partition, above)
-                context.log_event(
-                    dg.AssetMaterialization(tier, partition=key_of(partition), metadata=metadata, tags=tags)
-                )
-            logged += len(wanted)
-        upstream = _Upstream(tier, versions)
+            _log(context, told, above, _metadata(store, tier, wanted, on_disk))
+            told = _Told(context.instance, tier, versions)
+        above = told
+        logged += len(wanted)
     return logged
 
 
-class _Upstream:
-    """The tier above, as the tier below has just read it."""
+class _Told:
+    """What Dagster knows of a tier's partitions, beside the versions they have."""
 
-    def __init__(self, tier: str, versions: Mapping[Partition, str]) -> None:
+    def __init__(self, instance: dg.DagsterInstance, tier: str, versions: Mapping[Partition, str]) -> None:
+        log, key = instance.event_log_storage, dg.AssetKey(tier)
         self.tier, self._versions = tier, versions
-
-    def events(self, instance: dg.DagsterInstance, partitions: Collection[Partition]) -> Mapping[str, int]:
-        """Where Dagster keeps the latest materialization of each of the partitions."""
-        return instance.event_log_storage.get_latest_storage_id_by_partition(
-            dg.AssetKey(self.tier), _MATERIALIZED, {str(key_of(partition)) for partition in partitions}
-        )
+        self._tags = log.get_latest_tags_by_partition(key, _MATERIALIZED, [DATA_VERSION_TAG])
+        self._events = log.get_latest_storage_id_by_partition(key, _MATERIALIZED)
 
     def version(self, partition: Partition) -> str:
         return self._versions.get(partition) or empty_version(self.tier)
 
+    def event(self, partition: Partition) -> int | None:
+        """Where Dagster keeps the last materialization, None if there is none."""
+        return self._events.get(key_of(partition))
 
-def _tags(
-    tier: str, version: str, upstream: _Upstream | None, partition: Partition, above: Mapping[str, int]
-) -> dict[str, str]:
+    def outdated(self, above: _Told | None) -> set[Partition]:
+        """Partitions that changed, or were last told before the tier above them."""
+        return {
+            partition
+            for partition, version in self._versions.items()
+            if self._tags.get(key_of(partition), {}).get(DATA_VERSION_TAG) != version
+            or (above is not None and (above.event(partition) or 0) > (self.event(partition) or 0))
+        }
+
+
+def _metadata(
+    store: Store, tier: str, wanted: Collection[Partition], on_disk: Scan | None
+) -> dict[Partition, dict[str, int]]:
+    rows = row_count(store, tier)
+    return {
+        partition: {ROWS: rows} | {name: int(number) for name, number in figures.items()}
+        for partition, figures in numbers(store, tier, wanted, on_disk).items()
+    }
+
+
+def _log(context: Context, told: _Told, above: _Told | None, metadata: Mapping[Partition, Mapping[str, int]]) -> None:
+    for partition in sorted(metadata, key=lambda p: (p[1], p[0])):
+        context.log_event(
+            dg.AssetMaterialization(
+                told.tier,
+                partition=key_of(partition),
+                metadata=metadata[partition],
+                tags=_tags(told, partition, above),
+            )
+        )
+
+
+def _tags(told: _Told, partition: Partition, above: _Told | None) -> dict[str, str]:
     tags = {
-        CODE_VERSION_TAG: CODE_VERSIONS[tier],
-        DATA_VERSION_TAG: version,
+        CODE_VERSION_TAG: CODE_VERSIONS[told.tier],
+        DATA_VERSION_TAG: told.version(partition),
         DATA_VERSION_IS_USER_PROVIDED_TAG: "true",
     }
-    if upstream is not None:
-        key = dg.AssetKey(upstream.tier)
+    if above is not None:
+        key, event = dg.AssetKey(above.tier), above.event(partition)
         # Without both of these everything below shows as stale for ever.
-        tags[get_input_data_version_tag(key)] = upstream.version(partition)
-        tags[get_input_event_pointer_tag(key)] = str(above.get(key_of(partition), NULL_EVENT_POINTER))
+        tags[get_input_data_version_tag(key)] = above.version(partition)
+        tags[get_input_event_pointer_tag(key)] = str(event) if event else NULL_EVENT_POINTER
     return tags
 
 
@@ -116,7 +136,7 @@ def record_all(context: Context, store: Store) -> int:
     """Tell Dagster of the whole store, and mark the run as the one that did."""
     state = state_of(store)
     logged = record(context, store)
-    context.instance.add_run_tags(context.run_id, {RECORDED_TAG: state})
+    context.instance.add_run_tags(context.run.run_id, {RECORDED_TAG: state})
     return logged
 
 
@@ -132,4 +152,4 @@ def ending_well_when_busy(context: Context) -> Iterator[None]:
         yield
     except BusyError as exc:
         context.log.warning(f"busy: {exc}")
-        context.instance.add_run_tags(context.run_id, {OUTCOME_TAG: "busy"})
+        context.instance.add_run_tags(context.run.run_id, {OUTCOME_TAG: "busy"})

@@ -1,0 +1,138 @@
+"""Each check holds on a sound store and sees what it is there to see; run or logged, it says the same."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import delete, func, insert, literal, select, update
+
+from helix_assets.core.schema import DIGEST_VERSION
+from helix_assets.defs.checks import ASSET_CHECKS, CHECKS, Check, evaluations
+from helix_assets.defs.resources import StoreResource
+from helix_assets.pipeline import sweep
+from helix_assets.storage.tables import digests, losses, raw_files, sessions
+from helix_assets.store import Store
+from helix_assets_tests.defs.runs import run_job
+
+COVERED = "every_evicted_session_has_a_covering_digest_or_a_loss_record"
+BY_NAME = {check.name: check for check in CHECKS}
+Break = Callable[[Store], None]
+
+
+def change(store: Store, statement: object) -> None:
+    with store.catalog.writing() as connection:
+        connection.execute(statement)  # type: ignore[call-overload]
+
+
+def evict_uncovered(store: Store) -> None:
+    change(store, update(sessions).values(evicted_at="2026-02-01T00:00:00.000Z", derived_generation=None))
+    change(store, delete(raw_files))
+
+
+def hide_a_day(store: Store) -> None:
+    change(store, update(sessions).values(day="2026-01-01"))
+
+
+def miscount_subagents(store: Store) -> None:
+    tokens = '"tokens_main":{"input":'
+    change(store, update(digests).values(digest=func.replace(digests.c.digest, tokens, tokens + "9")))
+
+
+def miscount_messages(store: Store) -> None:
+    miscount_subagents(store)
+    tokens = '"tokens":{"input":'
+    change(store, update(digests).values(digest=func.replace(digests.c.digest, tokens, tokens + "9")))
+
+
+def find_format_changed(store: Store) -> None:
+    change(store, update(sessions).values(unparsed_count=sessions.c.record_count))
+
+
+def forget_derivation(store: Store) -> None:
+    change(store, update(sessions).values(derivation_version=DIGEST_VERSION - 1))
+
+
+def leave_files(store: Store) -> None:
+    change(store, update(sessions).values(evicted_at="2026-02-01T00:00:00.000Z"))
+
+
+def lose_a_file(store: Store) -> None:
+    next(store.raw.root.glob("*/*/*.parquet")).write_bytes(b"damaged")
+
+
+BROKEN: list[tuple[str, Break]] = [
+    (COVERED, evict_uncovered),
+    ("token_totals_add_up", hide_a_day),
+    ("token_totals_add_up", miscount_subagents),
+    ("token_totals_add_up", miscount_messages),
+    ("token_totals_add_up", lose_a_file),
+    ("few_lines_unparsed", find_format_changed),
+    ("digests_at_current_version", forget_derivation),
+    ("no_evicted_session_has_a_file_left", leave_files),
+    ("no_secret_survives_in_raw_cache", lose_a_file),
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.name))
+def test_a_sound_store_passes(store: Store, check: Check) -> None:
+    sweep(store)
+    assert check.answer(store).holds
+
+
+@pytest.mark.parametrize(("name", "broken"), BROKEN, ids=lambda value: getattr(value, "__name__", value))
+def test_a_broken_promise_is_seen(store: Store, name: str, broken: Break) -> None:
+    sweep(store)
+    broken(store)
+    assert not BY_NAME[name].answer(store).holds
+
+
+def test_a_loss_record_stands_in_for_a_digest(store: Store) -> None:
+    sweep(store)
+    evict_uncovered(store)
+    s = sessions.c
+    at, reason, one = literal("2026-02-01T00:00:00.000Z"), literal("overflow"), literal(1)
+    lost = select(at, s.session_uid, s.flavor, s.day, one, one, s.generation, reason)
+    columns = ["at", "session_uid", "flavor", "day", "bytes", "records", "generation", "reason"]
+    change(store, insert(losses).from_select(columns, lost))
+    assert BY_NAME[COVERED].answer(store).holds
+    change(store, delete(losses))
+    assert not BY_NAME[COVERED].answer(store).holds
+
+
+def test_a_secret_in_the_raw_cache_is_seen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep(store)
+    monkeypatch.setattr(type(store.redactor), "scan", lambda _self, data: data.count(b'"type":"user"'))
+    answer = BY_NAME["no_secret_survives_in_raw_cache"].answer(store)
+    assert not answer.holds
+    assert answer.figures["secrets_found"] > 0
+
+
+@pytest.mark.parametrize("name", ["raw_cache_within_budget", "memory_within_its_cap"])
+def test_a_passed_cap_is_seen(store: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep(store)
+    for variable in ("HELIX_RAW_SOFT_CAP_BYTES", "HELIX_DISTILLED_CAP_BYTES"):
+        monkeypatch.setenv(variable, "1KiB")
+    with StoreResource().open() as tight:
+        assert not BY_NAME[name].answer(tight).holds
+
+
+def test_a_check_run_by_hand_says_what_a_sweep_logs(store: Store) -> None:
+    sweep(store)
+    by_hand: list[Any] = [definition(store=StoreResource()) for definition in ASSET_CHECKS]
+    assert [(r.passed, r.severity) for r in by_hand] == [(e.passed, e.severity) for e in evaluations(store)]
+
+
+def test_a_sweep_leaves_the_state_of_every_check(store: Store, instance: dg.DagsterInstance) -> None:
+    run_job(instance, "sweep")
+    keys = [check.key for check in CHECKS]
+    found = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    assert {key: record.status.value for key, record in found.items()} == dict.fromkeys(keys, "SUCCEEDED")
+
+
+def test_stale_partitions_are_listed(store: Store) -> None:
+    sweep(store)
+    forget_derivation(store)
+    listed = BY_NAME["digests_at_current_version"].answer(store).figures["first_of_them"]
+    assert listed.startswith("2026-01-")
+    assert "|claude" in listed

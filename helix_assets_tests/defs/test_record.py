@@ -1,0 +1,77 @@
+"""What Dagster is told: once, with what makes staleness exact, and whatever way the store was changed."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from helix_assets.defs import figures
+from helix_assets.defs.record import is_recorded
+from helix_assets.demo import append
+from helix_assets.pipeline import sweep
+from helix_assets.store import Store
+from helix_assets_tests.defs.runs import latest, logged, materialize, partitions, run_job, staleness
+
+FRESH = ["FRESH", "FRESH", "FRESH"]
+
+
+def test_after_a_sweep_nothing_is_stale(store: Store, instance: dg.DagsterInstance) -> None:
+    run_job(instance, "sweep")
+    assert all(staleness(instance, partition) == FRESH for partition in partitions(store))
+
+
+def test_after_a_range_run_nothing_is_stale(store: Store, instance: dg.DagsterInstance) -> None:
+    run_job(instance, "sweep")
+    first, last = partitions(store)[0], partitions(store)[-1]
+    materialize(instance, [first, last])
+    materialize(instance, [first], ["source_files"])
+    assert all(staleness(instance, partition) == FRESH for partition in partitions(store))
+
+
+def test_nothing_is_told_twice(store: Store, instance: dg.DagsterInstance) -> None:
+    assert len(logged(run_job(instance, "sweep"))) == 3 * len(partitions(store))
+    assert logged(run_job(instance, "sweep")) == []
+
+
+def test_a_grown_source_makes_its_events_stale_until_a_sweep(
+    store: Store, logs: Path, instance: dg.DagsterInstance
+) -> None:
+    run_job(instance, "sweep")
+    append(logs, share=1.0)
+    partition = partitions(store)[0]
+    materialize(instance, [partition], ["source_files"])
+    assert staleness(instance, partition) == ["FRESH", "STALE", "FRESH"]
+    run_job(instance, "sweep")
+    assert staleness(instance, partition) == FRESH
+
+
+def test_partitions_of_an_older_parser_are_stale_until_they_are_made_anew(
+    store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(figures, "CODE_VERSIONS", {**figures.CODE_VERSIONS, "session_events": "schema1.claude0"})
+        older.setattr("helix_assets.defs.record.CODE_VERSIONS", figures.CODE_VERSIONS)
+        run_job(instance, "sweep")
+        told = latest(instance, "session_events", "|".join(partitions(store)[0][::-1]))
+    assert (told.tags or {})["dagster/code_version"] == "schema1.claude0"
+    first, *others = partitions(store)
+    assert staleness(instance, first) == ["FRESH", "STALE", "FRESH"]
+    materialize(instance, [first])
+    assert staleness(instance, first) == FRESH
+    assert all(staleness(instance, other)[1] == "STALE" for other in others)
+    run_job(instance, "sweep")
+    assert all(staleness(instance, other) == FRESH for other in others)
+
+
+def test_a_sweep_from_the_command_line_is_told_by_the_next_run(store: Store, instance: dg.DagsterInstance) -> None:
+    sweep(store)
+    assert not is_recorded(instance, store)
+    assert len(logged(run_job(instance, "sweep"))) == 3 * len(partitions(store))
+    assert is_recorded(instance, store)
+
+
+def test_a_deleted_run_is_told_again(store: Store, instance: dg.DagsterInstance) -> None:
+    instance.delete_run(run_job(instance, "sweep").run_id)
+    assert not is_recorded(instance, store)
+    run_job(instance, "sweep")
+    assert all(staleness(instance, partition) == FRESH for partition in partitions(store))
