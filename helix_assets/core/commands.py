@@ -1,83 +1,257 @@
 """What a shell command is for: the program it runs, and whether it runs tests.
 
-Belongs here: reading command lines. Not here: reading what the commands print.
+Belongs here: reading command lines. Not here: reading what the commands print (`core.test_output`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+_LOOKED_AT = 4000
 _WRAPPERS = {
-    "sudo",
-    "env",
-    "time",
-    "timeout",
-    "nice",
-    "nohup",
-    "xargs",
-    "command",
-    "exec",
-    "stdbuf",
-    "uv",
-    "poetry",
-    "pipenv",
-    "npx",
-    "pnpm",
-    "bunx",
-    "rye",
-    "hatch",
-    "pdm",
+    "sudo", "env", "time", "timeout", "nice", "nohup", "xargs", "command", "exec", "stdbuf", "uv", "poetry", "pipenv",
+    "npx", "pnpm", "bunx", "rye", "hatch", "pdm", "uvx", "xvfb-run", "caffeinate", "unbuffer", "dotenv", "pnpx",
+    "bundle", "rtk", "mise", "direnv", "nix-shell",
+}  # fmt: skip
+_RUN_WORDS = {"run", "exec", "dlx", "--"}
+# Options of wrappers that take the next word with them.
+_VALUED = {
+    "-u",
+    "-n",
+    "-I",
+    "-s",
+    "-k",
+    "-p",
+    "-C",
+    "-P",
+    "--with",
+    "--package",
+    "--project",
+    "--directory",
+    "--filter",
 }
-_RUN_WORDS = {"run", "exec", "dlx"}
-_ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*=")
-_CHAIN = re.compile(r"&&|\|\||;|\n")
+_KEYWORDS = {"if", "then", "else", "elif", "do", "while", "until", "!", "{"}
 _SETUP = {"cd", "export", "source", ".", "set", "echo", "pushd", "popd", "true", "mkdir"}
-_TESTS = (
-    ("pytest", re.compile(r"\b(?:pytest|py\.test)\b")),
-    ("unittest", re.compile(r"\bpython[\d.]*\s+-m\s+unittest\b")),
-    ("jest", re.compile(r"\bjest\b|\breact-scripts\s+test\b")),
-    ("vitest", re.compile(r"\bvitest\b")),
-    ("mocha", re.compile(r"\bmocha\b")),
-    ("playwright", re.compile(r"\bplaywright\s+test\b")),
-    ("node:test", re.compile(r"\bnode\s+(?:\S+\s+)*--test\b")),
-    ("npm test", re.compile(r"\b(?:npm|yarn|pnpm|bun)\s+(?:run\s+)?test\b")),
-    ("go test", re.compile(r"\bgo\s+test\b")),
-    ("cargo nextest", re.compile(r"\bcargo\s+nextest\b")),
-    ("cargo test", re.compile(r"\bcargo\s+(?:\S+\s+)?test\b")),
-    ("rspec", re.compile(r"\brspec\b")),
-    ("minitest", re.compile(r"\b(?:rails|rake)\s+test\b")),
-    ("phpunit", re.compile(r"\bphpunit\b")),
-    ("maven", re.compile(r"\bmvnw?\b.*\b(?:test|verify)\b")),
-    ("gradle", re.compile(r"\bgradlew?\b.*\b(?:test|check)\b")),
-    ("dotnet test", re.compile(r"\bdotnet\s+test\b")),
-    ("ctest", re.compile(r"\bctest\b")),
-    ("tox", re.compile(r"\btox\b")),
-    ("nox", re.compile(r"\bnox\b")),
-    ("make", re.compile(r"\bmake\s+(?:\S+\s+)*(?:test|check)\b")),
-)
-_INSTALLS = re.compile(r"\b(?:install|add|uninstall|which|grep|rg|cat|sed|--version|git\s+commit)\b")
+_SHELLS = {"bash", "sh", "zsh", "dash"}
+_CONTAINERS = {"docker", "docker-compose", "podman", "kubectl"}
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,200}=")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?[smhd]?\Z")
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
+_HERE_DOC = re.compile(r"<<-?[ \t]{0,4}([\"']?)(\w{1,60})\1[^\n]{0,1000}\n(?:.*?\n)??[ \t]{0,40}\2(?=\n|\Z)", re.S)
+# Quoted text stays in its word; an unclosed quote is a letter like any other.
+_WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s;&|()<>\"'\\]|[\"'\\])+|&&|\|\||[;&|\n()]|[<>]+&?", re.S)
+_BREAKS = frozenset({"&&", "||", ";", "&", "|", "\n", "(", ")"})
+_HINT = re.compile(r"test|spec|jest|mocha|tox|nox|check|phpunit|verify|\bmvn|gradle|\bpest\b|\bninja\b|unit\b", re.I)
+_ASKS_ONLY = frozenset({"--version", "--help", "-h", "--collect-only", "--co", "--fixtures", "--markers", "--listTests",
+                        "--list-tests", "--list", "-V"})  # fmt: skip
+_TEST_SCRIPT = re.compile(r"(?:\A|[/_.-])(?:tests?|specs?|check|ci)(?:\Z|[_.-])|_tests?\Z")
+_TEST_TARGET = re.compile(r"(?:\A|[:_-])(?:tests?|t|unit|e2e|spec|specs)(?:\Z|[:_-])")
+_CHECK_TARGET = re.compile(r"(?:\A|[:_-])(?:check|ci|verify|all|coverage)(?:\Z|[:_-])")
+_GRADLE_TASK = re.compile(r"(?:\A|:)(?:\w{0,60}[tT]est\w{0,60}|check)\Z")
+
+SCRIPT = "script"
+"""A command that may or may not run tests: only what it prints can tell."""
 
 
 def program(command: str) -> str | None:
     """Name of the first program that does the work: set-up steps, assignments and wrappers are passed over."""
-    for part in _CHAIN.split(command[:2000]):
-        words = [w for w in part.strip().lstrip("({ ").split() if not _ASSIGNMENT.match(w)]
-        while len(words) > 1 and words[0].rsplit("/", 1)[-1] in _WRAPPERS:
-            words = words[1:]
-            while len(words) > 1 and (words[0].startswith("-") or words[0] in _RUN_WORDS or words[0].isdigit()):
-                words = words[1:]
-        name = words[0].strip("\"'").rsplit("/", 1)[-1] if words else ""
+    for said in _commands(command):
+        words = _unwrapped(said)
+        name = _base(words[0]) if words else ""
         if name and name not in _SETUP:
             return name[:64]
     return None
 
 
 def test_framework(command: str) -> str | None:
-    """The test framework that the command runs, None when it runs no tests."""
-    for part in _CHAIN.split(command[:4000]):
-        if _INSTALLS.search(part):
-            continue
-        for name, pattern in _TESTS:
-            if pattern.search(part):
-                return name
+    """The test framework that the command runs, a wrapper such as "make" or "npm test", or `SCRIPT`.
+
+    None when it runs no tests, also where it only names a framework: installs it, searches for it, asks its version.
+    Of several the first that is certain.
+    """
+    if not _HINT.search(command):
+        return None
+    perhaps = None
+    for words in _commands(command):
+        framework = _framework(_unwrapped(words))
+        if framework and framework != SCRIPT:
+            return framework
+        perhaps = perhaps or framework
+    return perhaps
+
+
+def _commands(command: str) -> Iterator[list[str]]:
+    """The simple commands of a command line as lists of words, without their redirections."""
+    text = command[:_LOOKED_AT]
+    if "<<" in text:
+        text = _HERE_DOC.sub("", text)
+    words: list[str] = []
+    into_file = False
+    for found in _WORD.finditer(text.replace("\\\n", " ")):
+        word = found[0]
+        if word in _BREAKS:
+            if words:
+                yield words
+            words, into_file = [], False
+        elif word[0] in "<>":
+            if words and words[-1] in ("1", "2"):
+                words.pop()
+            into_file = True
+        elif into_file:
+            into_file = False
+        else:
+            words.append(word)
+    if words:
+        yield words
+
+
+def _unwrapped(words: list[str]) -> list[str]:
+    """The words from the program on: behind assignments, shell keywords and wrappers with their options."""
+    at, end = 0, 0 if words[0] in ("for", "case") else len(words)
+    while at < end and (_ASSIGNMENT.match(words[at]) or words[at] in _KEYWORDS):
+        at += 1
+    while at < end - 1 and _base(words[at]) in _WRAPPERS and not _runs_a_script(words, at):
+        at += 1
+        while at < end - 1 and _belongs_to_wrapper(words[at]):
+            at += 2 if words[at] in _VALUED else 1
+    return words[at:end]
+
+
+def _belongs_to_wrapper(word: str) -> bool:
+    return word[0] == "-" or word in _RUN_WORDS or bool(_NUMBER.match(word) or _ASSIGNMENT.match(word))
+
+
+def _runs_a_script(words: list[str], at: int) -> bool:
+    """`pnpm test` and `hatch test` name a script of the project, not a program."""
+    rest = [word for word in words[at + 1 :] if word[0] != "-" and word not in _RUN_WORDS]
+    return (
+        _base(words[at]) in ("pnpm", "hatch", "pdm", "mise") and bool(rest) and _TEST_TARGET.search(rest[0]) is not None
+    )
+
+
+def _base(word: str) -> str:
+    return word.strip("\"'").replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def _framework(words: list[str]) -> str | None:
+    if not words or not _ASKS_ONLY.isdisjoint(words):
+        return None
+    name = _base(words[0]).removesuffix(".cmd").removesuffix(".exe").removesuffix(".bat")
+    rest = [word.strip("\"'") for word in words[1:]]
+    if name in _SHELLS:
+        return _of_shell(rest)
+    if name in _CONTAINERS:
+        return _of_container(rest)
+    if _PYTHON.match(name):
+        return _of_python(rest)
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if rest and rest[0] in _FETCHES:
+        return None
+    for names, words_of, framework in _BY_WORD:
+        if name in names:
+            return framework if any(words_of.search(word) for word in rest if word[:1] != "-") else _perhaps(name, rest)
+    if name == "node":
+        return "node:test" if "--test" in rest else _script(rest)
+    if name in ("coverage", "ruby", "php", "deno", "tsx", "ts-node"):
+        return _of_interpreter(name, rest)
+    return SCRIPT if _is_path(words[0]) and _TEST_SCRIPT.search(name) else None
+
+
+_BY_NAME = {
+    "pytest": "pytest", "py.test": "pytest", "pytest-3": "pytest", "ptw": "pytest", "unittest": "unittest",
+    "jest": "jest", "vitest": "vitest", "mocha": "mocha", "nyc": "mocha", "c8": "mocha", "gotestsum": "go test",
+    "rspec": "rspec", "phpunit": "phpunit", "pest": "phpunit", "paratest": "phpunit", "ctest": "ctest", "tox": "tox",
+    "nox": "nox", "cargo-nextest": "cargo nextest",
+}  # fmt: skip
+_EXACTLY_TEST = re.compile(r"\A(?:test|t)\Z")
+_FETCHES = {"install", "i", "add", "ci", "remove", "uninstall", "create", "init", "view", "info", "require", "publish"}
+# Programs that run tests only when told so by a word; the first entry that names the program decides.
+_BY_WORD: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
+    (frozenset({"npm", "yarn", "pnpm", "bun", "lerna", "turbo", "nx"}), _TEST_TARGET, "npm test"),
+    (frozenset({"go"}), re.compile(r"\Atest\Z"), "go test"),
+    (frozenset({"cargo", "cross"}), re.compile(r"\Anextest\Z"), "cargo nextest"),
+    (frozenset({"playwright"}), _EXACTLY_TEST, "playwright"),
+    (frozenset({"react-scripts", "craco"}), _EXACTLY_TEST, "jest"),
+    (frozenset({"rails", "rake"}), re.compile(r"\Atest(?::\w+)*\Z"), "minitest"),
+    (frozenset({"mvn", "mvnw", "mvnd"}), re.compile(r"\A(?:test|verify|integration-test|(?:surefire|failsafe):\S+)\Z"),
+     "maven"),
+    (frozenset({"gradle", "gradlew"}), _GRADLE_TASK, "gradle"),
+    (frozenset({"dotnet"}), re.compile(r"\A(?:test|vstest)\Z"), "dotnet test"),
+    (frozenset({"make", "gmake", "just", "task", "ninja", "invoke", "inv", "poe", "rush", "mise", "composer", "cmake"}),
+     _TEST_TARGET, "make"),
+    (frozenset({"hatch", "pdm"}), _TEST_TARGET, "make"),
+    (frozenset({"bazel", "bazelisk", "swift", "flutter", "dart", "mix", "sbt", "lein", "zig"}), _EXACTLY_TEST, SCRIPT),
+)  # fmt: skip
+
+
+def _perhaps(name: str, rest: list[str]) -> str | None:
+    """A program of `_BY_WORD` without its word: some other words of it may run tests all the same."""
+    if name in ("cargo", "cross"):
+        return "cargo test" if any(word in ("test", "t") for word in rest[:4]) else None
+    if name == "rake":
+        return "rspec" if "spec" in rest or not rest else None
+    if name in ("mvn", "mvnw", "mvnd"):
+        return SCRIPT if not {"install", "package", "deploy"}.isdisjoint(rest) else None
+    if name in ("gradle", "gradlew"):
+        return SCRIPT if "build" in rest else None
+    if name in ("npm", "yarn", "pnpm", "bun", "make", "gmake", "just", "task", "invoke", "inv", "poe"):
+        return SCRIPT if any(_CHECK_TARGET.search(word) for word in rest) else None
     return None
+
+
+def _of_shell(rest: list[str]) -> str | None:
+    """`bash -lc "..."` runs what stands in its quotes, `bash run_tests.sh` a script."""
+    for place, word in enumerate(rest):
+        if word[:1] != "-":
+            return SCRIPT if _TEST_SCRIPT.search(_base(word)) else None
+        if word.endswith("c") and place + 1 < len(rest):
+            return test_framework(rest[place + 1])
+    return None
+
+
+def _of_container(rest: list[str]) -> str | None:
+    """`docker compose exec app pytest`: the first words that make up a command that runs tests."""
+    if not {"exec", "run"}.isdisjoint(rest):
+        for place in range(min(len(rest), 20)):
+            framework = _framework(_unwrapped(rest[place:])) if rest[place][:1] != "-" else None
+            if framework and framework != SCRIPT:
+                return framework
+    return None
+
+
+def _of_python(rest: list[str]) -> str | None:
+    for place, word in enumerate(rest):
+        if word == "-m":
+            module = rest[place + 1 :]
+            return _framework(module) if module and module[0] != "pip" else None
+        if word == "-c":
+            return None
+        if word[:1] != "-":
+            if _base(word) in ("manage.py", "runtests.py"):
+                return "unittest" if "test" in rest or _base(word) == "runtests.py" else None
+            return SCRIPT if _TEST_SCRIPT.search(_base(word)) else None
+    return None
+
+
+def _of_interpreter(name: str, rest: list[str]) -> str | None:
+    if name == "coverage":
+        return _of_python(rest[1:]) if rest[:1] == ["run"] else None
+    if name == "php":
+        plain = [word for word in rest if word[:1] != "-"]
+        if plain[:2] == ["artisan", "test"]:
+            return "phpunit"
+        return _BY_NAME.get(_base(plain[0])) if plain else None
+    if name == "ruby":
+        return "minitest" if any(_TEST_SCRIPT.search(_base(word)) for word in rest) else None
+    return _script(rest)
+
+
+def _script(rest: list[str]) -> str | None:
+    plain = [word for word in rest if word[:1] != "-"]
+    return SCRIPT if plain and _TEST_SCRIPT.search(_base(plain[0])) else None
+
+
+def _is_path(word: str) -> bool:
+    return "/" in word or word.endswith((".sh", ".py", ".js"))
