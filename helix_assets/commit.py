@@ -262,6 +262,7 @@ def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str
             "native_id": state.native_id,
             "session_id": session_id,
             "file_rank": tasks[cursor.path_key].rank,
+            "evicted_offset": tasks[cursor.path_key].stored_before,
             "status": "unreadable" if cursor.problem else "ok" if session_id is not None else "empty",
             "discovered_at": at,
             "ingested_at": at,

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile, Problem
-from helix_assets.adapters.jsonl import open_source
+from helix_assets.adapters.jsonl import block_reader, open_source
 from helix_assets.core.errors import SkipSource
 from helix_assets.core.places import PlaceRules, repo_of
 from helix_assets.settings import Settings
@@ -51,9 +51,14 @@ def discover(settings: Settings) -> Discovery:
 
 def read_head(path: str) -> bytes:
     """The first whole lines of a transcript."""
-    fd = open_source(path)
+    fd, head = open_source(path), b""
     try:
-        head = os.pread(fd, HEAD_BYTES, 0)
+        read = block_reader(fd, path)
+        while len(head) < HEAD_BYTES and (block := read(HEAD_BYTES - len(head))):
+            head += block
+    except OSError as exc:
+        if not head:
+            raise SkipSource(f"cannot be read: {exc.strerror}") from exc
     finally:
         os.close(fd)
     cut = head.rfind(b"\n")

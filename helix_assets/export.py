@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 from sqlalchemy import Row, select
 
+from helix_assets.adapters.jsonl import PACKED
 from helix_assets.core.errors import NotFoundError
 from helix_assets.core.moments import iso
 from helix_assets.core.redaction import strip_tags
@@ -90,14 +91,19 @@ def session_lines(session: OpenSession) -> Iterator[bytes]:
     head = {
         "session_uid": row.session_uid,
         "flavor": row.flavor,
-        "files": sorted({os.path.basename(source.path) for source in session.sources}),
+        "files": sorted({_file_name(source.path) for source in session.sources}),
         "is_evicted": session.evicted_at is not None,
         "digest": _logical_digest(session.digest),
     }
     yield _line(head)
-    names = {source.file_rank: os.path.basename(source.path) for source in session.sources}
+    names = {source.file_rank: _file_name(source.path) for source in session.sources}
     for event in session.rows(raw=True):
         yield _line({"session_uid": row.session_uid, **_logical_row(event, names)})
+
+
+def _file_name(path: str) -> str:
+    """A file's name; packing it changes nothing of what it says."""
+    return os.path.basename(path).removesuffix(PACKED)
 
 
 def _line(values: dict[str, Any]) -> bytes:

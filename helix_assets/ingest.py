@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import Adapter, JsonObject, Parser, Problem, SessionFacts, utf8_name
-from helix_assets.adapters.jsonl import decode, open_source, whole_lines
+from helix_assets.adapters.jsonl import PACKED, block_reader, decode, open_source, whole_lines
 from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
 from helix_assets.core.errors import RetryLater, SkipSource
 from helix_assets.core.link import Linker
@@ -72,7 +72,7 @@ class _Source:
         self._adapter = adapter
         self._shop = shop
         self._hash64 = hash64
-        self._name = os.fsencode(os.path.basename(task.path).removesuffix(".zst"))
+        self._name = os.fsencode(os.path.basename(task.path).removesuffix(PACKED))
         self._seen: dict[int, int] = {}
         self.known: set[int] = set()
         self.order_us = task.order_us
@@ -93,10 +93,10 @@ class _Source:
         try:
             # Taken before reading: what is appended meanwhile must look like news to the next sweep.
             self._opened = os.fstat(fd)
-            if self.task.edges and edge_hashes(fd, self.task.offset, self._shop.key) != self.task.edges:
+            if self.task.edges and edge_hashes(fd, self.task.path, self.task.offset, self._shop.key) != self.task.edges:
                 raise _Rewritten
             yield from self._document(fd) if self.task.role == "document" else self._jsonl(fd)
-            self._edges = edge_hashes(fd, self.offset, self._shop.key)
+            self._edges = edge_hashes(fd, self.task.path, self.offset, self._shop.key)
         except OSError as exc:
             self.problem = f"reading failed: {exc.strerror}"
             self.problems.append(Problem(self.task.shown, self.problem, self.line, self.offset))
@@ -114,7 +114,8 @@ class _Source:
 
     def _jsonl(self, fd: int) -> Iterator[_Line]:
         too_long: list[tuple[int, int]] = []
-        for data, line, offset in whole_lines(fd, self.offset, self.line, too_long):
+        read = block_reader(fd, self.task.path, self.offset)
+        for data, line, offset in whole_lines(read, self.offset, self.line, too_long):
             yield from self._chunk(data, line, offset)
             self.line = line + data.count(b"\n")
             self.offset = offset + len(data)
@@ -192,7 +193,7 @@ class _Source:
         except OSError:
             return None
         head, tail = self._edges or (None, None)
-        size = max(info.st_size, self.offset)
+        size = info.st_size if self.task.path.endswith(PACKED) else max(info.st_size, self.offset)
         return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, size, info.st_mtime_ns, head, tail,
                             self.offset, self.line, self.order_us, state, self.problem)  # fmt: skip
 

@@ -26,7 +26,16 @@ from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
 from helix_assets.evict import make_room
-from helix_assets.plan import Candidate, SessionState, plan_rederivation, plan_remake, plan_session, was_evicted
+from helix_assets.plan import (
+    Candidate,
+    SessionState,
+    can_be_told,
+    file_rank,
+    plan_rederivation,
+    plan_remake,
+    plan_session,
+    was_evicted,
+)
 from helix_assets.rescan import RESCAN_BYTES, redact_memory
 from helix_assets.sharing import Wanted, settle
 from helix_assets.storage.day_marks import count_day
@@ -223,7 +232,7 @@ class _Sweep:
             "flavor": flavor,
             "role": file.role,
             "native_id": file.native_id and utf8_name(file.native_id),
-            "file_rank": 0,
+            "file_rank": file_rank(file.path, file.role),
             "dev": file.dev,
             "inode": file.inode,
             "size": file.size,
@@ -282,7 +291,7 @@ class _Sweep:
             state = states[uid]
             if not self._is_wanted(state):
                 continue
-            if not self._can_be_told(state):
+            if not can_be_told(self._store, state, self._present(state, changed)):
                 self._cannot_grow(state, changed)
                 continue
             task = plan_session(self._store, state, changed, self._present(state, changed))
@@ -402,14 +411,9 @@ class _Sweep:
                 if was_evicted(state)
                 else plan_rederivation(self._store, state, reparse=self._is_from_old_rules(state.row))
                 for state in states.values()
-                if state.row is not None and self._can_be_told(state)
+                if state.row is not None and can_be_told(self._store, state, self._present(state))
             ]
             self._run(_Round(tasks, states, {}))
-
-    def _can_be_told(self, state: SessionState) -> bool:
-        """Whether all that the session's digest covers can still be read: stored, or in files that are there."""
-        present = self._present(state)
-        return not was_evicted(state) or all(s.path_key in present for s in state.sources)
 
     def _is_from_old_rules(self, row: Row[Any]) -> bool:
         """Whether the stored records have to be read again: by another parser, or by other redaction rules."""

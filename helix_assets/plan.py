@@ -15,7 +15,7 @@ from sqlalchemy import Row
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile, SessionFacts
-from helix_assets.adapters.jsonl import open_source
+from helix_assets.adapters.jsonl import PACKED, open_source
 from helix_assets.core.errors import SkipSource
 from helix_assets.store import Store
 from helix_assets.task import BEFORE_TIME, FileTask, IngestTask, edge_hashes
@@ -49,16 +49,33 @@ class SessionState:
 
 
 def file_rank(path: str, role: str) -> int:
-    """A number that orders the files of a session, the same whatever is found first.
+    """A number that orders the files of a session, the same whatever is found first and wherever the home lies.
 
-    Documents come before main files, for they tell what these are, and main files before others.
+    Documents come before main files, for they tell what these are, and main files before others. A packed file takes
+    the place of the plain one.
     """
-    number = crc32(path.encode("utf-8", "surrogateescape"))
+    folder, name = os.path.split(path)
+    place = f"{os.path.basename(folder)}/{name.removesuffix(PACKED)}"
+    return _rank(place, role)
+
+
+def _rank(place: str, role: str) -> int:
+    number = crc32(place.encode("utf-8", "surrogateescape"))
     if role == "document":
         return number % _MAIN_RANKS
     if role in ("main", "fallback", "aside"):
         return _MAIN_RANKS + number % (_SUBAGENT_RANKS - _MAIN_RANKS)
     return _SUBAGENT_RANKS + number % _SUBAGENT_RANKS
+
+
+def _file_ranks(state: SessionState, present: Mapping[str, Candidate]) -> dict[str, int]:
+    """The rank of each file: the one it has, else that of its place, else, where another file has that, of its path."""
+    ranks = {s.path_key: s.file_rank for s in state.sources if s.path_key in present}
+    for key in sorted(present.keys() - ranks.keys()):
+        file = present[key].file
+        rank = file_rank(file.path, file.role)
+        ranks[key] = _rank(file.path, file.role) if rank in ranks.values() else rank
+    return ranks
 
 
 def plan_session(
@@ -71,13 +88,13 @@ def plan_session(
     if not changed:
         return None
     known = {s.path_key: s for s in state.sources}
-    has_main = _has_main(state, present)
+    has_main, ranks = _has_main(state, present), _file_ranks(state, present)
     row = state.row
     if row is None:
-        return _task(state, [_from_start(c, has_main) for c in changed], has_main, append=False)
+        return _task(state, [_from_start(c, ranks, has_main) for c in changed], has_main, append=False)
     if was_evicted(state):
         return plan_remake(store, state, present)
-    files = [_continued(store, c, known.get(c.path_key), has_main) for c in changed]
+    files = [_continued(store, c, known.get(c.path_key), ranks, has_main) for c in changed]
     append = _may_append(store, state, files, present, has_main)
     return _task(state, files, has_main, append=append, parts=_part_paths(store, state))
 
@@ -97,19 +114,26 @@ def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candida
 
     Of an evicted session only records that were never stored are kept; the rest is derived in passing.
     """
-    known = {s.path_key: s for s in state.sources}
-    has_main = _has_main(state, present)
+    has_main, ranks = _has_main(state, present), _file_ranks(state, present)
     files = []
     for candidate in present.values():
-        source = known.get(candidate.path_key)
-        before = source.evicted_offset if source is not None and _has_grown(store, candidate, source) else 0
-        files.append(_from_start(candidate, has_main, stored_before=before))
+        source = _told_before(store, state, candidate, present)
+        before = source.evicted_offset if source is not None else 0
+        files.append(_from_start(candidate, ranks, has_main, stored_before=before))
     return _task(state, files, has_main, append=False, parts=_part_paths(store, state))
 
 
 def was_evicted(state: SessionState) -> bool:
     """Whether a part of what the session's digest covers is no longer stored."""
     return any(source.evicted_offset for source in state.sources)
+
+
+def can_be_told(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
+    """Whether all that the session's digest covers can still be read: stored, or in files that are there."""
+    if not was_evicted(state):
+        return True
+    missing = [source for source in state.sources if source.path_key not in present]
+    return all(any(_took_over(store, candidate, source) for candidate in present.values()) for source in missing)
 
 
 def plan_rederivation(store: Store, state: SessionState, *, reparse: bool) -> IngestTask:
@@ -155,23 +179,25 @@ def _task(
     )
 
 
-def _from_start(candidate: Candidate, has_main: bool, stored_before: int = 0) -> FileTask:
+def _from_start(candidate: Candidate, ranks: Mapping[str, int], has_main: bool, stored_before: int = 0) -> FileTask:
     file = candidate.file
     return FileTask(
         file.path,
         candidate.path_key,
         candidate.shown,
         _role(file.role, has_main),
-        file_rank(file.path, file.role),
+        ranks[candidate.path_key],
         bytes_ahead=file.size,
         stored_before=stored_before,
     )
 
 
-def _continued(store: Store, candidate: Candidate, source: Row[Any] | None, has_main: bool) -> FileTask:
+def _continued(
+    store: Store, candidate: Candidate, source: Row[Any] | None, ranks: Mapping[str, int], has_main: bool
+) -> FileTask:
     """Read on from the cursor if the file was only appended to, else from the start."""
     if source is None or not _has_grown(store, candidate, source):
-        return _from_start(candidate, has_main)
+        return _from_start(candidate, ranks, has_main)
     file = candidate.file
     return FileTask(
         file.path,
@@ -179,7 +205,7 @@ def _continued(store: Store, candidate: Candidate, source: Row[Any] | None, has_
         candidate.shown,
         _role(file.role, has_main),
         source.file_rank,
-        bytes_ahead=file.size - source.offset,
+        bytes_ahead=max(0, file.size - source.offset),
         offset=source.offset,
         line=source.line,
         order_us=source.order_us if source.order_us is not None else BEFORE_TIME,
@@ -190,20 +216,49 @@ def _continued(store: Store, candidate: Candidate, source: Row[Any] | None, has_
 
 def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     file = candidate.file
-    if file.role == "document" or file.path.endswith(".zst") or source.head_hash is None:
+    is_cut = file.size < source.offset and not file.path.endswith(PACKED)
+    if file.role == "document" or is_cut or (file.dev, file.inode) != (source.dev, source.inode):
         return False
-    if (file.dev, file.inode) != (source.dev, source.inode) or file.size < source.offset:
+    return _begins_alike(store, file.path, source)
+
+
+def _begins_alike(store: Store, path: str, source: Row[Any]) -> bool:
+    """Whether a file says, up to where its source was read, what that said then."""
+    if source.head_hash is None:
         return False
     try:
-        fd = open_source(file.path)
+        fd = open_source(path)
     except SkipSource:
         return False
     try:
-        return edge_hashes(fd, source.offset, store.key) == (source.head_hash, source.tail_hash)
+        return edge_hashes(fd, path, source.offset, store.key) == (source.head_hash, source.tail_hash)
     except OSError:
         return False
     finally:
         os.close(fd)
+
+
+def _told_before(
+    store: Store, state: SessionState, candidate: Candidate, present: Mapping[str, Candidate]
+) -> Row[Any] | None:
+    """The source whose lines this file tells again: its own, or that of the file whose place it took."""
+    for source in state.sources:
+        if source.path_key == candidate.path_key:
+            if _has_grown(store, candidate, source):
+                return source
+        elif source.path_key not in present and _took_over(store, candidate, source):
+            return source
+    return None
+
+
+def _took_over(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
+    """Whether the file is that of the source, packed or moved since."""
+    is_namesake = _plain_name(candidate.shown) == _plain_name(source.path)
+    return is_namesake and _begins_alike(store, candidate.file.path, source)
+
+
+def _plain_name(path: str) -> str:
+    return os.path.basename(path).removesuffix(PACKED)
 
 
 def _may_append(
@@ -212,7 +267,7 @@ def _may_append(
     """Whether what the files say now can simply go behind the stored rows."""
     row = state.row
     known = {s.path_key for s in state.sources}
-    names = [os.path.basename(c.file.path) for c in present.values()]
+    names = [_plain_name(c.file.path) for c in present.values()]
     return (
         row is not None
         and row.parser_version == ADAPTERS[state.flavor].version

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from helix_assets.adapters.base import JsonObject, Problem, SessionFacts
+from helix_assets.adapters.jsonl import CHUNK_BYTES, PACKED, block_reader
 from helix_assets.core.places import PlaceRules
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.raw_files import PartFile
@@ -132,8 +133,24 @@ def is_worldwide(native_id: str | None) -> bool:
     return native_id is not None and len(native_id) >= WORLDWIDE_CHARS
 
 
-def edge_hashes(fd: int, offset: int, key: bytes) -> tuple[str, str]:
-    """Keyed hashes of a file's head and of the bytes before `offset`: equal ones mean that it was only appended to."""
-    head = os.pread(fd, min(EDGE_BYTES, offset), 0)
-    tail = os.pread(fd, min(EDGE_BYTES, offset), max(0, offset - EDGE_BYTES))
+def edge_hashes(fd: int, path: str, offset: int, key: bytes) -> tuple[str, str]:
+    """Keyed hashes of a file's head and of the bytes before `offset`: equal ones mean that it was only appended to.
+
+    Of a packed file they are those of what it holds, so that packing changes nothing.
+    """
+    if path.endswith(PACKED):
+        head, tail = _unpacked_edges(fd, path, offset)
+    else:
+        head = os.pread(fd, min(EDGE_BYTES, offset), 0)
+        tail = os.pread(fd, min(EDGE_BYTES, offset), max(0, offset - EDGE_BYTES))
     return text_hash(key, head), text_hash(key, tail)
+
+
+def _unpacked_edges(fd: int, path: str, offset: int) -> tuple[bytes, bytes]:
+    read = block_reader(fd, path)
+    head = tail = b""
+    while offset > 0 and (block := read(min(offset, CHUNK_BYTES))):
+        head += block[: EDGE_BYTES - len(head)]
+        tail = (tail + block)[-EDGE_BYTES:]
+        offset -= len(block)
+    return head, tail

@@ -98,6 +98,14 @@ class Memory:
             file.write(b"".join(lines))
         return path
 
+    def put(self, place: str, data: bytes, *, append: bool = False) -> Path:
+        """Put bytes at a place under the home, such as `codex/sessions/rollout-x.jsonl`."""
+        path = self.folder / "home" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab" if append else "wb") as file:
+            file.write(data)
+        return path
+
     def sweep(self) -> SweepReport:
         return sweep(self.store, clock=lambda: self.now)
 

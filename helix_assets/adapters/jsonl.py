@@ -5,13 +5,15 @@ Belongs here: bytes to lines to objects, the same for every agent. Not here: wha
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -21,6 +23,8 @@ from helix_assets.core.errors import SkipSource
 
 CHUNK_BYTES = 4 << 20
 MAX_LINE_BYTES = 64 << 20
+MAX_UNPACKED_BYTES = 8 << 30
+PACKED = ".zst"
 _EXACT_INT_DIGITS = 19
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _F_GETPATH = 50  # macOS: the path of an open descriptor
@@ -58,17 +62,49 @@ def _path_of(fd: int) -> str | None:
         return None
 
 
-def whole_lines(fd: int, offset: int, line: int, too_long: list[tuple[int, int]]) -> Iterator[Chunk]:
-    """Chunks of whole lines from `offset` to the end of the file.
+def block_reader(fd: int, path: str, offset: int = 0) -> Callable[[int], bytes]:
+    """Reads what an open transcript says from `offset` on, block by block; a packed one is unpacked on the way.
+
+    A damaged or boundless packed file ends in OSError, behind what could be unpacked.
+    """
+    if path.endswith(PACKED):
+        return _unpacking(fd, offset)
+    os.lseek(fd, offset, os.SEEK_SET)
+    return partial(os.read, fd)
+
+
+def _unpacking(fd: int, offset: int) -> Callable[[int], bytes]:
+    from zstandard import ZstdDecompressor, ZstdError  # few homes hold packed files
+
+    os.lseek(fd, 0, os.SEEK_SET)
+    stream = ZstdDecompressor().stream_reader(os.fdopen(fd, "rb", closefd=False), read_across_frames=True)
+
+    def read(size: int) -> bytes:
+        try:
+            block = stream.read1(size)  # what is whole before a damaged place is given out first
+        except ZstdError as exc:
+            raise OSError(errno.EIO, "it cannot be decompressed") from exc
+        if stream.tell() > MAX_UNPACKED_BYTES:
+            raise OSError(errno.EFBIG, f"it holds more than {MAX_UNPACKED_BYTES >> 30} GiB")
+        return block
+
+    while offset > 0 and (skipped := read(min(offset, CHUNK_BYTES))):
+        offset -= len(skipped)
+    return read
+
+
+def whole_lines(
+    read: Callable[[int], bytes], offset: int, line: int, too_long: list[tuple[int, int]]
+) -> Iterator[Chunk]:
+    """Chunks of whole lines as `read` gives them, from `offset` on, which is where it stands.
 
     A last line without its newline is handed over only if it is a whole JSON object; otherwise it waits.
     A line over MAX_LINE_BYTES is left out, once its newline is there, and its (line, offset) added to `too_long`.
     """
-    os.lseek(fd, offset, os.SEEK_SET)
     pending: list[bytes] = []
     held = 0
     skipped = 0
-    while block := os.read(fd, CHUNK_BYTES):
+    while block := read(CHUNK_BYTES):
         cut = block.rfind(b"\n") + 1
         if skipped:
             first = block.find(b"\n") + 1
