@@ -68,7 +68,7 @@ def _rank(place: str, role: str) -> int:
     return _SUBAGENT_RANKS + number % _SUBAGENT_RANKS
 
 
-def _file_ranks(state: SessionState, present: Mapping[str, Candidate]) -> dict[str, int]:
+def file_ranks(state: SessionState, present: Mapping[str, Candidate]) -> dict[str, int]:
     """The rank of each file: the one it has, else that of its place, else, where another file has that, of its path."""
     ranks = {s.path_key: s.file_rank for s in state.sources if s.path_key in present}
     for key in sorted(present.keys() - ranks.keys()):
@@ -88,7 +88,7 @@ def plan_session(
     if not changed:
         return None
     known = {s.path_key: s for s in state.sources}
-    has_main, ranks = _has_main(state, present), _file_ranks(state, present)
+    has_main, ranks = _has_main(state, present), file_ranks(state, present)
     row = state.row
     if row is None:
         return _task(state, [_from_start(c, ranks, has_main) for c in changed], has_main, append=False)
@@ -114,7 +114,7 @@ def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candida
 
     Of an evicted session only records that were never stored are kept; the rest is derived in passing.
     """
-    has_main, ranks = _has_main(state, present), _file_ranks(state, present)
+    has_main, ranks = _has_main(state, present), file_ranks(state, present)
     files = []
     for candidate in present.values():
         source = _told_before(store, state, candidate, present)
