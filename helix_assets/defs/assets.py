@@ -108,10 +108,7 @@ class RetentionConfig(dg.Config):
 REPORT_SPEC = dg.AssetSpec(
     RETENTION_REPORT,
     # A report of one day speaks of sessions of all days.
-    deps=[
-        dg.AssetDep(SESSION_EVENTS, partition_mapping=dg.AllPartitionMapping()),
-        dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping()),
-    ],
+    deps=[dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())],
     description="What was evicted from the raw cache on a day and why; for today also what would go next, and how "
     "full the cache is. Evicts only when a job says `apply: true`, and only for today.",
     group_name="tier2_memory",

@@ -18,13 +18,17 @@ ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
 
 @dataclass(frozen=True)
 class Check:
-    """A promise as Dagster shows it. `blocking` holds back what comes after it in the run, if it fails as an error."""
+    """A promise as Dagster shows it.
+
+    `blocking` holds back what comes after it in the run, if it fails as an error. `before_eviction` has it asked first.
+    """
 
     name: str
     asset: str
     ask: Callable[[Store], Answer]
     severity: dg.AssetCheckSeverity
     blocking: bool = False
+    before_eviction: bool = False
 
     def answer(self, store: Store) -> Answer:
         """Ask, and once more if a sweep replaced a file meanwhile; what cannot be asked does not hold."""
@@ -41,9 +45,8 @@ class Check:
         return dg.AssetCheckKey(dg.AssetKey(self.asset), self.name)
 
 
-# The budget's check blocks nothing, being a warning; as a blocking one it is asked before anything is evicted.
 CHECKS = (
-    Check("raw_cache_within_budget", SESSION_EVENTS, promises.raw_cache_is_within_budget, WARN, blocking=True),
+    Check("raw_cache_within_budget", SESSION_EVENTS, promises.raw_cache_is_within_budget, WARN, before_eviction=True),
     Check("no_secret_survives_in_raw_cache", SESSION_EVENTS, promises.no_secret_survives, ERROR),
     Check("few_lines_unparsed", SESSION_EVENTS, promises.few_lines_are_unparsed, WARN),
     Check(
@@ -52,6 +55,7 @@ CHECKS = (
         promises.evicted_are_covered,
         ERROR,
         blocking=True,
+        before_eviction=True,
     ),
     Check("token_totals_add_up", SESSION_DIGESTS, promises.token_totals_add_up, ERROR),
     Check("digests_at_current_version", SESSION_DIGESTS, promises.digests_are_current, WARN),
@@ -61,7 +65,13 @@ CHECKS = (
 
 
 def _asset_check(check: Check) -> dg.AssetChecksDefinition:
-    @dg.asset_check(asset=check.asset, name=check.name, description=check.ask.__doc__, blocking=check.blocking)
+    @dg.asset_check(
+        asset=check.asset,
+        name=check.name,
+        description=check.ask.__doc__,
+        blocking=check.blocking,
+        op_tags={"dagster/priority": str(int(check.before_eviction))},
+    )
     def ask(store: StoreResource) -> dg.AssetCheckResult:
         with store.open() as opened:
             answer = check.answer(opened)

@@ -57,7 +57,7 @@ eviction_job = dg.define_asset_job(
     "eviction_job",
     description="Asks whether all that was evicted is covered; only then makes today's report, which may evict.",
     selection=dg.AssetSelection.assets(RETENTION_REPORT)
-    | dg.AssetSelection.checks(*(check.key for check in CHECKS if check.blocking)),
+    | dg.AssetSelection.checks(*(check.key for check in CHECKS if check.before_eviction)),
     config={"ops": {RETENTION_REPORT: {"config": {"apply": EVICT}}}},
 )
 

@@ -50,7 +50,7 @@ def test_data_flows_from_source_to_report() -> None:
         "source_files": set(),
         "session_events": {"source_files"},
         "session_digests": {"session_events"},
-        "retention_report": {"session_events", "session_digests"},
+        "retention_report": {"session_digests"},
     }
 
 
