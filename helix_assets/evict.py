@@ -21,6 +21,7 @@ from helix_assets.core.days import DayMark, days_since
 from helix_assets.core.moments import EPOCH, iso, microseconds
 from helix_assets.core.retention import Decision, EvictionPlan, RawUsage, Reason, RetentionPolicy, plan_eviction
 from helix_assets.hub import sync_folder, write_loss_note
+from helix_assets.storage.base import RawCache
 from helix_assets.storage.day_marks import count_day, read_marks
 from helix_assets.storage.tables import digests, losses, raw_files, sessions, sources
 from helix_assets.summary import is_covered
@@ -277,7 +278,7 @@ def finish_interrupted(store: Store) -> list[Path]:
     lost = {row.evicting_at for row in marked if row.evicting_reason == Reason.OVERFLOW}
     notes = [_tell_loss(store, at) for at in sorted(lost)]
     parts = store.catalog.files_of([row.id for row in marked])
-    gone = [row for row in marked if _unlink(store, row, parts.get(row.id, ()))]
+    gone = [row for row in marked if _unlink(store.raw, row, parts.get(row.id, ()))]
     for folder in {store.raw.path(part.name).parent for row in gone for part in parts.get(row.id, ())}:
         if folder.is_dir():
             sync_folder(folder)
@@ -290,10 +291,10 @@ def finish_interrupted(store: Store) -> list[Path]:
     return notes
 
 
-def _unlink(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> bool:
+def _unlink(raw: RawCache, row: Row[Any], parts: Sequence[Row[Any]]) -> bool:
     try:
         for part in parts:
-            store.raw.remove(part.name)
+            raw.remove(part.name)
     except OSError as exc:
         _log.error("raw bytes of %r cannot be deleted (%s): the next writer tries again", row.session_uid, exc)
         return False

@@ -83,7 +83,7 @@ def open_session(store: Store, session_uid: str) -> Iterator[OpenSession]:
         while True:
             row, parts, files_read, digest = _moment(store, session_uid)
             try:
-                files = [stack.enter_context(store.raw.path(part.name).open("rb")) for part in parts]
+                files = [stack.enter_context(store.raw.open(part.name)) for part in parts]
                 break
             except FileNotFoundError as exc:
                 if parts == seen:

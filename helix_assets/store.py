@@ -80,7 +80,7 @@ class Store:
         self.raw.clear_staging()
         with self.catalog.reading() as connection:
             live = set(connection.execute(select(raw_files.c.name)).scalars())
-        for name in self.raw.names_on_disk():
+        for name in self.raw.names():
             if name not in live:
                 self.raw.remove(name)
 

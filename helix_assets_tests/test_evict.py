@@ -98,7 +98,7 @@ def uids(store: Store) -> list[str]:
 
 
 def disk_bytes(store: Store) -> int:
-    return sum(store.raw.path(name).stat().st_size for name in store.raw.names_on_disk())
+    return sum(store.raw.path(name).stat().st_size for name in store.raw.names())
 
 
 # -- what goes -------------------------------------------------------------------------------------------------------
@@ -119,9 +119,9 @@ def test_usage_is_bytes_on_disk_before_and_after(store: Store) -> None:
 
 
 def test_planning_deletes_nothing(store: Store) -> None:
-    before = sorted(store.raw.names_on_disk())
+    before = sorted(store.raw.names())
     plan(store, half(store))
-    assert sorted(store.raw.names_on_disk()) == before
+    assert sorted(store.raw.names()) == before
 
 
 def test_second_eviction_finds_nothing_to_do(store: Store) -> None:
@@ -283,7 +283,7 @@ def outcome(store: Store) -> Any:
         sorted((row.session_uid, row.evicted_at, row.evicting_at, row.raw_bytes) for row in rows(store, sessions)),
         sorted((row.session_uid, row.bytes, row.reason) for row in rows(store, evictions)),
         sorted((row.session_uid, row.bytes, row.records) for row in rows(store, losses)),
-        sorted(store.raw.names_on_disk()),
+        sorted(store.raw.names()),
         [note.name for note in (store.data_dir / "hub").glob("*")],
     )
 
@@ -320,7 +320,7 @@ def test_killed_eviction_leaves_nothing_half_done_for_the_next_writer(store: Sto
 
 def test_file_that_cannot_be_deleted_holds_up_no_other(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = replace(half(store), soft_cap_bytes=1)
-    [first, *_] = sorted(store.raw.names_on_disk())
+    [first, *_] = sorted(store.raw.names())
     real = RawFiles.remove
 
     def remove(self: RawFiles, name: str) -> None:

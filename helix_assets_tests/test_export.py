@@ -90,7 +90,7 @@ def test_hash_is_that_of_the_bytes(memory: Memory) -> None:
 def test_damaged_file_is_no_silently_shorter_export(memory: Memory) -> None:
     memory.write("s1", *conversation(1))
     memory.sweep()
-    (name,) = memory.store.raw.names_on_disk()
+    (name,) = memory.store.raw.names()
     path = memory.store.raw.path(name)
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(StoreError, match="claude:s1 is damaged"):
@@ -103,7 +103,7 @@ def test_session_evicted_meanwhile_is_read_whole(memory: Memory) -> None:
     memory.write("s1", *conversation(2))
     memory.sweep()
     with open_session(memory.store, "claude:s1") as session:
-        for name in list(memory.store.raw.names_on_disk()):
+        for name in list(memory.store.raw.names()):
             memory.store.raw.remove(name)
         assert sum(1 for row in session.rows(raw=True) if row.raw) == 8
 
@@ -114,7 +114,7 @@ def test_session_on_its_way_out_counts_as_gone(memory: Memory) -> None:
     memory.sweep()
     with memory.store.catalog.writing() as connection:
         connection.execute(update(sessions).values(evicting_at="2026-07-01T00:00:00.000Z"))
-    for name in list(memory.store.raw.names_on_disk()):
+    for name in list(memory.store.raw.names()):
         memory.store.raw.remove(name)
     (head,) = lines_of(memory)
     assert head["is_evicted"]

@@ -37,7 +37,7 @@ def with_new_rules(memory: Memory) -> Store:
 
 def told(store: Store) -> str:
     """Everything stored, as text."""
-    rows = [row for name in store.raw.names_on_disk() for row in read_rows([store.raw.path(name)], raw=True)]
+    rows = [row for name in store.raw.names() for row in read_rows([store.raw.path(name)], raw=True)]
     with sqlite3.connect(store.data_dir / "helix.db") as connection:
         return repr(rows) + "".join(connection.iterdump())
 

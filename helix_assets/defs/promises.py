@@ -190,7 +190,7 @@ def evicted_files_are_gone(store: Store) -> Answer:
         named = connection.execute(still_named).scalar_one()
         live = set(connection.execute(select(raw_files.c.name)).scalars())
         keys = set(connection.execute(select(s.file_key).where(evicted)).scalars())
-    left = sum(1 for name in store.raw.names_on_disk() if name not in live and Path(name).name.split(".")[0] in keys)
+    left = sum(1 for name in store.raw.names() if name not in live and Path(name).name.split(".")[0] in keys)
     return Answer(not named and not left, {"evicted": total, "files_named": named, "files_on_disk": left})
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 
 class PartFile(NamedTuple):
@@ -47,7 +47,7 @@ class RawFiles:
         """Delete one file for good; one that is gone already is fine. The only line that deletes raw data."""
         (self.root / name).unlink(missing_ok=True)
 
-    def names_on_disk(self) -> Iterator[str]:
+    def names(self) -> Iterator[str]:
         """Every published file, as the catalog would name it."""
         for path in self.root.glob("flavor=*/day=*/*.parquet"):
             yield str(path.relative_to(self.root))
@@ -56,6 +56,10 @@ class RawFiles:
         """Remove what an interrupted run left behind."""
         for path in self.staging.glob("*"):
             path.unlink()
+
+    def open(self, name: str) -> BinaryIO:
+        """Read a published file."""
+        return (self.root / name).open("rb")
 
     def path(self, name: str) -> Path:
         """Where a published file lies."""
