@@ -16,6 +16,7 @@ from helix_assets.adapters.base import FoundFile, Problem
 from helix_assets.adapters.jsonl import block_reader, open_source
 from helix_assets.core.errors import SkipSource
 from helix_assets.core.places import PlaceRules, repo_of
+from helix_assets.repositories import repository_root
 from helix_assets.settings import Settings
 
 HEAD_BYTES = 64 << 10
@@ -85,7 +86,7 @@ class Exclusions:
             return False
         if cwd is None:
             return False
-        repo = repo_of(cwd, self._places)
+        repo = repo_of(cwd, self._places, repository_root(cwd))
         return self._matches_path(cwd) or any(
             repo is not None and fnmatchcase(repo, pattern) for pattern in self._repos
         )

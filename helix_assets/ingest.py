@@ -24,6 +24,7 @@ from helix_assets.core.errors import RetryLater, SkipSource
 from helix_assets.core.link import Linker
 from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
 from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED, Record, Row, SessionEvent
+from helix_assets.repositories import repository_root
 from helix_assets.storage.key import hasher, text_hash
 from helix_assets.storage.parquet import SessionWriter, read_rows
 from helix_assets.storage.raw_files import PartFile
@@ -427,6 +428,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     sources = run.sources
     if run.facts.cwd is None:
         run.facts.cwd = _cwd_of_path(run, shop)
+    run.facts.repo_root = _repository(run, shop)
     _settle_times(run)
     unparsed = sum(s.unparsed for s in sources) + run.unparsed_before
     digest, failure = digest_of(run, shop.places, unparsed)
@@ -471,6 +473,15 @@ def _cwd_of_path(run: _SessionRun, shop: Workshop) -> str | None:
     return None
 
 
+def _repository(run: _SessionRun, shop: Workshop) -> str | None:
+    """Where the repository of the working folder lies, or lay when the session was first read."""
+    cwd, known = run.facts.cwd, run.task.known_root
+    if known is not None and known[0] == cwd:
+        return known[1]
+    root = repository_root(cwd) if cwd else None
+    return shop.redactor.text(utf8_name(root)).text if root else None
+
+
 def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Digest | None, str | None]:
     """The digest in passing, or the reason why there is none."""
     if run.failure is not None:
@@ -493,7 +504,7 @@ def session_head(
     session_uid: str, flavor: str, facts: SessionFacts, places: PlaceRules, first_prompt: str | None
 ) -> SessionHead:
     """The session as its own lines describe it, placed by the person's map."""
-    repo = repo_of(facts.cwd, places)
+    repo = repo_of(facts.cwd, places, facts.repo_root)
     return SessionHead(
         session_uid=session_uid,
         flavor=flavor,

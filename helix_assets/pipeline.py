@@ -36,6 +36,7 @@ from helix_assets.plan import (
     plan_session,
     was_evicted,
 )
+from helix_assets.repositories import repository_root
 from helix_assets.rescan import RESCAN_BYTES, redact_memory
 from helix_assets.sharing import Wanted, settle
 from helix_assets.storage.day_marks import count_day
@@ -156,6 +157,7 @@ class _Sweep:
         self._store, self._clock, self._progress = store, clock, progress
         self._only = None if only is None else set(only)
         self._report = SweepReport()
+        repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
         self._exclusions = Exclusions(store.settings, store.places)
         self._workers: Workers | None = None
 

@@ -175,8 +175,14 @@ def _task(
         unparsed=row.unparsed_count if keeps and row is not None else 0,
         not_ours=state.not_ours,
         foreign_messages=state.foreign_messages,
+        known_root=_known_root(row),
         weight=weight,
     )
+
+
+def _known_root(row: Row[Any] | None) -> tuple[str, str] | None:
+    cwd, root = (row.facts.get("cwd"), row.facts.get("repo_root")) if row is not None else (None, None)
+    return (cwd, root) if cwd and root else None
 
 
 def _from_start(candidate: Candidate, ranks: Mapping[str, int], has_main: bool, stored_before: int = 0) -> FileTask:

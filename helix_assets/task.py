@@ -54,7 +54,8 @@ class IngestTask:
     """All that a worker needs to bring one session up to date.
 
     `stored` are the live part files; an append continues them, anything else replaces them. Records in `not_ours`
-    belong to other sessions that tell them too. `weight` is the work in bytes, for scheduling.
+    belong to other sessions that tell them too. `known_root` is a working folder with its repository as it lay once.
+    `weight` is the work in bytes, for scheduling.
     """
 
     session_uid: str
@@ -71,6 +72,7 @@ class IngestTask:
     unparsed: int = 0
     not_ours: frozenset[int] = frozenset()
     foreign_messages: frozenset[str] = frozenset()
+    known_root: tuple[str, str] | None = None
     weight: int = 0
 
 

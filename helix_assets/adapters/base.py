@@ -58,10 +58,12 @@ class SessionFacts:
     """What the lines say about their session as a whole; parsers of all its files write into the same one.
 
     `own_since_us` is when a session began that starts with another one's history: earlier lines do not date it.
+    `repo_root` is no line's word: the repository of `cwd` as it lay on disk when the session was first read.
     `said_start_us` and `said_end_us` are the session's times by its own account, for one whose lines bear none.
     """
 
     cwd: str | None = None
+    repo_root: str | None = None
     git_branch: str | None = None
     title: str | None = None
     title_rank: int = 0

@@ -1,6 +1,6 @@
-"""Which repository, domain and task a session belongs to, told from its text alone; the disk is never asked.
+"""Which repository, domain and task a session belongs to, told from its text alone.
 
-Belongs here: the rules. The person's own map (helix.toml) comes first and wins.
+Belongs here: the rules. The person's own map (helix.toml) comes first and wins. Not here: the disk (`repositories`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-_WORKTREE_PARENTS = re.compile(
-    r"[/\\](?:\.claude[/\\]worktrees|\.?worktrees|\.codex[/\\]worktrees|\.cursor[/\\]worktrees)(?:[/\\]|$)"
-)
-_WORKTREE_SIBLING = re.compile(r"^(.+?)[-.](?:grok-)?worktrees?$")
-_SEPARATORS = re.compile(r"[/\\]+")
+# Where tools put worktrees. In the first two the repository's name stands behind, in the last before.
+_BY_CODEX = re.compile(r"/\.codex/worktrees/[^/]+/([^/]+)")
+_BY_CURSOR = re.compile(r"/\.cursor/worktrees/([^/]+)")
+_INSIDE = re.compile(r"/([^/]+)/(?:\.claude/worktrees|\.?worktrees)(?:/|$)")
+_BESIDE = re.compile(r"/(?!(?:grok|claude|codex|cursor|git)[-.])([^/]+?)[-.](?:grok-)?worktrees?/[^/]")
 
 
 @dataclass(frozen=True)
@@ -26,23 +26,24 @@ class PlaceRules:
     task_patterns: tuple[str, ...] = ()
 
 
-def repo_of(cwd: str | None, rules: PlaceRules) -> str | None:
-    """The repository of a working folder: the map's word, else the folder's name; a worktree counts as its repository."""
+def repo_of(cwd: str | None, rules: PlaceRules, root: str | None = None) -> str | None:
+    """The repository of a working folder: the map's word, else the name of `root`, else what the path tells.
+
+    `root` is the top folder of the repository, or of the main one of a worktree, as far as it is known.
+    """
     if not cwd:
         return None
     for pattern, repo in sorted(rules.paths.items(), key=lambda item: -len(item[0])):
         prefix = pattern.rstrip("/")
-        if cwd == prefix or cwd.startswith(prefix + "/") or fnmatchcase(cwd, pattern):
-            return repo
-    worktree = _WORKTREE_PARENTS.search(cwd)
-    if worktree and worktree.start() > 0:
-        cwd = cwd[: worktree.start()]
-    parts = [part for part in _SEPARATORS.split(cwd) if part]
-    if not parts:
-        return None
-    if len(parts) > 1 and (sibling := _WORKTREE_SIBLING.match(parts[-2])):
-        return sibling.group(1)
-    return parts[-1]
+        for folder in (cwd, root) if root else (cwd,):
+            if folder == prefix or folder.startswith(prefix + "/") or fnmatchcase(folder, pattern):
+                return repo
+    path = "/" + cwd.replace("\\", "/").strip("/")
+    for worktree in (_BY_CODEX, _BY_CURSOR, _INSIDE, _BESIDE) if root is None else ():
+        if match := worktree.search(path):
+            return match.group(1)
+    name = (root or path).rstrip("/").rpartition("/")[2]
+    return name.removesuffix(".git") or None
 
 
 def domain_of(repo: str | None, rules: PlaceRules) -> str | None:
