@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 
 import click
-import pyarrow.parquet  # noqa: F401 - loaded once here instead of in every forked child
 
 from helix_assets import evict
+from helix_assets.core.errors import HelixError
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.verify import verify
 from helix_assets_tests.faults.injection import Fault, run
@@ -107,47 +107,58 @@ def phases(sessions: int) -> dict[str, Phase]:
 
 def strike_all(phase: Phase, *, error: str | None = None, stays: bool = False, every: int = 1) -> Tally:
     """Strike at every (or every so many) changing call of the phase, one run for each."""
-    tally = Tally()
     with tempfile.TemporaryDirectory() as scratch:
-        start, folder = Path(scratch, "start"), Path(scratch, "work")
-        if run(lambda: _prepare(start, phase)).code:
-            raise RuntimeError("the phase cannot even be prepared")
-        before = _exported(start)
-        _reset(start, folder)
-        if run(lambda: _do(folder, phase.under_fire)).code:
-            raise RuntimeError("the phase fails undisturbed")
-        after = _exported(folder)
+        ground = _Ground(Path(scratch), phase)
         number = 1
-        while True:
-            _reset(start, folder)
-            struck = run(lambda: _do(folder, phase.under_fire), Fault(number, error, stays))
-            if not struck.happened:
-                return tally
-            tally.strikes += 1
-            tally.broken += [f"call {number}, struck: {what}" for what in _wrong(folder, (before, after))]
-            if run(lambda: _do(folder, phase.under_fire)).code:
-                tally.broken.append(f"call {number}: the next run fails")
-            tally.broken += [f"call {number}, resumed: {what}" for what in _wrong(folder, (after,))]
+        while ground.strike(Fault(number, error, stays)):
             number += every
+        return ground.tally
 
 
-def _reset(start: Path, folder: Path) -> None:
-    """Put the start state back under the same paths: sources are known by theirs."""
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(start, folder)
+class _Ground:
+    """The logs and the store of a phase, and what its export is before and after."""
+
+    def __init__(self, scratch: Path, phase: Phase) -> None:
+        self._folder, self._start, self._phase = scratch / "work", scratch / "start", phase
+        self.tally = Tally()
+        _prepare(self._folder, phase)
+        self._before = _exported(self._folder)
+        if (self._folder / "data").exists():
+            shutil.copytree(self._folder / "data", self._start)
+        _do(self._folder, phase.under_fire)
+        self._after = _exported(self._folder)
+
+    def strike(self, fault: Fault) -> bool:
+        """One strike and what comes of it; False when the phase was through before it."""
+        self._reset()
+        if not run(lambda: _do(self._folder, self._phase.under_fire), fault).happened:
+            return False
+        broken = [f"struck: {what}" for what in _wrong(self._folder, (self._before, self._after))]
+        try:
+            _do(self._folder, self._phase.under_fire)
+        except Exception as exc:  # noqa: BLE001 - the next run must go well, whatever it finds
+            broken.append(f"the next run fails with {exc!r}")
+        broken += [f"resumed: {what}" for what in _wrong(self._folder, (self._after,))]
+        self.tally.strikes += 1
+        self.tally.broken += [f"call {fault.number}, {what}" for what in broken]
+        return True
+
+    def _reset(self) -> None:
+        """Put the store back as it was; the logs stay as they are, down to their inodes."""
+        shutil.rmtree(self._folder / "data", ignore_errors=True)
+        if self._start.exists():
+            shutil.copytree(self._start, self._folder / "data")
 
 
-def _prepare(start: Path, phase: Phase) -> None:
-    """Build the start state where the work will be done, then set it aside."""
-    folder = start.with_name("work")
-    if phase.before[1:]:
-        for step in phase.before:
+def _prepare(folder: Path, phase: Phase) -> None:
+    """What went before; a phase with one step meets a folder that no store was ever opened in."""
+    for number, step in enumerate(phase.before):
+        if number:
             _do(folder, step)
-    else:
-        memory = Memory.__new__(Memory)  # nothing may open the store before the fire does
-        memory.folder = folder
-        phase.before[0](memory)
-    shutil.move(folder, start)
+        else:
+            memory = Memory.__new__(Memory)
+            memory.folder = folder
+            step(memory)
 
 
 def _do(folder: Path, action: Action) -> None:
@@ -174,6 +185,8 @@ def _wrong(folder: Path, right: tuple[bytes, ...]) -> list[str]:
     try:
         wrong = [f"{v.check}: {v.what} {v.path or ''}" for v in verify(memory.store)]
         return wrong if memory.exported() in right else [*wrong, "the export is none of the right ones"]
+    except HelixError as exc:
+        return [str(exc)]
     finally:
         memory.close()
 

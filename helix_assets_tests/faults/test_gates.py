@@ -1,0 +1,58 @@
+"""The long gates in short: each must break nothing. What the long forms measured stands in docs/RELIABILITY.md."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helix_assets_tests.faults import live_writer, side_by_side, swap_race
+from helix_assets_tests.faults.injection import can_inject
+
+needs_strace = pytest.mark.skipif(not can_inject(), reason="needs Linux and strace to strike at system calls")
+
+
+def gate(name: str, *arguments: str) -> str:
+    """Run a gate as its command; it forks, so it wants a process with one thread. Gives what it says."""
+    command = [sys.executable, "-m", f"helix_assets_tests.faults.{name}", *arguments]
+    here = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=here, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@needs_strace
+@pytest.mark.slow
+def test_a_kill_at_any_changing_call_is_only_a_pause() -> None:
+    assert gate("kill_points").count(" 0 broken") == 7
+
+
+@needs_strace
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [("EIO",), ("ENOSPC", "--stays"), ("EDQUOT",)], ids=lambda fault: fault[0])
+def test_a_failing_call_loses_nothing(fault: tuple[str, ...]) -> None:
+    said = gate("kill_points", "--error", *fault, "--every", "9", "append", "evict", "overflow")
+    assert said.count(" 0 broken") == 3
+
+
+@pytest.mark.slow
+def test_random_kills_lose_and_double_nothing() -> None:
+    assert " 0 wrong" in gate("random_kills", "--rounds", "50")
+
+
+def test_every_record_of_a_live_writer_is_stored_once(tmp_path: Path) -> None:
+    sweeps, records, wrong = live_writer.watch(tmp_path, seconds=5, seed=1)
+    assert not wrong
+    assert min(sweeps, records) > 5
+
+
+@pytest.mark.slow
+def test_readers_beside_writers_see_whole_sessions_only(tmp_path: Path) -> None:
+    assert side_by_side.run_rounds(tmp_path, rounds=10, processes=8) == []
+
+
+def test_a_link_swapped_in_is_never_read_through(tmp_path: Path) -> None:
+    good, skipped, forbidden = swap_race.race(tmp_path, 10_000)
+    assert forbidden == 0
+    assert min(good, skipped) > 0
