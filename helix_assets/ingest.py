@@ -10,11 +10,11 @@ from __future__ import annotations
 import heapq
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
-from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
+
+import orjson
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import Adapter, JsonObject, Parser, Problem, SessionFacts, utf8_name
@@ -44,14 +44,8 @@ _LISTED_PROBLEMS = 50
 _READ_TRIES = 3
 
 
-class _Line(NamedTuple):
-    """A record on its way through the merge; the first three fields are its place in the session."""
-
-    order_us: int
-    rank: int
-    line: int
-    record: Record
-    obj: JsonObject | None
+# A record on its way through the merge, with its JSON object if it is one.
+_Line = tuple[Record, JsonObject | None]
 
 
 class _OutOfOrder(Exception):
@@ -62,7 +56,9 @@ class _Rewritten(Exception):
     """A file is no longer what it was when the task was planned: its session has to be read from the start."""
 
 
-_place = itemgetter(0, 1, 2)
+def _place(item: _Line) -> tuple[int, int, int]:
+    """Where the record stands in its session."""
+    return item[0][:3]
 
 
 class _Source:
@@ -117,13 +113,14 @@ class _Source:
         too_long: list[tuple[int, int]] = []
         read = block_reader(fd, self.task.path, self.offset)
         for data, line, offset in whole_lines(read, self.offset, self.line, too_long):
-            yield from self._chunk(data, line, offset)
-            self.line = line + data.count(b"\n")
+            lines = yield from self._chunk(data, line, offset)
+            self.line = line + lines
             self.offset = offset + len(data)
         for line, offset in too_long:
             self.bad(line, offset, "longer than a line may be; not stored")
 
-    def _chunk(self, data: bytes, line: int, offset: int) -> Iterator[_Line]:
+    def _chunk(self, data: bytes, line: int, offset: int) -> Generator[_Line, None, int]:
+        """The records of some whole lines; returns how many lines they are."""
         redacted = self._shop.redactor.lines(data)
         clean = redacted.data
         self.redactions += redacted.hits
@@ -137,15 +134,20 @@ class _Source:
                 yield self._line(original, text, line, offset)
             line += 1
             offset += len(original) + 1
+        return len(originals) - 1
 
     def _line(self, original: bytes, text: bytes, line: int, offset: int) -> _Line:
         task = self.task
-        obj = decode(text.removeprefix(b"\xef\xbb\xbf") if line == 1 else text)
-        if isinstance(obj, dict):
+        body = text.removeprefix(b"\xef\xbb\xbf") if line == 1 else text
+        try:
+            obj = orjson.loads(body)  # proves, too, that the text is UTF-8
+        except orjson.JSONDecodeError:
+            obj, text = decode(body), text.decode("utf-8", "replace").encode()
+        if type(obj) is dict:
             native_id, parent_id, ts_us, native_type = self._adapter.identify(obj)
         else:
-            self.bad(line, offset, obj)
-            native_id, parent_id, ts_us, native_type = None, None, None, UNPARSED
+            self.bad(line, offset, decode(body))
+            obj, native_id, parent_id, ts_us, native_type = None, None, None, None, UNPARSED
         if ts_us is not None and ts_us > self.order_us:
             self.order_us = ts_us
         if task.role == "document":
@@ -155,10 +157,9 @@ class _Source:
             key = self._hash64(b"id:" + native_id.encode("utf-8", "replace"))
         else:
             key = self._anonymous_key(original)
-        if not text.isascii():
-            text = text.decode("utf-8", "replace").encode()
-        record = Record(self.order_us, task.rank, line, offset, key, native_id, parent_id, ts_us, native_type, text)
-        return _Line(self.order_us, task.rank, line, record, obj if isinstance(obj, dict) else None)
+        return Record._make(
+            (self.order_us, task.rank, line, offset, key, native_id, parent_id, ts_us, native_type, text)
+        ), obj
 
     def _anonymous_key(self, original: bytes) -> int:
         """A key for a line without an id: its bytes, its file's name, and how often it came before in this file."""
@@ -210,8 +211,8 @@ class _SessionRun:
         self._files = {f.rank: f for f in task.files}
         self._parsers: dict[int, Parser] = {}
         self._last_record: dict[int, Record] = {}
-        self._sightings: dict[int, int] = {}
         self._marks: dict[int, int] = {}
+        self._repeats: dict[int, int] = {}
         self._known: set[int] = set()
         self._told: set[int] = set()
         self._writer: SessionWriter | None = None
@@ -225,6 +226,7 @@ class _SessionRun:
         self.unparsed_before = task.unparsed if task.append else 0
         self.shareable: set[int] = set()
         self.message_ids: dict[int, str] = {}
+        self._last_message: str | None = None
         self.started_us, self.ended_us = task.started_us, task.ended_us
         self.last_row = task.last_row
 
@@ -238,7 +240,7 @@ class _SessionRun:
             streams.append(self._kept(stored))
         for item in heapq.merge(*streams, key=_place) if len(streams) > 1 else streams[0] if streams else ():
             self._take(item)
-        if not self._told <= self._sightings.keys():
+        if not self._told <= self._marks.keys():
             raise _Rewritten
         for rank, parser in self._parsers.items():
             if events := parser.finish():
@@ -265,7 +267,7 @@ class _SessionRun:
         for task in self.task.files:
             source = _Source(task, self.adapter, self._shop, self._hash64)
             source.known = self._known if task.offset else set()
-            told.update(item.record.key for item in source.read())
+            told.update(record.key for record, _ in source.read())
         return told
 
     def _kept(self, stored: list[Path]) -> Iterator[_Line]:
@@ -279,64 +281,68 @@ class _SessionRun:
                 ts_us = self.adapter.identify(obj).ts_us if isinstance(obj, dict) else row.ts_us
                 record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, row.record_id,
                                 row.parent_id, ts_us, row.native_type, raw)  # fmt: skip
-                yield _Line(row.order_us, row.file, row.line, record, obj if isinstance(obj, dict) else None)
+                yield record, obj if isinstance(obj, dict) else None
 
     def _take(self, item: _Line) -> None:
-        record, obj = item.record, item.obj
-        if record.ts_us is not None:
-            self.started_us = record.ts_us if self.started_us is None else min(self.started_us, record.ts_us)
-            self.ended_us = record.ts_us if self.ended_us is None else max(self.ended_us, record.ts_us)
+        record, obj = item
+        ts_us = record.ts_us
+        if ts_us is not None:
+            if self.started_us is None or ts_us < self.started_us:
+                self.started_us = ts_us
+            if self.ended_us is None or ts_us > self.ended_us:
+                self.ended_us = ts_us
         if self.adapter.shares_history and is_worldwide(record.native_id):
             self.shareable.add(record.key)
         if self._is_repeated(record):
             return
         if self.task.append and (_place(item) <= self.task.last_row or record.key in self._known):
             raise _OutOfOrder
-        events = self._events(item) if obj is not None else []
-        self._last_record[item.rank] = record
+        events = self._events(record, obj) if obj is not None else []
+        self._last_record[record.file] = record
         self._note_messages(events)
         if record.key not in self.task.not_ours:
-            self.last_row = (item.order_us, item.rank, item.line)
+            self.last_row = _place(item)
             self._emit(self.linker.rows(record, events))
 
-    def _events(self, item: _Line) -> list[SessionEvent]:
+    def _events(self, record: Record, obj: JsonObject) -> list[SessionEvent]:
         """What the record tells; one that a parser cannot cope with is kept, tells nothing, and is named."""
         try:
-            return self._parser(item.rank).feed(item.obj or {}, item.record)
+            return self._parser(record.file).feed(obj, record)
         except Exception as exc:  # noqa: BLE001 - one line must not cost the session
-            source = self._source_of.get(item.rank)
+            source = self._source_of.get(record.file)
             if source is None:
                 self.unparsed_before += 1
             else:
-                source.bad(item.line, item.record.offset, f"kept, but cannot be understood: {type(exc).__name__}")
+                source.bad(record.line, record.offset, f"kept, but cannot be understood: {type(exc).__name__}")
             return []
 
     def _is_repeated(self, record: Record) -> bool:
         """Whether this run tells the record elsewhere: of two equal ones the first counts, of two versions the last."""
         key = record.key
-        count = self._sightings.get(key, 0) + 1
-        self._sightings[key] = count
+        mark = self._marks.get(key)
+        if mark is None:
+            self._marks[key] = hash(record.raw)
+            return bool(self._last_sighting) and self._last_sighting.get(key, 1) != 1
+        count = self._repeats[key] = self._repeats.get(key, 1) + 1
         if key in self._last_sighting:
             return count != self._last_sighting[key]
-        mark = hash(record.raw)
-        if count == 1:
-            self._marks[key] = mark
-            return False
-        if self._marks[key] != mark:
+        if mark != hash(record.raw):
             self.changed.add(key)
         return True
 
     def sightings_of_changed(self) -> dict[int, int]:
         """For records met in several versions: how often each was met."""
-        return {key: self._sightings[key] for key in self.changed}
+        return {key: self._repeats[key] for key in self.changed}
 
     def _note_messages(self, events: list[SessionEvent]) -> None:
-        if self.adapter.shares_history:
-            for event in events:
-                if event.message_id and is_worldwide(event.message_id) and event.usage is not None:
-                    self.message_ids[self._hash64(b"message:" + event.message_id.encode("utf-8", "replace"))] = (
-                        event.message_id
-                    )
+        """Remember the messages whose usage the session tells; a message often takes several lines in a row."""
+        if not self.adapter.shares_history:
+            return
+        for event in events:
+            message_id = event.message_id
+            if message_id and event.usage is not None and message_id != self._last_message and is_worldwide(message_id):
+                self.message_ids[self._hash64(b"message:" + message_id.encode("utf-8", "replace"))] = message_id
+                self._last_message = message_id
 
     def _parser(self, rank: int) -> Parser:
         parser = self._parsers.get(rank)

@@ -187,37 +187,29 @@ class ClaudeParser:
         place = self._place(obj)
         model = message.get("model")
         model = model if type(model) is str else None
-        message_id = _id_or_none(message.get("id"))
         if model and model != "<synthetic>" and not place["is_sidechain"]:
             self._facts.model = model
+        place |= {"message_id": _id_or_none(message.get("id")), "model": model, "usage": _usage(message.get("usage"))}
         events: list[SessionEvent] = []
         for block in _blocks(message.get("content")):
             kind = block.get("type")
             if kind == "text":
-                events.append(
-                    SessionEvent(
-                        EventKind.ASSISTANT_MSG, "assistant", summary=shorten(_text(block.get("text"))), **place
-                    )
-                )
+                text = shorten(_text(block.get("text")))
+                events.append(SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=text, **place))
             elif kind in ("thinking", "redacted_thinking"):
-                events.append(
-                    SessionEvent(
-                        EventKind.THINKING, "assistant", summary=shorten(_text(block.get("thinking"))), **place
-                    )
-                )
+                text = shorten(_text(block.get("thinking")))
+                events.append(SessionEvent(EventKind.THINKING, "assistant", summary=text, **place))
             elif kind in ("tool_use", "server_tool_use"):
                 events.append(self._call(block, place))
+            if events:
+                place["usage"] = None  # told once, by the first event
         if obj.get("isApiErrorMessage") is True:
-            text = events[0].summary if events else None
+            said = events[0].summary if events else None
+            detail = '{"error":"api"}'
             events.append(
-                SessionEvent(
-                    EventKind.ERROR, "assistant", summary=text, status="error", detail='{"error":"api"}', **place
-                )
+                SessionEvent(EventKind.ERROR, "assistant", summary=said, status="error", detail=detail, **place)
             )
-        first = events[0] if events else SessionEvent(None, "assistant", **place)
-        usage = _usage(message.get("usage"))
-        head = first._replace(message_id=message_id, model=model, usage=usage)
-        return [head, *(e._replace(message_id=message_id, model=model) for e in events[1:])]
+        return events or [SessionEvent(None, "assistant", **place)]
 
     def _call(self, block: JsonObject, place: dict[str, Any]) -> SessionEvent:
         arguments = _dict(block.get("input"))
@@ -244,7 +236,7 @@ class ClaudeParser:
             summary=shorten(f"{name} {what}" if isinstance(what, str) else name),
             call_id=_str_or_none(block.get("id")),
             file_path=path if isinstance(path, str) else None,
-            input_hash=self._hash64(orjson.dumps([name, _jsonable(arguments)])),
+            input_hash=self._hash64(_dumps([name, arguments])),
             detail=_detail(detail),
             **place,
         )
@@ -252,9 +244,9 @@ class ClaudeParser:
     def _user(self, obj: JsonObject) -> list[SessionEvent]:
         content = _dict(obj.get("message")).get("content")
         place = self._place(obj)
-        if isinstance(content, list) and any(_dict(b).get("type") == "tool_result" for b in content):
-            result = obj.get("toolUseResult")
-            return [_result(_dict(b), result, place) for b in content if _dict(b).get("type") == "tool_result"]
+        if results := [block for block in _blocks(content) if block.get("type") == "tool_result"]:
+            outcome = obj.get("toolUseResult")
+            return [_result(block, outcome, place) for block in results]
         text = (
             content
             if isinstance(content, str)
@@ -467,15 +459,14 @@ def _id_or_none(value: Any) -> str | None:
     return value if type(value) is str and value and " " not in value else None
 
 
-def _jsonable(arguments: JsonObject) -> Any:
-    """The arguments as orjson takes them: lone surrogates are replaced."""
+def _dumps(value: Any) -> bytes:
+    """Compact JSON; what orjson refuses is told by its repr, lone surrogates replaced."""
     try:
-        orjson.dumps(arguments)
+        return orjson.dumps(value)
     except TypeError:
-        return repr(arguments).encode("utf-8", "replace").decode()
-    return arguments
+        return orjson.dumps(repr(value).encode("utf-8", "replace").decode())
 
 
 def _detail(values: JsonObject) -> str | None:
     kept = {k: v for k, v in values.items() if v is not None}
-    return orjson.dumps(_jsonable(kept)).decode() if kept else None
+    return _dumps(kept).decode() if kept else None

@@ -200,7 +200,6 @@ class DigestBuilder:
             if row.model and row.model != "<synthetic>":
                 self._models.setdefault(row.model)
             if row.kind is not None:
-                self._counts["events"] += 1
                 self._kinds[row.kind] += 1
                 self._time(row.ts_us)
                 handler = _BY_KIND.get(row.kind)
@@ -363,7 +362,7 @@ class DigestBuilder:
             tests=dict(sorted(self._tests.items())),
             files=files[:MAX_FILES],
             files_touched=len(files),
-            event_count=self._counts["events"],
+            event_count=self._kinds.total(),
             record_count=self._counts["records"],
             unparsed_lines=head.unparsed_lines,
             kind_counts=dict(sorted(self._kinds.items())),
@@ -375,7 +374,7 @@ class DigestBuilder:
             coverage={
                 "generation": head.generation,
                 "records": self._counts["records"],
-                "events": self._counts["events"],
+                "events": self._kinds.total(),
             },
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from helix_assets.core.schema import EventKind, Record, Row, SessionEvent
+from helix_assets.core.schema import EventKind, Record, Row, SessionEvent, Usage
 
 EDIT_TOOLS = frozenset(
     {
@@ -26,6 +26,8 @@ EDIT_TOOLS = frozenset(
     }
 )
 FAILED = frozenset({"error", "denied"})
+_NO_EVENT = (SessionEvent(None),)
+_NOTHING_SPENT: tuple[int | None, ...] = (None,) * len(Usage._fields)
 
 
 class _Call(NamedTuple):
@@ -84,16 +86,17 @@ class Linker:
         for event in events:
             if not self._is_copy(event):
                 derived.extend(self._derive(event, record))
-        if not derived:
-            derived = [SessionEvent(None)]
+        seq = self._seq
         parent = self._last_seq_of.get(record.parent_id) if record.parent_id else None
+        raw: bytes | None = record.raw
         out = []
-        for i, event in enumerate(derived):
-            out.append(self._row(record, event, self._seq, parent, record.raw if i == 0 else None))
-            parent = self._seq
-            self._seq += 1
+        for event in derived or _NO_EVENT:
+            out.append(self._row(record, event, seq, parent, raw))
+            parent, raw = seq, None
+            seq += 1
+        self._seq = seq
         if record.native_id:
-            self._last_seq_of[record.native_id] = self._seq - 1
+            self._last_seq_of[record.native_id] = seq - 1
         return out
 
     def _is_copy(self, event: SessionEvent) -> bool:
@@ -162,53 +165,21 @@ class Linker:
         return out
 
     def _row(self, record: Record, event: SessionEvent, seq: int, parent: int | None, raw: bytes | None) -> Row:
-        usage = event.usage
-        if usage is not None and event.message_id in self._foreign:
-            usage = None
-        tokens = (
-            usage.input + usage.output + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h
-            if usage
-            else None
-        )
-        return Row(
-            seq,
-            parent,
-            event.ts_us if event.ts_us is not None else record.ts_us,
-            event.kind.value if event.kind else None,
-            event.role,
-            event.tool,
-            event.summary,
-            event.status,
-            tokens,
-            event.is_sidechain,
-            event.agent_id,
-            event.call_id,
-            event.message_id,
-            event.model,
-            usage.input if usage else None,
-            usage.output if usage else None,
-            usage.cache_read if usage else None,
-            usage.cache_write_5m if usage else None,
-            usage.cache_write_1h if usage else None,
-            usage.reasoning if usage else None,
-            event.cost_usd,
-            event.exit_code,
-            event.duration_ms,
-            event.file_path,
-            event.lines_added,
-            event.lines_removed,
-            event.input_hash,
-            event.detail,
-            record.native_type,
-            record.native_id,
-            record.parent_id,
-            record.key,
-            record.order_us,
-            record.file,
-            record.line,
-            record.offset,
-            raw,
-        )
+        # Taken apart and put together as plain tuples: this is done for every row, and names cost half of the time.
+        (kind, role, tool, summary, status, call_id, message_id, model, usage, cost_usd, is_sidechain, agent_id,
+         exit_code, duration_ms, file_path, lines_added, lines_removed, input_hash, detail, ts_us) = event  # fmt: skip
+        order_us, file, line, offset, key, native_id, parent_id, record_ts_us, native_type, _ = record
+        tokens: int | None = None
+        spent = _NOTHING_SPENT
+        if usage is not None and message_id not in self._foreign:
+            tokens = usage.input + usage.output + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h
+            spent = usage
+        return Row._make((
+            seq, parent, record_ts_us if ts_us is None else ts_us, kind and kind.value, role, tool, summary, status,
+            tokens, is_sidechain, agent_id, call_id, message_id, model, *spent, cost_usd, exit_code, duration_ms,
+            file_path, lines_added, lines_removed, input_hash, detail, native_type, native_id, parent_id, key,
+            order_us, file, line, offset, raw,
+        ))  # fmt: skip
 
 
 def _beside(event: SessionEvent, kind: EventKind, **changes: Any) -> SessionEvent:

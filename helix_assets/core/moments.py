@@ -18,7 +18,7 @@ def iso(us: int | None) -> str | None:
         moment = EPOCH + timedelta(microseconds=us)
     except OverflowError:
         return None
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def day_of(us: int) -> date:

@@ -47,9 +47,13 @@ def _make_key(path: Path) -> bytes:
 
 def hasher(key: bytes) -> Callable[[bytes], int]:
     """A keyed hash of 64 bits, as a signed integer that every database takes."""
+    # The key fills a block of its own: hashing it once and copying that state halves the time of a short text.
+    keyed = blake2b(digest_size=8, key=key)
 
     def hash64(data: bytes) -> int:
-        return int.from_bytes(blake2b(data, digest_size=8, key=key).digest(), "big", signed=True)
+        state = keyed.copy()
+        state.update(data)
+        return int.from_bytes(state.digest(), "big", signed=True)
 
     return hash64
 
