@@ -63,6 +63,14 @@ def test_grown_store_is_sound(memory: Memory) -> None:
     assert verify(memory.store) == []
 
 
+def test_an_eviction_that_was_interrupted_between_two_files_is_sound(memory: Memory) -> None:
+    memory.write("s1", *conversation(2, start=3), append=True)
+    memory.sweep()
+    change(memory, sessions, evicting_at="2026-06-20T12:00:00.000Z", evicting_reason="budget")
+    file_of(memory).unlink()
+    assert verify(memory.store) == []
+
+
 def test_missing_file_is_named_with_its_session(memory: Memory) -> None:
     file_of(memory).unlink()
     assert [(v.check, v.session_uid) for v in verify(memory.store)] == [("row_has_file", UID)]
