@@ -22,7 +22,6 @@ from helix_assets.core.moments import iso
 from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED
 from helix_assets.reading import stream_hash
 from helix_assets.storage.key import text_hash
-from helix_assets.verify_facts import wrong_facts
 from helix_assets.storage.tables import digests, evictions, losses, raw_files, sessions, shared_keys, sources
 from helix_assets.store import Store
 from helix_assets.task import is_worldwide
@@ -75,7 +74,7 @@ class _Contents:
 def verify(store: Store) -> list[Violation]:
     """Everything that is wrong with the store; an empty list proves it."""
     found: list[Violation] = []
-    for check in (_modes, _integrity, _unknown_files, _sessions, wrong_facts):
+    for check in (_modes, _integrity, _unknown_files, _sessions):
         try:
             found.extend(check(store))
         except StoreError as exc:
@@ -111,17 +110,16 @@ def _modes(store: Store) -> Iterator[Violation]:
 
 
 def _unknown_files(store: Store) -> Iterator[Violation]:
-    """Files of raw cache and facts that the catalog does not name; a writer at work, or a killed one, may have some."""
-    on_disk = {path for root in (store.raw.root, store.facts.root) for path in root.rglob("*") if path.is_file()}
+    """Files in the raw folder that the catalog does not name; those of a writer at work, or of a killed one, may be."""
+    on_disk = {str(p.relative_to(store.raw.root)) for p in store.raw.root.rglob("*") if p.is_file()}
     if _is_being_written(store):
         return
     with store.catalog.reading() as connection:
-        known = {store.raw.path(name) for name in connection.execute(select(raw_files.c.name)).scalars()}
-    known |= {store.facts.path(file.name) for file in store.catalog.fact_files()}
-    unknown = sorted(path for path in on_disk - known if path.exists())
+        known = set(connection.execute(select(raw_files.c.name)).scalars())
+    unknown = sorted(name for name in on_disk - known if store.raw.path(name).exists())
     if unknown and not _is_being_written(store):
-        for path in unknown:
-            yield Violation("file_has_row", "is in no row of the catalog", path=str(path.relative_to(store.data_dir)))
+        for name in unknown:
+            yield Violation("file_has_row", "is in no row of the catalog", path=name)
 
 
 def _is_being_written(store: Store) -> bool:
