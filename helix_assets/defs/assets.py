@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 from datetime import date
-from typing import get_type_hints
 
 import dagster as dg
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from pydantic import Field
-from sqlalchemy import Table
 
-from helix_assets.core.schema import Row
+from helix_assets.defs.columns import DIGEST_COLUMNS, EVICTION_COLUMNS, SOURCE_COLUMNS, event_schema, table_schema
 from helix_assets.defs.figures import CODE_VERSIONS, SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES, TIERS
 from helix_assets.defs.partitions import DAYS, PARTITIONS, partition_of
 from helix_assets.defs.record import ending_well_when_busy, record
@@ -22,21 +20,6 @@ RETENTION_REPORT = "retention_report"
 OWNERS = ["team:helix"]
 # Dagster logs nothing for an output with this mark. Its own events would carry one data version for all partitions.
 _LOGGED_BY_US = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
-_TYPE_NAMES = {int: "int64", float: "double", bool: "bool", str: "string", bytes: "string"}
-
-
-def table_schema(table: Table) -> dg.TableSchema:
-    """The columns of a catalog table as Dagster shows them."""
-    return dg.TableSchema([dg.TableColumn(column.name, str(column.type).lower()) for column in table.columns])
-
-
-def event_schema() -> dg.TableSchema:
-    """The columns of a raw cache file as Dagster shows them."""
-    columns = [dg.TableColumn("session_uid", "string")]
-    for name, hint in get_type_hints(Row).items():
-        kind = next(kind for kind in getattr(hint, "__args__", (hint,)) if kind is not type(None))
-        columns.append(dg.TableColumn(name, _TYPE_NAMES[kind]))
-    return dg.TableSchema(columns)
 
 
 SPECS = [
@@ -47,7 +30,10 @@ SPECS = [
         kinds={"file", "json"},
         owners=OWNERS,
         code_version=CODE_VERSIONS[SOURCE_FILES],
-        metadata={"dagster/column_schema": table_schema(sources), "location": "the agents' folders, never written to"},
+        metadata={
+            "dagster/column_schema": table_schema(sources, SOURCE_COLUMNS),
+            "location": "the agents' folders, never written to",
+        },
     ),
     dg.AssetSpec(
         SESSION_EVENTS,
@@ -69,7 +55,10 @@ SPECS = [
         kinds={"sqlite"},
         owners=OWNERS,
         code_version=CODE_VERSIONS[SESSION_DIGESTS],
-        metadata={"dagster/column_schema": table_schema(digests), "location": "helix.db, table digests"},
+        metadata={
+            "dagster/column_schema": table_schema(digests, DIGEST_COLUMNS),
+            "location": "helix.db, table digests",
+        },
     ),
 ]
 
@@ -116,7 +105,10 @@ REPORT_SPEC = dg.AssetSpec(
     owners=OWNERS,
     code_version="1",
     skippable=True,
-    metadata={"dagster/column_schema": table_schema(evictions), "location": "helix.db, table evictions"},
+    metadata={
+        "dagster/column_schema": table_schema(evictions, EVICTION_COLUMNS),
+        "location": "helix.db, table evictions",
+    },
 )
 
 

@@ -7,12 +7,10 @@ import dagster as dg
 import pytest
 from sqlalchemy import func, select
 
-from helix_assets.defs.assets import event_schema
 from helix_assets.demo import append
 from helix_assets.pipeline import sweep
 from helix_assets.settings import load_settings
 from helix_assets.storage.lock import writer_lock
-from helix_assets.storage.parquet import SCHEMA
 from helix_assets.storage.tables import sessions, sweeps
 from helix_assets.store import Store, open_store
 from helix_assets_tests.defs.runs import content, latest, logged, materialize, partitions, run_job
@@ -111,9 +109,3 @@ def test_a_run_that_finds_the_store_in_use_ends_well_and_says_busy(
     assert run is not None
     assert run.tags["helix/outcome"] == "busy"
     assert logged(result) == []
-
-
-def test_the_columns_told_are_those_of_the_files() -> None:
-    told = [(column.name, column.type) for column in event_schema().columns]
-    names = {"large_string": "string"}
-    assert told == [(field.name, names.get(str(field.type), str(field.type))) for field in SCHEMA]

@@ -110,8 +110,9 @@ def test_a_sweep_that_dagster_knows_nothing_of_is_asked_for(store: Store, instan
     assert isinstance(tick(instance, cursor)[0], dg.SkipReason)
 
 
-def test_an_unreadable_folder_is_not_an_empty_one(store: Store, logs: Path, instance: dg.DagsterInstance) -> None:
+def test_deleted_logs_are_noted_once(store: Store, logs: Path, instance: dg.DagsterInstance) -> None:
     run_job(instance, "sweep")
     (logs / "claude" / "projects").rename(logs / "claude" / "elsewhere")
-    request, _ = tick(instance)
-    assert isinstance(request, dg.RunRequest)
+    request, cursor = tick(instance)
+    answer_with(instance, request)
+    assert isinstance(tick(instance, cursor)[0], dg.SkipReason)
