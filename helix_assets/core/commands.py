@@ -255,3 +255,73 @@ def _script(rest: list[str]) -> str | None:
 
 def _is_path(word: str) -> bool:
     return "/" in word or word.endswith((".sh", ".py", ".js"))
+
+
+_PURPOSEFUL = re.compile(
+    r"\b(?:git|gh|build|compile|make|ninja|tsc|javac|rustc|gcc|clang|g\+\+|cargo|go|gradlew?|mvnw?|xcodebuild|webpack|"
+    r"l(?:int|inter)|eslint|ruff|flake8|pylint|mypy|pyright|biome|rubocop|shellcheck|clippy|golangci-lint|pre-commit|"
+    r"type-?check)\b"
+)  # fmt: skip
+_BUILDERS = {"tsc", "vue-tsc", "javac", "rustc", "gcc", "g++", "clang", "clang++", "xcodebuild", "webpack", "ninja",
+             "build", "typecheck", "type-check", "compile"}  # fmt: skip
+_LINTERS = {"eslint", "ruff", "flake8", "pylint", "mypy", "pyright", "biome", "rubocop", "shellcheck", "golangci-lint",
+            "pre-commit", "stylelint", "lint", "oxlint"}  # fmt: skip
+_SCRIPT_RUNNERS = {"npm", "yarn", "pnpm", "bun", "turbo", "nx", "lerna", "just", "task", "invoke", "inv", "poe", "make",
+                   "gmake"}  # fmt: skip
+_BUILD_WORDS = {
+    "cargo": {"build", "check", "b", "c"}, "go": {"build", "install"}, "gradle": {"build", "assemble"},
+    "gradlew": {"build", "assemble"}, "mvn": {"compile", "package", "install"},
+    "mvnw": {"compile", "package", "install"}, "dotnet": {"build", "publish"}, "docker": {"build"}, "swift": {"build"}, "bazel": {"build"}, "next": {"build"},
+    "vite": {"build"}, "cmake": {"--build"}, "zig": {"build"}, "mix": {"compile"}, "sbt": {"compile"}, "ng": {"build"},
+}  # fmt: skip
+_LINT_WORDS = {"cargo": {"clippy"}, "go": {"vet"}, "next": {"lint"}, "ng": {"lint"}, "mix": {"credo"}}
+_BUILD_TARGET = re.compile(r"(?:\A|[:_-])(?:build|compile|type-?check|tsc)(?:\Z|[:_-])")
+_LINT_TARGET = re.compile(r"(?:\A|[:_-])lint(?:\Z|[:_-])")
+_MAKE_ALL = {"all", "install"}
+
+
+def purposes(command: str) -> list[str]:
+    """What a command line is for beside tests, in order: "build", "lint", "commit", "push"."""
+    if not _PURPOSEFUL.search(command):
+        return []
+    found: dict[str, None] = {}
+    for words in _commands(command):
+        found.update(dict.fromkeys(_purposes_of(_unwrapped(words))))
+    return list(found)
+
+
+def _purposes_of(words: list[str]) -> list[str]:
+    if not words or not _ASKS_ONLY.isdisjoint(words):
+        return []
+    name, rest = _base(words[0]), [word.strip("\"'") for word in words[1:]]
+    if name in _SHELLS:
+        inner = next((rest[at + 1] for at, word in enumerate(rest[:-1]) if word[:1] == "-" and word.endswith("c")), "")
+        return purposes(inner)
+    if name in ("git", "gh"):
+        return _of_git(name, rest)
+    if _PYTHON.match(name):
+        return _purposes_of(rest[1:]) if rest[:1] == ["-m"] else []
+    plain = [word for word in rest if word[:1] != "-" or word == "--build"]
+    if name in _LINTERS or not _LINT_WORDS.get(name, set()).isdisjoint(plain[:2]):
+        return ["lint"]
+    if name in _BUILDERS or not _BUILD_WORDS.get(name, set()).isdisjoint(plain[:2]):
+        return ["build"]
+    return _of_targets(name, plain) if name in _SCRIPT_RUNNERS else []
+
+
+def _of_git(name: str, rest: list[str]) -> list[str]:
+    if name == "gh":
+        return ["push"] if rest[:2] in (["pr", "create"], ["pr", "merge"], ["release", "create"]) else []
+    while rest and rest[0][:1] == "-":
+        rest = rest[2 if rest[0] in ("-C", "-c") else 1 :]
+    return rest[:1] if rest[:1] in (["commit"], ["push"]) and "--dry-run" not in rest else []
+
+
+def _of_targets(name: str, plain: list[str]) -> list[str]:
+    """The targets or scripts that a runner is told to run; make without one builds."""
+    if name in ("make", "gmake") and not _MAKE_ALL.isdisjoint(plain or {"all"}):
+        return ["build"]
+    if plain and plain[0] in _FETCHES:
+        return []
+    targets = (("build", _BUILD_TARGET), ("lint", _LINT_TARGET))
+    return [purpose for purpose, target in targets if any(target.search(word) for word in plain)]
