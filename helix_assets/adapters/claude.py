@@ -46,6 +46,30 @@ _QUIET_TYPES = {
     "file-history-snapshot", "last-prompt", "agent-name", "agent-color", "tag", "mode", "permission-mode", "pr-link",
     "frame-link", "worktree-state", "relocated", "bridge-session", "atis-latch", "started", "result",
 }  # fmt: skip
+# Inside of records: what tells nothing of its own is listed all the same, so that what is new can be told apart.
+_QUIET_SYSTEM = frozenset(
+    {
+        "compact_boundary", "microcompact_boundary", "api_error", "stop_hook_summary", "turn_duration",
+        "local_command", "informational", "api_refusal", "model_refusal_fallback", "error", "session_start",
+    }
+)  # fmt: skip
+_QUIET_ATTACHMENTS = frozenset(
+    {
+        "agent_listing_delta", "auto_mode", "batching_reminder_sent", "budget_usd", "command_permissions",
+        "compact_file_reference", "critical_system_reminder", "date_change", "deferred_tools_delta", "dynamic_skill",
+        "edited_text_file", "file", "hook_additional_context", "hook_success", "hook_system_message",
+        "invoked_skills", "mcp_instructions_delta", "nested_memory", "plan_mode", "plan_mode_exit",
+        "read_truncation_notice", "silent_turn_reminder", "skill_listing", "task_reminder", "task_status",
+        "todo_reminder", "total_tokens_reminder", "ultra_effort_enter", "ultra_effort_exit",
+    }
+)  # fmt: skip
+_QUIET_PROGRESS = frozenset(
+    {
+        "bash_progress", "hook_progress", "mcp_progress", "query_update", "search_results_received",
+        "waiting_for_task",
+    }
+)  # fmt: skip
+_QUIET_BLOCKS = frozenset({"image", "document", "fallback"})
 _TITLE_RANK = {"summary": 1, "ai-title": 2, "custom-title": 3}
 _TITLE_FIELD = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 
@@ -201,6 +225,8 @@ class ClaudeParser:
                 events.append(SessionEvent(EventKind.THINKING, "assistant", summary=text, **place))
             elif kind in ("tool_use", "server_tool_use"):
                 events.append(self._call(block, place))
+            elif kind not in _QUIET_BLOCKS:
+                self._unknown("block", kind)
             if events:
                 place["usage"] = None  # told once, by the first event
         if obj.get("isApiErrorMessage") is True:
@@ -309,6 +335,8 @@ class ClaudeParser:
                     **place,
                 )
             ]
+        if subtype not in _QUIET_SYSTEM:
+            self._unknown("system", subtype)
         return [SessionEvent(EventKind.LIFECYCLE, "system", summary=subtype or "system", **place)]
 
     def _attachment(self, obj: JsonObject) -> list[SessionEvent]:
@@ -334,7 +362,12 @@ class ClaudeParser:
                     **place,
                 )
             ]
+        if kind not in _QUIET_ATTACHMENTS:
+            self._unknown("attachment", kind)
         return []
+
+    def _unknown(self, where: str, kind: Any) -> None:
+        self._facts.saw_unknown(f"{where}/{shorten(_text(kind), 60) or '(no type)'}")
 
     def _queue(self, obj: JsonObject) -> list[SessionEvent]:
         operation = _text(obj.get("operation"))
@@ -351,6 +384,8 @@ class ClaudeParser:
         inner = _dict(data.get("message"))
         handler = {"assistant": ClaudeParser._assistant, "user": ClaudeParser._user}.get(_text(inner.get("type")))
         if data.get("type") != "agent_progress" or handler is None:
+            if data.get("type") not in _QUIET_PROGRESS and data.get("type") != "agent_progress":
+                self._unknown("progress", data.get("type"))
             return []
         return handler(self, {**inner, "isSidechain": True, "agentId": data.get("agentId")})
 
