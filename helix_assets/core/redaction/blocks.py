@@ -8,14 +8,15 @@ import re
 from collections.abc import Iterator
 
 TRIGGER = r"-----? ?(?:BEGIN|END) [A-Z0-9 ]{0,30}PRIVATE KEY|PuTTY-User-Key-File|BEGIN SSH2 ENCRYPTED"
-_BOUNDARY = re.compile(
-    rb"-----? ?(BEGIN|END) (?:[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|SSH2 ENCRYPTED PRIVATE KEY) ?-?-----?|(Private-Lines): \d+"
-)
-_BREAK = re.compile(rb"[\n\x00]|[\"']\s*,\s*[\"']|<br ?/?>")
+_BOUNDARY = re.compile(rb"-----? ?(BEGIN|END) [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)? ?-?-----?|(Private-Lines): \d+")
+_BREAK = re.compile(rb"[\n\x00]|[\"']\s*,\s*[\"']|<br ?/?>|(?=-----)")
 _NUMBERING = rb"[ \t\"'>|]*(?:\d{1,6}[ \t]*(?:\xe2\x86\x92|[:|\t)]|-(?= ))[ \t]?)?[+\-> |]{0,3}[ \t]*"
 _KEY_LINE = re.compile(_NUMBERING + rb"([A-Za-z0-9+/_-]{2,}={0,3})[ \t\"',\\;]*\Z")
 _LONG_KEY_LINE = re.compile(_NUMBERING + rb"([A-Za-z0-9+/_-]{16,}={0,3})")
-_OTHER_LINE = re.compile(_NUMBERING + rb"(?:[A-Za-z][A-Za-z-]{2,24}: ?[^\n]{0,120}|=[A-Za-z0-9+/]{4}|\.\.\.|)[ \t\"',\\]*\Z")
+_OTHER_LINE = re.compile(
+    _NUMBERING + rb"(?:[A-Za-z][A-Za-z-]{2,24}: ?[^\n]{0,120}|=[A-Za-z0-9+/]{4}|\.\.\.|)[ \t\"',\\]*\Z"
+)
+_TAIL = re.compile(rb"[ \t]+([A-Za-z0-9+/]{1,15}={0,3})")
 _SPACES = re.compile(rb"[ \t]+(?=[A-Za-z0-9+/=]{16})")
 
 
@@ -54,7 +55,7 @@ def _lines_after(view: bytes, at: int) -> Iterator[tuple[int, int]]:
         if key is None and not _OTHER_LINE.match(view, at, line_end):
             return
         yield from key or ()
-        if line_break is None:
+        if line_break is None or line_break.end() == line_end:
             return
         at = line_break.end()
 
@@ -85,5 +86,5 @@ def _key_of(view: bytes, start: int, end: int) -> list[tuple[int, int]] | None:
     spans = [key.span(1)]
     while (space := _SPACES.match(view, spans[-1][1], end)) and (more := _LONG_KEY_LINE.match(view, space.end(), end)):
         spans.append(more.span(1))
-    tail = re.compile(rb"[ \t]+([A-Za-z0-9+/]{1,15}={0,3})").match(view, spans[-1][1], end)
+    tail = _TAIL.match(view, spans[-1][1], end)
     return [*spans, tail.span(1)] if tail and len(spans) > 1 else spans

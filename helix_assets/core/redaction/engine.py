@@ -65,9 +65,8 @@ class PatternSet:
     """Says which of many patterns occur in a text, in one pass; without google-re2 in as many as there are."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        self._patterns: list[Pattern] = []
+        self._one_by_one = [compile_pattern(pattern) for pattern in patterns] if re2 is None else []
         if re2 is None:
-            self._patterns = [compile_pattern(pattern) for pattern in patterns]
             return
         self._set = re2.Set.SearchSet(_options())
         for pattern in patterns:
@@ -76,8 +75,8 @@ class PatternSet:
 
     def occurring(self, text: bytes) -> list[int]:
         """Return the indexes of the patterns that occur in the text."""
-        if re2 is None:
-            return [index for index, pattern in enumerate(self._patterns) if pattern.search(text)]
+        if self._one_by_one:
+            return [index for index, pattern in enumerate(self._one_by_one) if pattern.search(text)]
         return sorted(self._set.Match(text) or ())
 
 

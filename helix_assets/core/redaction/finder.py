@@ -21,6 +21,7 @@ from helix_assets.core.redaction.judge import (
     looks_chosen,
     looks_generated,
 )
+from helix_assets.core.redaction.names import kind_of
 from helix_assets.core.redaction.rules import CONTEXTS, TOKENS, Check, Rule
 from helix_assets.core.redaction.view import BLANK
 
@@ -62,12 +63,15 @@ class Finder:
     def raw_trigger(self) -> Pattern:
         """Matches raw lines worth a look: the heads of all rules, written so that escapes do not hide them."""
         heads = [*map(_head, TOKENS), *map(_head, CONTEXTS), assignment.TRIGGER, blocks.TRIGGER, *_VEILS]
-        heads += [f"(?i:{re.escape(rule.keyword)})" if rule.keyword else _unanchored(rule.pattern) for rule, _ in self._extra]
-        return compile_pattern("|".join(f"(?:{head})" for head in heads), never_capture=True)
+        heads += [
+            f"(?i:{re.escape(rule.keyword)})" if rule.keyword else _unanchored(rule.pattern) for rule, _ in self._extra
+        ]
+        # Sorted, the engine folds common prefixes, which keeps its automaton small.
+        return compile_pattern("|".join(f"(?:{head})" for head in sorted(heads)), never_capture=True)
 
     @cached_property
     def _token_trigger(self) -> Pattern:
-        return compile_pattern("|".join(f"(?:{_head(rule)})" for rule in TOKENS), never_capture=True)
+        return compile_pattern("|".join(f"(?:{head})" for head in sorted(map(_head, TOKENS))), never_capture=True)
 
     @cached_property
     def _contexts_in(self) -> PatternSet:
@@ -89,7 +93,8 @@ class Finder:
         if self._block_trigger.search(view):
             found += [Span(start, end, "private_key") for start, end in blocks.private_key_spans(view)]
         for rule, pattern in self._extra:
-            found += self._matches(rule, pattern, view)
+            if rule.keyword.lower().encode() in view.lower():
+                found += self._matches(rule, pattern, view)
         if self._allow:
             found = [span for span in found if view[span.start : span.end] not in self._allow]
         return _merged(found)
@@ -107,7 +112,8 @@ class Finder:
             span = self._token_at(view, start)
             if span:
                 yield span
-            at = span.end if span else start + 1
+            # Inside a word another token may begin at once; what was judged no token is passed over.
+            at = span.end if span else trigger.end() if _begins_word(view, start) else start + 1
 
     def _token_at(self, view: bytes, start: int) -> Span | None:
         if not _begins_word(view, start):
@@ -131,7 +137,7 @@ class Finder:
             while found := pattern.search(view, at):
                 value = assignment.assigned_secret(view, found)
                 if value:
-                    yield Span(value.start, value.end, assignment.kind_of(view[found.start(1) : found.end(1)]))
+                    yield Span(value.start, value.end, kind_of(view[found.start(1) : found.end(1)]))
                 at = value.end if value else found.end(1)
 
     def _matches(self, rule: Rule, pattern: Pattern, view: bytes) -> Iterator[Span]:
@@ -217,8 +223,10 @@ def _passes(check: Check, value: bytes, view: bytes) -> bool:
 
 
 def _is_chosen(value: bytes) -> bool:
-    return looks_chosen(value) or (len(value) >= 4 and not value.isalpha() and not value.isdigit()) or (
-        len(value) >= 8 and value.isalpha()
+    return (
+        looks_chosen(value)
+        or (len(value) >= 4 and not value.isalpha() and not value.isdigit())
+        or (len(value) >= 8 and value.isalpha())
     )
 
 
@@ -226,7 +234,7 @@ def _is_told(value: bytes) -> bool:
     value = value.strip(b"*_`()[]{}\"'<>,.;:")
     digits = sum(48 <= byte <= 57 for byte in value)
     letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
-    if _HEX.match(value) and len(value) <= 12 or b"/" in value:
+    if (_HEX.match(value) and len(value) <= 12) or b"/" in value:
         return False
     if not digits:
         return looks_generated(value, 10)
@@ -253,14 +261,18 @@ def _decodes_to(value: bytes, needle: bytes) -> bool:
 
 def _cookies(view: bytes, start: int, end: int) -> Iterator[Span]:
     for pair in _COOKIE.finditer(view, start, end):
-        if looks_generated(pair.group(2), 12) and not re.match(rb"_ga|_gid|_fbp|expires|max-age", pair.group(1).lower()):
+        if looks_generated(pair.group(2), 12) and not re.match(
+            rb"_ga|_gid|_fbp|expires|max-age", pair.group(1).lower()
+        ):
             yield Span(*pair.span(2), "cookie")
 
 
 def _without_tail(view: bytes, start: int, end: int) -> int:
     """Leave out the punctuation of the sentence around a secret."""
-    while end - start > 4 and view[end - 1] in b".,;:!?)]}>" and not (
-        view[end - 1] in b")]}>" and b"([{<"[b")]}>".index(view[end - 1])] in view[start:end]
+    while (
+        end - start > 4
+        and view[end - 1] in b".,;:!?)]}>"
+        and not (view[end - 1] in b")]}>" and b"([{<"[b")]}>".index(view[end - 1])] in view[start:end])
     ):
         end -= 1
     return end

@@ -11,22 +11,45 @@ _PAIRS = frozenset(
     first + second
     for first, seconds in (
         group.split(":")
-        for group in (
-            "a:bcdgiklmnprstuvwxy b:aceilorsuy c:acehiklorstuy d:adeilorsu e:abcdefgilmnopqrstvwxy f:aefilorstu "
-            "g:aehilnorsu h:aeiort i:abcdefglmnoprstvxz k:eis l:adeilostuy m:abeimopsu n:acdefgiklnopstuv "
-            "o:abcdfgiklmnoprstuvw p:aehiloprstuy q:u r:acdefgiklmnoprstuy s:acdehiklmopstuy t:acdefhilmnoprstuy "
-            "u:abcefilmnprst v:aei w:aeinors x:eipt y:npst z:e"
-        ).split()
+        for group in [
+            "a:bcdgiklmnprstuvwxy",
+            "b:aceilorsuy",
+            "c:acehiklorstuy",
+            "d:adeilorsu",
+            "e:abcdefgilmnopqrstvwxy",
+            "f:aefilorstu",
+            "g:aehilnorsu",
+            "h:aeiort",
+            "i:abcdefglmnoprstvxz",
+            "k:eis",
+            "l:adeilostuy",
+            "m:abeimopsu",
+            "n:acdefgiklnopstuv",
+            "o:abcdfgiklmnoprstuvw",
+            "p:aehiloprstuy",
+            "q:u",
+            "r:acdefgiklmnoprstuy",
+            "s:acdehiklmopstuy",
+            "t:acdefhilmnoprstuy",
+            "u:abcefilmnprst",
+            "v:aei",
+            "w:aeinors",
+            "x:eipt",
+            "y:npst",
+            "z:e",
+        ]
     )
     for second in seconds
 )
 _WORDLIKE_SHARE = 0.68
 
 _PLACEHOLDER = re.compile(
-    rb"(?i)^(?:your|my|the|some|any|an?|enter|insert|replace|put|add|set|use|paste|change|fill)[-_ .]"
+    rb"(?i)^(?:your|enter|insert|replace|paste)[-_ .]|^(?:my|the|some|any|put|add|set|use|change|fill)[-_ .][a-z_ .-]*$"
     rb"|change-?_?(?:me|this|it)|placeholder|example|dummy|redacted|masked|removed|hidden|censored|omitted|scrubbed"
-    rb"|<[^<>]*>|\$\{|\$\(|\{\{|%\(|^%[a-z_]{2,}%$|\*{3,}|\.{3}|x{5,}|#\{|\xe2\x80\xa6|\xe2\x80\xa2{2}|fake[-_]|not[-_]?a?[-_]?real"
-    rb"|\[\^?[a-z0]-[z9f]|\(\?[:=!P]|%[sdr].{0,12}%[sdr]|_here$|-here$|^sk-\.\.\.|\b(?:todo|tbd|fixme|lorem)\b|insecure-?default|1234567890|0123456789|abcdefghij"
+    rb"|<[^<>]*>|\$\{|\$\(|\{\{|%\(|^%[a-z_]{2,}%$|#\{|%[sdr].{0,12}%[sdr]"  # to be filled in
+    rb"|\[\^?[a-z0]-[z9f]|\(\?[:=!P]"  # a pattern
+    rb"|\*{3,}|\.{3}|x{5,}|\xe2\x80\xa6|\xe2\x80\xa2\xe2\x80\xa2|fake[-_]|not[-_]?a?[-_]?real|[-_]here$"
+    rb"|\b(?:todo|tbd|fixme|lorem)\b|insecure-?default|1234567890|0123456789|abcdefghij"
 )
 _COMMON = frozenset(
     rb"""true false none null nil undefined nan yes no on off enabled disabled required optional default empty unset
@@ -34,18 +57,22 @@ _COMMON = frozenset(
     password passwd pass pwd passphrase secret token key apikey api_key credential credentials auth bearer basic
     user username admin root guest login name value email test testing tests foo bar baz foobar qux spam eggs abc abcd
     abc123 abcdef xyz hello world public private hunter postgres mysql redis mongo mongodb rabbitmq localhost
-    utf-8 utf8 latin1 latin-1 ascii iso-8859-1 input hidden type field label title description header query cookie body path form json xml self this const let
-    var function return async await import export class def lambda new old current previous next first last
+    utf-8 utf8 latin1 latin-1 ascii iso-8859-1 input hidden type field label title description header query cookie
+    body path form json xml self this const let var
+    function return async await import export class def lambda new old current previous next first last
     password1 password123 pass123 passw0rd secret123 test123 test1234 admin123 s3cr3t mypassword my_password mysecret
     secretkey mytoken letmein qwerty 123456 12345678 user:pass user:password username:password""".split()
 )
 _ALGORITHM = re.compile(rb"(?i)^(?:sha-?\d{1,3}|md5|blake2[bs]|blake3|h1|crc32c?|xxh\d*|urn:uuid|gzip|utf-?8)[:=~-]")
 _REFERENCE = re.compile(
     rb"^(?:[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,]?|[$@%&][A-Za-z_{(][\w.]*[)}%]?|[A-Za-z_][\w.]*[(\[{].*"
-    rb"|[(\[{|!:\\].*|.*(?:!=|\?\.|=void |=null|=this\.).*|.*(?:\(\)|\)\{|\}\().*|.*\)\.[a-z]\w+.*|.*(?:=>|&&|\|\||\?\?|===|!==|::).*)$",
+    rb"|[(\[{|!:\\].*|.*(?:!=|\?\.|=void |=null|=this\.|\(\)|\)\{|\}\(|\)\.[a-z]\w|=>|&&|\|\||\?\?|===|::).*)$",
     re.DOTALL,
 )
-_PATH = re.compile(rb"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[a-z._-]|~/|[A-Z]:\\|@[a-z][\w-]*/|file:)|\.(?:py|js|ts|tsx|json|ya?ml|toml|txt|md|pem|key|crt|env|go|rs|sh|html?|css|cfg|ini|conf|lock|log|sql|java|rb|php|xml|csv)$")
+_PATH = re.compile(
+    rb"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[a-z._-]|~/|[A-Z]:\\|@[a-z][\w-]*/|file:)"
+    rb"|\.(?:py|js|ts|tsx|json|ya?ml|toml|txt|md|pem|key|crt|env|go|rs|sh|html?|css|cfg|ini|conf|lock|log|sql|java|rb|php|xml|csv)$"
+)
 _WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _UUID = re.compile(rb"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _SWITCHES = re.compile(rb"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
@@ -65,7 +92,10 @@ def is_placeholder(value: bytes) -> bool:
 def is_wordlike(value: bytes) -> bool:
     """Say whether the letters of the value form words rather than chance."""
     pairs = hits = 0
-    for word in _WORDS.findall(value):
+    words = _WORDS.findall(value)
+    if sum(map(len, words)) < 3.7 * len(words):
+        return False
+    for word in words:
         if len(word) < 4:
             continue
         lower = word.lower().decode("ascii")
@@ -121,4 +151,3 @@ def looks_chosen(value: bytes) -> bool:
     if has_digit:
         return has_alpha or has_sign or len(value) >= 6
     return has_alpha and len(value) >= 8 and (not is_wordlike(value) or any(byte in b"!#$%^&*~+=?@" for byte in value))
-

@@ -68,7 +68,7 @@ class Redactor:
         return hashlib.blake2b(stated.encode(), digest_size=6).hexdigest()
 
     def text(self, text: str) -> Redacted:
-        """Redact a plain string: cwd, branch, title, message, file. A text that cannot be redacted is withheld whole."""
+        """Redact a plain string: cwd, branch, title, message, file; one that cannot be redacted is withheld whole."""
         raw = text.encode("utf-8", "surrogatepass")
         if not self._finder.raw_trigger.search(raw):
             return Redacted(text, 0)

@@ -1,0 +1,95 @@
+"""What a name promises: a password, a token, perhaps a key, or nothing secret at all.
+
+Belongs here: the words that make up names of settings, fields and flags, and how much the value under such a name has
+to look like a secret. Values are read in `assignment.py` and judged in `judge.py`.
+"""
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+Standard = Literal["password", "secret", "token", "weak"]
+"""password: what people choose will do; secret: the same, but not mere words; token: made by a machine; weak: made by
+a machine, long and plain."""
+
+_SEGMENT = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+_NOT_A_SECRET = frozenset(
+    b"""count counts type types name names url uri path file filename files field fields id ids length len size limit
+    expiry expires expiration expired at in ttl header headers prefix suffix class version policy required hint label
+    placeholder regex pattern format arn ref env var variable param parameter index idx usage used total max min budget
+    cost price rate rotation strength rules rule validator validation error errors message reset change changed
+    confirmation confirm input box form page screen link manager provider encoder store service factory handler helper
+    util utils client command cmd prompt column table schema hash hashed hasher salt algorithm alg digest last
+    mode state status source kind option options setting settings config configs callback fn func function exists
+    enabled disabled present valid invalid visible shown show hide hidden toggle icon title description text info
+    endpoint address host port user username email owner issuer scope scopes audience role created updated modified
+    model models map list dict set array tuple iterator iter generator parser stream reader writer lexer tokenizer
+    """.split()
+)
+_PUBLIC = frozenset(
+    b"""public pub publishable cache primary foreign partition sort idempotency dedup dedupe row column shard routing
+    translation i18n locale object event query react node parent child lookup index unique composite hash map dict
+    page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start end special added image
+    host known fingerprint group item entry field data meta config storage primarykey keyboard hot modifier
+    monkey donkey turkey hotkey keyof anon site csrf xsrf registry lock sourcemap build commit""".split()
+)
+_PUBLIC_TOKENS = frozenset(
+    b"""public pub publishable page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start end
+    special added image cancellation""".split()
+)
+_PASSWORD_WORDS = frozenset(b"password passwd pwd passphrase passcode passwort pass pw psk pin login sshpass".split())
+_SECRET_WORDS = frozenset(b"secret credential".split())
+_TOKEN_WORDS = frozenset(b"token authorization apikey jwt pat bearer sas".split())
+_KEY_QUALIFIERS = frozenset(
+    b"""api access secret private account auth master license encryption signing app application consumer admin root
+    service sdk server subscription shared webhook deploy license session personal project client test live prod
+    integration ingest write read rest merchant partner developer sandbox production instrumentation team organization
+    org user functions function management""".split()
+)
+
+
+@lru_cache(maxsize=4096)
+def name_standard(name: bytes) -> Standard | None:
+    """Say by which standard a value under this name is judged, or None where names like it hold no secrets."""
+    segments = [segment.lower() for segment in _SEGMENT.findall(name)]
+    while segments and segments[-1].isdigit():
+        segments.pop()
+    if not segments or (segments[-1] in _NOT_A_SECRET and not _ends_in_secret_id(segments)):
+        return None
+    words = set(segments)
+    joined = b"".join(segments)
+    if (
+        words & _PASSWORD_WORDS
+        or joined.endswith((b"password", b"passwd", b"passphrase", b"pwd"))
+        or (
+            joined.endswith(b"pass")
+            and not joined.endswith((b"bypass", b"buypass", b"minipass", b"compass", b"surpass", b"trespass"))
+        )
+    ):
+        return None if b"pass" in words and segments[-1] != b"pass" and len(segments) > 1 else "password"
+    if words & _SECRET_WORDS or joined.endswith(b"secret"):
+        return "secret"
+    if words & _PUBLIC_TOKENS or (
+        (words & _PUBLIC and b"token" not in words and not joined.endswith(b"token"))
+        and not words & {b"secret", b"password"}
+    ):
+        return "weak" if words & {b"primary", b"storage", b"hash", b"host"} and len(segments) > 2 else None
+    if words & _TOKEN_WORDS or joined.endswith((b"token", b"apikey", b"accesskey", b"privatekey", b"secretkey")):
+        return "token"
+    if b"key" in words and words & _KEY_QUALIFIERS:
+        return "token"
+    return "weak"
+
+
+def _ends_in_secret_id(segments: list[bytes]) -> bool:
+    return segments[-2:] == [b"secret", b"id"]
+
+
+def kind_of(name: bytes) -> str:
+    """Name the kind of an assigned secret after the word in its name."""
+    lower = name.lower()
+    for word, kind in ((b"pass", "password"), (b"pwd", "password"), (b"secret", "secret"), (b"token", "token")):
+        if word in lower:
+            return kind
+    return "password" if lower.strip(b"-_0123456789") in (b"pw", b"psk", b"pin") else "api_key"

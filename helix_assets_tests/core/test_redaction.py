@@ -1,0 +1,186 @@
+"""The contract of the redactor: marks, lines, JSON, what is withheld, the user's own rules."""
+
+import json
+import pickle
+
+import pytest
+
+from helix_assets.core.redaction import Redacted, RedactedLines, Redactor, Rule, RuleError, engine, strip_tags
+from helix_assets.core.redaction.finder import Finder
+from helix_assets.core.redaction.redactor import WITHHELD
+from helix_assets_tests.core.made_up import made_up, password
+
+REDACTOR = Redactor(b"k" * 32)
+TOKEN = made_up("ghp_{an36}", 1)
+OTHER = made_up("ghp_{an36}", 2)
+
+
+def test_mark_names_the_kind_and_holds_nothing_of_the_secret() -> None:
+    redacted = REDACTOR.text(f"push with {TOKEN}")
+    assert redacted.hits == 1
+    assert redacted.text.startswith("push with [redacted:github:")
+    assert not any(TOKEN[i : i + 5] in redacted.text for i in range(len(TOKEN) - 5))
+
+
+def test_same_secret_has_the_same_tag_in_nested_json() -> None:
+    plain = REDACTOR.text(f"x {TOKEN}").text.split()[1]
+    nested = REDACTOR.text(json.dumps({"o": json.dumps({"p": f"x\t{TOKEN}\n"})})).text
+    assert plain in nested
+
+
+def test_tags_differ_between_secrets_and_between_keys() -> None:
+    tags = {REDACTOR.text(TOKEN).text, REDACTOR.text(OTHER).text, Redactor(b"other").text(TOKEN).text}
+    assert len(tags) == 3
+
+
+def test_strip_tags_leaves_kind_only() -> None:
+    assert strip_tags(REDACTOR.text(f"a {TOKEN} b").text) == "a [redacted:github] b"
+
+
+def test_text_without_secrets_is_returned_as_it_is() -> None:
+    text = "nothing to see: max_tokens=4096, commit 0d8cf9d6"
+    assert REDACTOR.text(text) == Redacted(text, 0)
+
+
+def test_lines_keep_number_order_and_the_bytes_that_are_not_hit() -> None:
+    clean = [b'{"n":1,  "odd" : "spacing \\u00e9"}', b"", b"not json \xff\xfe", b'{"n":3}']
+    chunk = b"\n".join([clean[0], json.dumps({"t": TOKEN}).encode(), *clean[1:]]) + b"\n"
+    out = REDACTOR.lines(chunk).data.split(b"\n")
+    assert [out[0], *out[2:]] == [*clean, b""]
+    assert len(out) == len(chunk.split(b"\n"))
+
+
+def test_lines_unpack_as_data_and_hits() -> None:
+    data, hits = REDACTOR.lines(f'{{"a":"{TOKEN}"}}\n{{"b":"{OTHER}"}}'.encode())
+    assert hits == 2
+    assert TOKEN.encode() not in data
+    assert not data.endswith(b"\n")
+
+
+def test_number_as_password_leaves_valid_json() -> None:
+    line = '{"user":"app","password": 84512397,"port":5432}'
+    out = json.loads(REDACTOR.lines(line.encode()).data)
+    assert out["password"].startswith("[redacted:password:")
+    assert out["port"] == 5432
+
+
+def test_number_as_password_leaves_valid_json_inside_json() -> None:
+    inner = json.dumps({"password": 84512397})
+    out = json.loads(REDACTOR.lines(json.dumps({"o": inner}).encode()).data)
+    assert json.loads(out["o"])["password"].startswith("[redacted:")
+
+
+def test_invalid_utf8_around_a_secret_survives() -> None:
+    line = b"\xff\xfe " + TOKEN.encode() + b" \xc3("
+    out = REDACTOR.lines(line).data
+    assert out.startswith(b"\xff\xfe [redacted:")
+    assert out.endswith(b"] \xc3(")
+
+
+def test_lone_surrogates_survive() -> None:
+    assert REDACTOR.text(f"\ud83d {TOKEN}").text.startswith("\ud83d [redacted:")
+
+
+def test_secrets_between_nul_bytes_are_found() -> None:
+    secret = password(3)
+    assert REDACTOR.text(f"HOME=/x\0DB_PASSWORD={secret}\0PATH=/y").text.count(secret) == 0
+
+
+def test_colour_around_and_inside_a_key_does_not_hide_it() -> None:
+    coloured = f"\x1b[1mghp_\x1b[0;31m{TOKEN[4:20]}\x1b[0m{TOKEN[20:]}\x1b[0m"
+    for text in (coloured, json.dumps({"stdout": coloured}), json.dumps({"o": json.dumps({"s": coloured})})):
+        redacted = REDACTOR.text(text).text
+        assert TOKEN[4:20] not in redacted
+        assert TOKEN[20:] not in redacted
+
+
+def test_key_of_an_object_is_redacted() -> None:
+    assert TOKEN not in REDACTOR.text(json.dumps({TOKEN: 1})).text
+
+
+def test_line_that_cannot_be_redacted_is_withheld_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    redactor = Redactor(b"k")
+
+    def broken(self: Finder, view: bytes) -> list[object]:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(Finder, "spans", broken)
+    line = json.dumps({"a": TOKEN}).encode()
+    result = redactor.lines(b'{"clean":1}\n' + line + b"\n")
+    assert result.withheld == 1
+    stand_in = {"type": "helix_withheld", "reason": "redaction_failed", "bytes": len(line)}
+    assert [json.loads(out) for out in result.data.splitlines()] == [{"clean": 1}, stand_in]
+    assert redactor.text(TOKEN) == Redacted(WITHHELD, 1)
+
+
+def test_redactor_pickles_with_its_rules() -> None:
+    redactor = Redactor(b"k", [Rule("badge", "", r"B-\d{6}")], ["B-000000"])
+    again = pickle.loads(pickle.dumps(redactor))
+    assert again.version == redactor.version
+    assert again.text("B-123456 B-000000") == redactor.text("B-123456 B-000000")
+
+
+def test_version_follows_rules_and_allow_list_but_not_the_key() -> None:
+    own = Redactor(b"k", [Rule("badge", "", r"B-\d{6}")])
+    versions = {REDACTOR.version, Redactor(b"other").version, own.version, Redactor(b"k", allow=["x"]).version}
+    assert len(versions) == 3
+
+
+def test_own_rule_is_applied_with_its_group_and_keyword() -> None:
+    redactor = Redactor(b"k", [Rule("my-badge", "Badge", r"Badge no ([a-z]+)")])
+    assert strip_tags(redactor.text("Badge no hello, badge").text) == "Badge no [redacted:my_badge], badge"
+
+
+def test_allowed_text_is_left_alone() -> None:
+    redactor = Redactor(b"k", allow=[TOKEN])
+    assert redactor.text(f"{TOKEN} {OTHER}").text.startswith(f"{TOKEN} [redacted:")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "position"),
+    [
+        ("a(b", "position 1"),
+        ("x(?=y)", "position 1"),
+        (r"(a)\1", "position 3"),
+        ("b|", "position 0"),
+        ("[z-a]", "position"),
+    ],
+)
+def test_bad_pattern_is_refused_with_its_position(pattern: str, position: str) -> None:
+    with pytest.raises(RuleError, match=position):
+        Redactor(b"k", [Rule("mine", "", pattern)])
+
+
+def test_catastrophic_pattern_stays_linear() -> None:
+    redactor = Redactor(b"k", [Rule("slow", "", r"(a+)+$")])
+    assert redactor.text("a" * 50_000 + "b").hits == 0
+
+
+def test_scan_counts_secrets_but_not_marks() -> None:
+    line = json.dumps({"a": TOKEN, "b": OTHER}).encode()
+    assert REDACTOR.scan(line) == 2
+    assert REDACTOR.scan(REDACTOR.lines(line).data) == 0
+    assert REDACTOR.scan(f"plain {TOKEN}".encode()) == 1
+
+
+def test_lines_result_is_a_plain_value() -> None:
+    assert REDACTOR.lines(b'{"a":1}\n') == RedactedLines(b'{"a":1}\n', 0, 0)
+
+
+class TestWithoutRe2:
+    """The standard library's engine, where google-re2 has no wheel."""
+
+    @pytest.fixture(autouse=True)
+    def without_re2(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(engine, "re2", None)
+
+    def test_built_in_rules_work_the_same(self) -> None:
+        secret = password(2)
+        text = json.dumps({"o": f"{TOKEN}\nDB_PASSWORD={secret}\nhttps://app:{secret}@db.example.org/"})
+        redacted = Redactor(b"k" * 32).text(text)
+        assert redacted == REDACTOR.text(text)
+        assert redacted.hits == 3
+
+    def test_own_rules_are_refused_with_the_reason(self) -> None:
+        with pytest.raises(RuleError, match="google-re2"):
+            Redactor(b"k", [Rule("mine", "", "x+y")])

@@ -1,0 +1,89 @@
+"""What looks like a secret and must stay: hashes, ids, signatures, images, placeholders, references, code, prose."""
+
+import json
+
+import pytest
+
+from helix_assets.core.redaction import Redactor
+from helix_assets_tests.core.made_up import made_up
+
+REDACTOR = Redactor(b"k" * 32)
+
+SURVIVORS = r"""
+commit {hex40}
+HEAD is now at {hex8} fix the login form
+index {hex7}..{hex7} 100644
+"uuid": "{uuid}", "parentUuid": "{uuid}"
+"sessionId":"{uuid}","session_id":"{uuid}"
+"tool_use_id": "toolu_01{an22}", "call_id":"call_{an24}", "id":"msg_01{an22}"
+requestId: req_011{an21}
+"integrity": "sha512-{b64_86}=="
+checksum = "{hex64}"
+github.com/acme/lib v1.2.3 h1:{b64_43}=
+--hash=sha256:{hex64}
+Digest: sha256:{hex64}
+ETag: "{hex32}"
+MD5 (disk.img) = {hex32}
+cache_key = "v3-deps-{hex64}"
+{"type":"thinking","thinking":"Hm.","signature":"{b64_600}"}
+{"type":"reasoning","summary":[],"encrypted_content":"gAAAAAB{url900}"}
+{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo{b64_3000}"}}
+<img src="data:image/png;base64,{b64_900}">
+//# sourceMappingURL=data:application/json;base64,eyJ2ZXJzaW9uIjozfQ{b64_400}
+ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b64_43} me@host
+API_KEY=your-api-key-here
+GITHUB_TOKEN=<your_token>
+TOKEN=xxxxxxxxxxxxxxxxxxxx
+PASSWORD=********
+SECRET_KEY=changeme
+OPENAI_API_KEY=sk-...
+AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE
+password: ${DB_PASSWORD}
+token: ${{ secrets.GITHUB_TOKEN }}
+key: {{ .Values.secretKey }}
+--password "$PGPASSWORD"
+Authorization: Bearer $TOKEN
+postgresql://$DB_USER:$DB_PASS@$DB_HOST/db
+https://user:password@example.org/x
+const token = process.env.API_TOKEN;
+api_key=os.environ["API_KEY"]
+password = getpass.getpass()
+token = await self.get_token(session_id)
+self.secret_key = secret_key or self._load_secret_key()
+login(username=form.user.data, password=form.password.data)
+const { accessToken, refreshToken } = useAuth()
+passwordField.setAttribute('type', 'password')
+def verify_password(password: str, hashed: str) -> bool:
+password_hash text NOT NULL, api_key_prefix varchar(8), token_expires_at timestamptz
+max_tokens=4096, token_count = 18231, "input_tokens": 48321
+"primary_key": "id", foreign_key='orders.id'
+{"nextPageToken": "{an40}"}
+eos_token = "<|endoftext|>", pad_token_id = 50256
+--- PASS: TestParserKeepsTokens2 (0.05s)
+tests/test_auth.py::test_token_2 PASSED [ 51%]
+The password field is required and must be at least 12 characters.
+Bearer authentication is required
+You need an API key; create one in the dashboard under Settings.
+The session token expires after 30 minutes of inactivity.
+-rw-r--r-- 1 u u 55971 Jun  5 12:44 secrets_2024.tf
+-----BEGIN CERTIFICATE-----\n{b64_64}\n{b64_64}\n-----END CERTIFICATE-----
+if line.startswith("-----BEGIN RSA PRIVATE KEY-----"): return parse_private_key(lines)
+git@github.com:acme/app.git and https://github.com/acme/app/blob/{hex40}/src/app.py#L10
+/nix/store/{lo32}-glibc-2.38
+vpc-{hex17} subnet-{hex17} arn:aws:iam::{dig12}:role/app-ExecutionRole
+ghp_****************************ab12
+[redacted:github:abcdefg] and password=[redacted:password:abcdefg]
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("template", SURVIVORS)
+def test_text_without_a_secret_stays(template: str) -> None:
+    for seed in range(5):
+        text = made_up(template, seed).replace("\\n", "\n")
+        for form in (text, json.dumps({"content": f"ok\n{text}\n"}), json.dumps({"o": json.dumps({"p": text})})):
+            assert REDACTOR.text(form).text == form
+
+
+def test_images_are_never_read_twice() -> None:
+    line = made_up('{"image":"{b64_900}","usage":{"input_tokens":5}}', 1).encode()
+    assert REDACTOR.lines(line).data is line
