@@ -1,4 +1,4 @@
-"""Publishing a batch: files renamed and synced, then one catalog transaction, then the replaced files unlinked.
+"""Publishing a batch: files in place and synced, then one catalog transaction, then the replaced files unlinked.
 
 Killed anywhere, either the whole batch counts or none of it: what is not named by the catalog is no part of the store.
 """
@@ -18,6 +18,7 @@ from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import Problem
 from helix_assets.core.moments import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
+from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
 from helix_assets.plan import SessionState
 from helix_assets.sharing import Shares, owner_rows
 from helix_assets.storage.key import text_hash
@@ -53,7 +54,9 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         if uid not in kept and result.part is not None:
             (store.raw.staging / result.part.name).unlink()
     names = {uid: _publish(store, batch, uid, r) for uid, r in kept.items()}
-    sync(store.raw.root, [store.raw.path(name) for name in names.values() if name])
+    facts = _merge_facts(store, batch, kept)
+    written = [store.raw.path(name) for name in names.values() if name]
+    sync(store.data_dir, written + [store.facts.path(file.name) for file in facts.files])
     at = iso(microseconds(batch.now)) or ""
     catalog = store.catalog
     with catalog.writing() as connection:
@@ -69,6 +72,7 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
             connection, [_file_row(batch, r, ids[uid], name) for uid, r in kept.items() if (name := names[uid])]
         )
         catalog.put_digests(connection, [_digest_row(store, batch, r, at) for r in kept.values() if r.digest])
+        catalog.put_fact_files(connection, facts.files, facts.gone)
         catalog.clear_problems(
             connection, [f.path_key for r in batch.results.values() for f in r.task.files if not f.offset]
         )
@@ -85,12 +89,34 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
     for name in replaced:
         if name not in live:
             store.raw.remove(name)
+    for file in facts.replaced + facts.gone:
+        store.facts.remove(file.name)
     return _committed(batch, kept)
+
+
+def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
+    """Write the facts of all sessions with a digest; where that fails a session keeps the old ones, and its digest."""
+    merged = merge_facts(
+        store,
+        [
+            DerivedSession(uid, _partition(batch, r), r.task.generation, r.fact_rows, batch.states[uid].row is not None)
+            for uid, r in kept.items()
+            if r.digest is not None
+        ],
+    )
+    for result in kept.values() if merged.failed else ():
+        if result.digest is not None and (reason := merged.failed.get(_partition(batch, result))):
+            result.digest, result.failure = None, f"its facts cannot be kept: {reason}"
+    return merged
+
+
+def _partition(batch: Batch, result: Ingested) -> tuple[str, str]:
+    return result.task.flavor, _day(batch, result).isoformat()
 
 
 def _committed(batch: Batch, kept: Mapping[str, Ingested]) -> Committed:
     return Committed(
-        partitions={(r.task.flavor, _day(batch, r).isoformat()) for r in kept.values()},
+        partitions={_partition(batch, r) for r in kept.values()},
         bytes_written=sum(r.part.bytes for r in kept.values() if r.part),
         digests=sum(r.digest is not None for r in kept.values()),
         failed=[uid for uid, r in kept.items() if r.digest is None],

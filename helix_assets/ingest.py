@@ -21,6 +21,7 @@ from helix_assets.adapters.base import Adapter, JsonObject, Parser, Problem, Ses
 from helix_assets.adapters.jsonl import PACKED, block_reader, decode, open_source, whole_lines
 from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
 from helix_assets.core.errors import RetryLater, SkipSource
+from helix_assets.core.facts import FactBuilder, SessionFactRows
 from helix_assets.core.link import Linker
 from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
 from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED, Record, Row, SessionEvent
@@ -219,6 +220,7 @@ class _SessionRun:
         self.facts = replace(task.facts, unknown_types=dict(task.facts.unknown_types))
         self.linker = Linker(task.foreign_messages)
         self.digests = DigestBuilder()
+        self.fact_builder = FactBuilder()
         self.failure: str | None = None
         self.changed: set[int] = set()
         self.sources = [_Source(f, self.adapter, shop, self._hash64) for f in task.files]
@@ -355,10 +357,11 @@ class _SessionRun:
         return parser
 
     def _digest(self, rows: list[Row]) -> None:
-        """Feed the digest; its trouble sets only itself aside, the records are stored all the same."""
+        """Feed digest and facts; their trouble sets only themselves aside, the records are stored all the same."""
         if self.failure is None:
             try:
                 self.digests.add(rows)
+                self.fact_builder.add(rows)
             except Exception as exc:  # noqa: BLE001 - whatever it is, it is named in status and in a check
                 self.failure = f"{type(exc).__name__} while the digest was built"
 
@@ -437,7 +440,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     run.facts.repo_root = _repository(run, shop)
     _settle_times(run)
     unparsed = sum(s.unparsed for s in sources) + run.unparsed_before
-    digest, failure = digest_of(run, shop.places, unparsed)
+    digest, fact_rows, failure = digest_of(run, shop.places, unparsed)
     cursors = [c for s in sources if (c := s.cursor(run.parser_state(s.task.rank)))]
     return Ingested(
         task=run.task,
@@ -458,6 +461,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
         withheld=sum(s.withheld for s in sources),
         shareable=sorted(run.shareable),
         message_ids=run.message_ids,
+        fact_rows=fact_rows,
     )
 
 
@@ -488,10 +492,10 @@ def _repository(run: _SessionRun, shop: Workshop) -> str | None:
     return shop.redactor.text(utf8_name(root)).text if root else None
 
 
-def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Digest | None, str | None]:
-    """The digest in passing, or the reason why there is none."""
+def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Digest | None, SessionFactRows, str | None]:
+    """Digest and facts in passing, or the reason why there are none."""
     if run.failure is not None:
-        return None, run.failure
+        return None, {}, run.failure
     head = session_head(run.task.session_uid, run.task.flavor, run.facts, places, run.digests.first_prompt)
     head = replace(
         head,
@@ -501,9 +505,11 @@ def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Dige
         unparsed_lines=unparsed,
     )
     try:
-        return run.digests.finish(head), None
+        rows = run.fact_builder.finish(run.digests.counted_usage())
+        head = replace(head, facts={fact: len(made) for fact, made in rows.items()})
+        return run.digests.finish(head), rows, None
     except Exception as exc:  # noqa: BLE001 - as above
-        return None, f"{type(exc).__name__} while the digest was built"
+        return None, {}, f"{type(exc).__name__} while the digest was built"
 
 
 def session_head(

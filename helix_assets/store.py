@@ -20,8 +20,9 @@ from helix_assets.core.errors import StoreError
 from helix_assets.core.places import PlaceRules
 from helix_assets.core.redaction import Redactor, Rule
 from helix_assets.settings import Settings
-from helix_assets.storage.catalog import Catalog, open_catalog
-from helix_assets.storage.key import load_key, text_hash
+from helix_assets.storage.catalog import CATALOG, Catalog, create_catalog, open_catalog
+from helix_assets.storage.facts import FactFiles
+from helix_assets.storage.key import load_key, make_key, text_hash
 from helix_assets.storage.lock import WAIT_S, writer_lock
 from helix_assets.storage.raw_files import RawFiles
 from helix_assets.storage.tables import raw_files
@@ -39,6 +40,11 @@ class Store:
     @property
     def data_dir(self) -> Path:
         return self.settings.data_dir
+
+    @cached_property
+    def facts(self) -> FactFiles:
+        """The facts of Tier 2."""
+        return FactFiles(self.data_dir, self.key)
 
     @cached_property
     def redactor(self) -> Redactor:
@@ -83,6 +89,10 @@ class Store:
         for name in self.raw.names():
             if name not in live:
                 self.raw.remove(name)
+        named = {file.name for file in self.catalog.fact_files()}
+        for name in self.facts.names():
+            if name not in named:
+                self.facts.remove(name)
 
     def close(self) -> None:
         self.catalog.close()
@@ -95,6 +105,8 @@ def open_store(settings: Settings) -> Store:
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse_foreign(data_dir)
+        if not (data_dir / CATALOG).exists():
+            _make(data_dir)
         key = load_key(data_dir)
         catalog = open_catalog(data_dir)
     except OSError as exc:
@@ -102,6 +114,20 @@ def open_store(settings: Settings) -> Store:
             f"the store in {data_dir} cannot be opened: {exc.strerror}. Set HELIX_DATA_DIR to a folder of your own"
         ) from exc
     return Store(settings, key, catalog, RawFiles(data_dir))
+
+
+def _make(data_dir: Path) -> None:
+    """Make key and catalog, one process at a time. Files that no catalog explains any more are refused."""
+    with writer_lock(data_dir, "create"):
+        if (data_dir / CATALOG).exists():
+            return
+        if next(data_dir.rglob("*.parquet"), None) is not None:
+            raise StoreError(
+                f"{data_dir / CATALOG} is gone, and with it what the files beside it mean: restore it from the backup, "
+                f"or move {data_dir} away and sweep anew"
+            )
+        make_key(data_dir)
+        create_catalog(data_dir)
 
 
 def _refuse_foreign(data_dir: Path) -> None:

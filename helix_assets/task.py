@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from helix_assets.adapters.base import JsonObject, Problem, SessionFacts
 from helix_assets.adapters.jsonl import CHUNK_BYTES, PACKED, block_reader
+from helix_assets.core.facts import SessionFactRows
 from helix_assets.core.places import PlaceRules
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.raw_files import PartFile
@@ -128,6 +129,7 @@ class Ingested:
     withheld: int
     shareable: list[int]
     message_ids: dict[int, str]
+    fact_rows: SessionFactRows = field(default_factory=dict)
 
 
 def is_worldwide(native_id: str | None) -> bool:

@@ -25,6 +25,7 @@ from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import digests, evictions, losses, raw_files, sessions, shared_keys, sources
 from helix_assets.store import Store
 from helix_assets.task import is_worldwide
+from helix_assets.verify_facts import wrong_facts
 
 _AT_ONCE = 200
 _COLUMNS = ["session_uid", "seq", "kind", "native_type", "record_id", "record_key", "raw"]
@@ -74,7 +75,7 @@ class _Contents:
 def verify(store: Store) -> list[Violation]:
     """Everything that is wrong with the store; an empty list proves it."""
     found: list[Violation] = []
-    for check in (_modes, _integrity, _unknown_files, _sessions):
+    for check in (_modes, _integrity, _unknown_files, _sessions, _facts):
         try:
             found.extend(check(store))
         except StoreError as exc:
@@ -110,16 +111,22 @@ def _modes(store: Store) -> Iterator[Violation]:
 
 
 def _unknown_files(store: Store) -> Iterator[Violation]:
-    """Files in the raw folder that the catalog does not name; those of a writer at work, or of a killed one, may be."""
-    on_disk = {str(p.relative_to(store.raw.root)) for p in store.raw.root.rglob("*") if p.is_file()}
+    """Files of raw cache and facts that the catalog does not name; a writer at work, or a killed one, may have some."""
+    on_disk = {path for root in (store.raw.root, store.facts.root) for path in root.rglob("*") if path.is_file()}
     if _is_being_written(store):
         return
     with store.catalog.reading() as connection:
-        known = set(connection.execute(select(raw_files.c.name)).scalars())
-    unknown = sorted(name for name in on_disk - known if store.raw.path(name).exists())
+        known = {store.raw.path(name) for name in connection.execute(select(raw_files.c.name)).scalars()}
+    known |= {store.facts.path(file.name) for file in store.catalog.fact_files()}
+    unknown = sorted(path for path in on_disk - known if path.exists())
     if unknown and not _is_being_written(store):
-        for name in unknown:
-            yield Violation("file_has_row", "is in no row of the catalog", path=name)
+        for path in unknown:
+            root = store.raw.root if path.is_relative_to(store.raw.root) else store.data_dir
+            yield Violation("file_has_row", "is in no row of the catalog", path=str(path.relative_to(root)))
+
+
+def _facts(store: Store) -> Iterator[Violation]:
+    return (Violation(*wrong) for wrong in wrong_facts(store))
 
 
 def _is_being_written(store: Store) -> bool:

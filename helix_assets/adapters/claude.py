@@ -218,8 +218,9 @@ class ClaudeParser:
         for block in _blocks(message.get("content")):
             kind = block.get("type")
             if kind == "text":
-                text = shorten(_text(block.get("text")))
-                events.append(SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=text, **place))
+                said = _text(block.get("text"))
+                text = shorten(said)
+                events.append(SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=text, size=len(said), **place))
             elif kind in ("thinking", "redacted_thinking"):
                 text = shorten(_text(block.get("thinking")))
                 events.append(SessionEvent(EventKind.THINKING, "assistant", summary=text, **place))
@@ -289,7 +290,7 @@ class ClaudeParser:
         is_told = obj.get("isCompactSummary") is True or obj.get("isMeta") is True
         if is_told or _dict(obj.get("origin")).get("kind") in _MACHINES or start.startswith(_INJECTED):
             return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)
-        return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), **place)
+        return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), **place)
 
     # -- the agent's own life ----------------------------------------------------------------------------------------
 
@@ -347,7 +348,8 @@ class ClaudeParser:
             prompt = body.get("prompt")
             text = prompt if isinstance(prompt, str) else "\n".join(_text(b.get("text")) for b in _blocks(prompt))
             if body.get("commandMode", "prompt") == "prompt" and not text.lstrip().startswith(_INJECTED):
-                return [SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), status="queued", **place)]
+                said = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), **place)
+                return [said._replace(status="queued")]
             return [SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)]
         if kind in ("hook_blocking_error", "hook_non_blocking_error"):
             exit_code = as_count(body.get("exitCode"))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import orjson
 from pydantic import BaseModel, ConfigDict
@@ -77,6 +77,21 @@ class FileTouched(BaseModel):
     lines_removed: int
 
 
+class Coverage(BaseModel):
+    """What the digest is made of: the session's generation, its records and events, the ranges of `seq` they had.
+
+    `facts` is how many rows of each fact table were made beside it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    generation: int
+    records: int
+    events: int
+    ranges: list[tuple[int, int]] = []
+    facts: dict[str, int] = {}
+
+
 class Digest(BaseModel):
     """One session, distilled. Fields are only ever added; `schema_version` says which rules built it."""
 
@@ -126,13 +141,13 @@ class Digest(BaseModel):
     first_prompt: str | None
     last_assistant: str | None
     error_snippets: list[ErrorSnippet]
-    coverage: dict[str, int]
+    coverage: Coverage
     schema_version: int = DIGEST_VERSION
 
 
 @dataclass(frozen=True)
 class SessionHead:
-    """What a digest says of its session beside its rows."""
+    """What a digest says of its session beside its rows; `facts` is how many rows of each fact came of them."""
 
     session_uid: str
     flavor: str
@@ -147,6 +162,7 @@ class SessionHead:
     ended_us: int | None
     generation: int
     unparsed_lines: int
+    facts: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Spend(dict[str | int, Row]):
@@ -186,12 +202,17 @@ class DigestBuilder:
         self._active_us = 0
         self._last_ts: int | None = None
         self._record_key: int | None = None
+        self._ranges: list[list[int]] = []
         self.first_prompt: str | None = None
         self._last_assistant: str | None = None
 
     def add(self, rows: Iterable[Row]) -> None:
         """Take in rows in `seq` order."""
         for row in rows:
+            if self._ranges and row.seq == self._ranges[-1][1] + 1:
+                self._ranges[-1][1] = row.seq
+            else:
+                self._ranges.append([row.seq, row.seq])
             if row.record_key != self._record_key:
                 self._record_key = row.record_key
                 self._counts["records"] += row.native_type not in (UNPARSED, DOCUMENT, AFTER_THE_END)
@@ -310,6 +331,12 @@ class DigestBuilder:
     def _results_with(self, status: str) -> int:
         return sum(self._overruled.get(str(call), said) == status for call, (said, _) in self._results.items())
 
+    def counted_usage(self) -> Iterator[Row]:
+        """The rows whose tokens count, one per API message; each under the thread whose spend it is."""
+        for is_sidechain, spend in self._spend.items():
+            for row in spend.values():
+                yield row._replace(is_sidechain=is_sidechain, raw=None)
+
     def finish(self, head: SessionHead) -> Digest:
         """The digest of what was added so far."""
         main, sub = self._spend[False].total(), self._spend[True].total()
@@ -371,11 +398,13 @@ class DigestBuilder:
             first_prompt=self.first_prompt,
             last_assistant=self._last_assistant,
             error_snippets=sorted(self._errors.values(), key=lambda e: (-e.count, e.fingerprint))[:MAX_ERRORS],
-            coverage={
-                "generation": head.generation,
-                "records": self._counts["records"],
-                "events": self._kinds.total(),
-            },
+            coverage=Coverage(
+                generation=head.generation,
+                records=self._counts["records"],
+                events=self._kinds.total(),
+                ranges=[(first, last) for first, last in self._ranges],
+                facts=dict(head.facts),
+            ),
         )
 
     def _model_counts(self) -> list[tuple[int, str | None]]:

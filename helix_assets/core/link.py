@@ -167,7 +167,7 @@ class Linker:
     def _row(self, record: Record, event: SessionEvent, seq: int, parent: int | None, raw: bytes | None) -> Row:
         # Taken apart and put together as plain tuples: this is done for every row, and names cost half of the time.
         (kind, role, tool, summary, status, call_id, message_id, model, usage, cost_usd, is_sidechain, agent_id,
-         exit_code, duration_ms, file_path, lines_added, lines_removed, input_hash, detail, ts_us) = event  # fmt: skip
+         exit_code, duration_ms, file_path, lines_added, lines_removed, input_hash, detail, ts_us, size) = event  # fmt: skip
         order_us, file, line, offset, key, native_id, parent_id, record_ts_us, native_type, _ = record
         tokens: int | None = None
         spent = _NOTHING_SPENT
@@ -177,7 +177,7 @@ class Linker:
         return Row._make((
             seq, parent, record_ts_us if ts_us is None else ts_us, kind and kind.value, role, tool, summary, status,
             tokens, is_sidechain, agent_id, call_id, message_id, model, *spent, cost_usd, exit_code, duration_ms,
-            file_path, lines_added, lines_removed, input_hash, detail, native_type, native_id, parent_id, key,
+            file_path, lines_added, lines_removed, input_hash, detail, size, native_type, native_id, parent_id, key,
             order_us, file, line, offset, raw,
         ))  # fmt: skip
 
@@ -198,6 +198,7 @@ def _beside(event: SessionEvent, kind: EventKind, **changes: Any) -> SessionEven
             "lines_removed": None,
             "input_hash": None,
             "detail": None,
+            "size": None,
             **changes,
         },
     )

@@ -10,8 +10,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 SCHEMA_VERSION = 1
-DIGEST_VERSION = 1
+DIGEST_VERSION = 3
 """Grows whenever the same rows would yield another digest: digests of an older one are derived anew."""
+FACTS_SINCE = 3
+"""The first version of digests that have facts beside them."""
 SUMMARY_CHARS = 200
 UNPARSED = "unparsed"
 """Native type of a line that is no JSON object: its text is kept, it yields no event and counts as no record."""
@@ -78,6 +80,7 @@ class SessionEvent(NamedTuple):
     input_hash: int | None = None
     detail: str | None = None
     ts_us: int | None = None
+    size: int | None = None
 
 
 class Record(NamedTuple):
@@ -129,6 +132,7 @@ class Row(NamedTuple):
     lines_removed: int | None
     input_hash: int | None
     detail: str | None
+    size: int | None
     native_type: str
     record_id: str | None
     parent_id: str | None

@@ -18,11 +18,14 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.exc import DatabaseError, IntegrityError, ProgrammingError
 
 from helix_assets.core.errors import NotFoundError, StoreError
+from helix_assets.storage.facts import FactFile
+from helix_assets.storage.lock import writer_lock
 from helix_assets.storage.tables import (
     CATALOG_VERSION,
     MIGRATIONS,
     digests,
     evictions,
+    fact_files,
     ledger,
     losses,
     meta,
@@ -37,6 +40,7 @@ from helix_assets.storage.tables import (
 if TYPE_CHECKING:
     from helix_assets.core.digest import Digest
 
+CATALOG = "helix.db"
 _MANY = 5_000
 
 
@@ -123,6 +127,14 @@ class Catalog:
                 for row in connection.execute(query.where(column.in_(part))):
                     found.setdefault(row.session_id, []).append(row)
         return found
+
+    def fact_files(self, partitions: Collection[tuple[str, str]] | None = None) -> list[FactFile]:
+        """Live fact files, of these (flavor, day) partitions or of all."""
+        f = fact_files.c
+        query = select(*(f[name] for name in FactFile._fields)).order_by(f.fact, f.flavor, f.day)
+        with self.reading() as connection:
+            files = [FactFile._make(row) for row in connection.execute(query)]
+        return [file for file in files if partitions is None or (file.flavor, file.day) in partitions]
 
     def sources_by_key(self, path_keys: Collection[str]) -> dict[str, Row[Any]]:
         """The full rows of some files."""
@@ -244,6 +256,12 @@ class Catalog:
             ).scalars()
         return names
 
+    def put_fact_files(self, connection: Connection, files: Sequence[FactFile], gone: Sequence[FactFile]) -> None:
+        """Name these files as live, each in the place of the one before; `gone` are those that nothing follows."""
+        _upsert(connection, fact_files, [file._asdict() for file in files], ["fact", "flavor", "day"])
+        for file in gone:
+            connection.execute(delete(fact_files).where(fact_files.c.name == file.name))
+
     def put_digests(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write or replace digests, each in one step."""
         _upsert(connection, digests, rows, ["session_uid"])
@@ -287,36 +305,41 @@ class Catalog:
 
 
 def open_catalog(data_dir: Path) -> Catalog:
-    """Open the catalog, making or upgrading it as needed; a newer one is refused unchanged.
-
-    Making and upgrading need the writer lock; an existing catalog of this version is opened without it.
-    """
-    path = data_dir / "helix.db"
-    if not path.exists():
-        _create(path)
+    """Open the catalog, upgrading it under the writer lock if needed; a newer one is refused unchanged."""
+    path = data_dir / CATALOG
     catalog = Catalog(path)
     try:
-        version = int(catalog.meta_value("catalog_version") or 0)
-    except Exception as exc:
+        version = _version(catalog)
+        if version < CATALOG_VERSION:
+            with writer_lock(data_dir, "upgrade", recovers=False):
+                for number in range(_version(catalog), CATALOG_VERSION):
+                    _migrate(catalog.engine, number)
+    except BaseException:
         catalog.close()
-        raise StoreError(
-            f"{path} is no catalog of helix_assets, or is damaged: {exc}. Restore it from a backup, or move it away"
-        ) from exc
+        raise
     if version > CATALOG_VERSION:
         catalog.close()
         raise StoreError(
             f"{path} was written by a newer version (catalog {version}, this program knows {CATALOG_VERSION}): "
             "upgrade helix_assets"
         )
-    for number in range(version, CATALOG_VERSION):
-        _migrate(catalog.engine, number)
     return catalog
 
 
-def _create(path: Path) -> None:
-    """Make a fresh catalog under a temporary name: a half-made one is never met."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+def _version(catalog: Catalog) -> int:
+    try:
+        return int(catalog.meta_value("catalog_version") or 0)
+    except Exception as exc:
+        raise StoreError(
+            f"{catalog.path} is no catalog of helix_assets, or is damaged: {exc}. Restore it from a backup, "
+            "or move it away"
+        ) from exc
+
+
+def create_catalog(data_dir: Path) -> None:
+    """Make a fresh catalog under a temporary name: a half-made one is never met. Needs the writer lock."""
+    path = data_dir / CATALOG
+    fresh = path.with_name(f".{CATALOG}")
     for suffix in ("", "-wal", "-shm"):
         fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_CREAT | os.O_WRONLY, 0o600))
@@ -326,13 +349,7 @@ def _create(path: Path) -> None:
     with engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     engine.dispose()
-    try:
-        os.link(fresh, path)
-    except FileExistsError:
-        pass  # another process was first; its catalog is as good
-    finally:
-        for suffix in ("", "-wal", "-shm"):
-            fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
+    fresh.rename(path)
 
 
 def _migrate(engine: Engine, number: int) -> None:
@@ -386,6 +403,8 @@ def _plainly(path: Path, what: str) -> Iterator[None]:
     except (DatabaseError, JSONDecodeError) as exc:
         if isinstance(exc, IntegrityError | ProgrammingError):
             raise
+        if isinstance(exc, DatabaseError) and getattr(exc.orig, "sqlite_errorname", "") == "SQLITE_FULL":
+            raise StoreError(f"{path} cannot be {what}: the disk is full. Make room, the next run goes on") from exc
         reason = exc.orig if isinstance(exc, DatabaseError) else "a value in it is damaged"
         raise StoreError(
             f"{path} cannot be {what}: {reason}. `helix verify` says what is damaged; restore that from a backup"

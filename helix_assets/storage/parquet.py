@@ -150,7 +150,10 @@ def read_rows(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
             with pq.ParquetFile(path) as file:
                 for group in range(file.num_row_groups):
                     table = file.read_row_group(group, columns=columns, use_threads=False)
-                    values = [table.column(name).to_pylist() for name in columns]
+                    there = set(table.column_names)  # a file of an older version lacks the newer columns
+                    values = [
+                        table.column(name).to_pylist() if name in there else [None] * table.num_rows for name in columns
+                    ]
                     if not raw:
                         values.append([None] * table.num_rows)
                     else:

@@ -131,6 +131,22 @@ raw_files = Table(
     Column("record_count", BigInteger, nullable=False),
 )
 
+# One live file per fact and partition; a new version takes the place of the old one in the same step as the digests.
+fact_files = Table(
+    "fact_files",
+    metadata,
+    _id(),
+    Column("fact", Text, nullable=False),
+    Column("flavor", Text, nullable=False),
+    Column("day", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("name", Text, nullable=False, unique=True),
+    Column("bytes", BigInteger, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    UniqueConstraint("fact", "flavor", "day"),
+)
+
 # The read contract of kaizen: session_uid and digest stay as they are, columns are only ever added.
 digests = Table(
     "digests",
@@ -235,8 +251,13 @@ sweeps = Table(
 
 
 def _first(connection: Connection) -> None:
-    metadata.create_all(connection)
+    metadata.create_all(connection, tables=[table for table in metadata.sorted_tables if table is not fact_files])
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first,)
+def _second(connection: Connection) -> None:
+    """Facts. Sessions derived before have a digest of an older version, so the next sweep makes theirs."""
+    fact_files.create(connection, checkfirst=True)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second)
 CATALOG_VERSION = len(MIGRATIONS)

@@ -163,12 +163,13 @@ class CodexParser:
     def _message(self, body: JsonObject) -> list[SessionEvent]:
         text, role = texts_of(body.get("content")), body.get("role")
         if role == "assistant":
-            return [SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(text), model=self._model)]
+            said = SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(text), size=len(text))
+            return [said._replace(model=self._model)]
         if self._facts.cwd is None and (told := _TOLD_CWD.search(text[:4000])):
             self._facts.cwd = told.group(1) or told.group(2)
         if role != "user" or self._child or text.lstrip().startswith(_INJECTED):
             return [_injected(text)]
-        prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), ts_us=self._ts)
+        prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), ts_us=self._ts)
         if not self._by_event:
             self._prompt = prompt.summary
             return [prompt]
@@ -185,7 +186,7 @@ class CodexParser:
         self._by_event = self._heard = True
         self._unconfirmed = []
         prompt = shorten(text)
-        return [] if before == prompt else [SessionEvent(EventKind.USER_MSG, "user", summary=prompt)]
+        return [] if before == prompt else [SessionEvent(EventKind.USER_MSG, "user", summary=prompt, size=len(text))]
 
     def _relayed(self, body: JsonObject) -> list[SessionEvent]:
         return [_injected(texts_of(body.get("content")))]

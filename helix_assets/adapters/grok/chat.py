@@ -66,7 +66,7 @@ class ChatParser:
         events = [self._call(as_object(call)) for call in calls] if type(calls) is list else []
         if thought := as_text(row.get("reasoning_content")):
             events.insert(0, SessionEvent(EventKind.THINKING, "assistant", summary=shorten(thought)))
-        events.insert(0, SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(text)))
+        events.insert(0, SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(text), size=len(text)))
         return [event._replace(model=model) for event in events]
 
     def _call(self, call: JsonObject) -> SessionEvent:

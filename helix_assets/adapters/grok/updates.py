@@ -31,7 +31,7 @@ def prompt_event(text: str, synthetic: bool, facts: SessionFacts, ts_us: int | N
     said = query.group(1) if query else text
     if synthetic or facts.is_subagent or said.lstrip().startswith(_INJECTED):
         return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(said), status="injected", ts_us=ts_us)
-    return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(said), ts_us=ts_us)
+    return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(said), size=len(said), ts_us=ts_us)
 
 
 class _Run(NamedTuple):
@@ -101,24 +101,26 @@ class UpdatesParser:
             closed = self._close()
             synthetic = bool(said.get("synthetic_reason") or said.get("syntheticReason"))
             run = self._run = _Run(kind, key, ts_us, synthetic, [])
+        text = texts_of(update.get("content"))
         if self._length < _RUN_CHARS:
-            text = texts_of(update.get("content"))
             number = _NUMBER.search(as_text(meta.get("eventId")))
             order = int(number.group(1)) if number else run.pieces[-1][0] if run.pieces else 0
             run.pieces.append((order, text))
-            self._length += len(text)
+        self._length += len(text)
         return closed
 
     def _close(self) -> list[SessionEvent]:
         """The message that the open run makes up."""
-        run, self._run, self._length = self._run, None, 0
+        run, self._run = self._run, None
+        size, self._length = self._length, 0
         if run is None:
             return []
         text = run.text()
         if run.kind == "user_message_chunk":
             return [prompt_event(text, run.synthetic, self._facts, run.ts_us)]
         kind = EventKind.ASSISTANT_MSG if run.kind == "agent_message_chunk" else EventKind.THINKING
-        return [SessionEvent(kind, "assistant", summary=shorten(text), model=self._model_now(), ts_us=run.ts_us)]
+        said = SessionEvent(kind, "assistant", summary=shorten(text), size=size, ts_us=run.ts_us)
+        return [said._replace(model=self._model_now())]
 
     def _use_model(self, value: Any) -> None:
         self._model = model_name(value) or self._model

@@ -1,0 +1,167 @@
+"""The facts on disk: one Parquet file per fact and partition, replaced as a whole under a new name.
+
+Belongs here: naming, writing, merging and reading these files. Which of them are live is the catalog's word; what a
+fact is, `core.facts`'s. Importing it loads no pyarrow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+
+from helix_assets.core.errors import StoreError
+from helix_assets.core.facts import FACTS
+from helix_assets.storage.key import text_hash
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OWN_COLUMNS = ("session_uid", "generation")
+
+
+class FactFile(NamedTuple):
+    """A file of facts as the catalog names it."""
+
+    fact: str
+    flavor: str
+    day: str
+    version: int
+    name: str
+    bytes: int
+    hash: str
+    row_count: int
+
+
+@dataclass(frozen=True)
+class SessionRows:
+    """The rows of one session for one fact, made of its stored rows at `generation`."""
+
+    session_uid: str
+    generation: int
+    rows: Sequence[tuple[Any, ...]]
+
+
+class FactFiles:
+    """The folder of fact files."""
+
+    def __init__(self, data_dir: Path, key: bytes) -> None:
+        self.root = data_dir / "memory"
+        self._key = key
+
+    def path(self, name: str) -> Path:
+        """Where a fact file lies."""
+        return self.root / name
+
+    def remove(self, name: str) -> None:
+        """Delete a file that was replaced by a newer one, or that nothing names."""
+        self.path(name).unlink(missing_ok=True)
+
+    def names(self) -> Iterator[str]:
+        """Every file in the folder, as the catalog would name it."""
+        for path in self.root.rglob("*"):
+            if path.is_file():
+                yield str(path.relative_to(self.root))
+
+    def replace(
+        self, fact: str, partition: tuple[str, str], old: FactFile | None, sessions: Sequence[SessionRows]
+    ) -> FactFile | None:
+        """Write the file that follows `old`: these sessions' rows instead of their old ones, all others carried over.
+
+        None when nothing is left to write. The file is no part of the store before the catalog names it.
+        """
+        import pyarrow as pa
+
+        tables = [_table(fact, sessions)]
+        if old is not None:
+            kept = without(self.read(old), {session.session_uid for session in sessions})
+            tables.insert(0, kept)
+        table = pa.concat_tables([table for table in tables if table.num_rows]) if any(map(len, tables)) else None
+        return None if table is None else self.write(fact, partition, old.version + 1 if old else 1, table)
+
+    def write(self, fact: str, partition: tuple[str, str], version: int, table: pa.Table) -> FactFile:
+        """Write one version of a partition's facts."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        flavor, day = partition
+        name = f"{fact}/flavor={flavor}/day={day}.{version}.parquet"
+        memory = pa.BufferOutputStream()
+        with pq.ParquetWriter(
+            memory,
+            table.schema,
+            compression="lz4",
+            use_dictionary=_REPEATING,
+            write_statistics=False,
+            store_schema=False,
+        ) as writer:
+            writer.write_table(table)
+        data = memory.getvalue()
+        path = self.path(name)
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        return FactFile(fact, flavor, day, version, name, len(data), text_hash(self._key, data), table.num_rows)
+
+    def read(self, file: FactFile) -> pa.Table:
+        """The rows of a live file, proven by its hash; StoreError when it is not there or not what was written."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            data = self.path(file.name).read_bytes()
+        except OSError as exc:
+            raise StoreError(f"{file.name} cannot be read ({exc.strerror}): run `helix verify`") from exc
+        if text_hash(self._key, data) != file.hash:
+            raise StoreError(f"{file.name} is damaged: run `helix verify`")
+        return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).cast(schema_of(file.fact))
+
+
+_REPEATING = [
+    "session_uid", "agent_id", "tool", "status", "error_class", "program", "language", "operation", "framework",
+    "model", "role", "rule", "cost_from",
+]  # fmt: skip
+
+
+@cache
+def schema_of(fact: str) -> pa.Schema:
+    """The columns of a fact: session_uid and generation, then those of its row class."""
+    import pyarrow as pa
+
+    types = {int: pa.int64(), str: pa.string(), float: pa.float64(), bool: pa.bool_()}
+    fields = [pa.field("session_uid", pa.string()), pa.field("generation", pa.int32())]
+    for name, hint in get_type_hints(FACTS[fact]).items():
+        plain = next(kind for kind in getattr(hint, "__args__", (hint,)) if kind is not type(None))
+        fields.append(pa.field(name, pa.timestamp("us", "UTC") if name == "ts" else types[plain]))
+    return pa.schema(fields)
+
+
+def without(table: pa.Table, uids: Collection[str]) -> pa.Table:
+    """The rows of all other sessions."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return table.filter(pc.invert(pc.is_in(table.column("session_uid"), value_set=pa.array(list(uids), pa.string()))))
+
+
+def _table(fact: str, sessions: Sequence[SessionRows]) -> pa.Table:
+    import pyarrow as pa
+
+    schema = schema_of(fact)
+    rows = [row for session in sessions for row in session.rows]
+    if not rows:
+        return schema.empty_table()
+    own: Mapping[str, list[Any]] = {
+        "session_uid": [session.session_uid for session in sessions for _ in session.rows],
+        "generation": [session.generation for session in sessions for _ in session.rows],
+    }
+    columns = [*own.values(), *zip(*rows, strict=True)]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,107 @@
+"""Proves the facts: every file that the catalog names is there and unharmed, and every digest has the facts it counts.
+
+Belongs here: looking, partition by partition; what changed meanwhile is looked at again. Part of `verify`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import Row, select
+
+from helix_assets.core.errors import StoreError
+from helix_assets.core.schema import FACTS_SINCE
+from helix_assets.storage.facts import FactFile
+from helix_assets.storage.key import text_hash
+from helix_assets.storage.tables import digests
+from helix_assets.store import Store
+
+
+class Wrong(NamedTuple):
+    """What must never be: the name of the check, what was found, and where."""
+
+    check: str
+    what: str
+    session_uid: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """What the catalog says of one partition at one moment."""
+
+    files: Sequence[FactFile]
+    digests: Sequence[Row[Any]]
+
+    @property
+    def mark(self) -> tuple[Any, ...]:
+        """Differs whenever facts or digests of the partition were written."""
+        return (*(file.name for file in self.files), *((row.session_uid, row.generation) for row in self.digests))
+
+
+def wrong_facts(store: Store) -> Iterator[Wrong]:
+    """Everything that is wrong with the facts."""
+    partitions = {(file.flavor, file.day) for file in store.catalog.fact_files()}
+    with store.catalog.reading() as connection:
+        rows = connection.execute(select(digests.c.flavor, digests.c.day).distinct())
+        partitions |= {(flavor, day) for flavor, day in rows}
+    for partition in sorted(partitions):
+        yield from _settled(store, partition)
+
+
+def _settled(store: Store, key: tuple[str, str]) -> list[Wrong]:
+    """What is wrong with a partition that nobody wrote to while it was looked at."""
+    held = _load(store, key)
+    while found := list(_partition(store, held)):
+        now = _load(store, key)
+        if now.mark == held.mark:
+            break
+        held = now
+    return found
+
+
+def _load(store: Store, key: tuple[str, str]) -> _Partition:
+    flavor, day = key
+    with store.catalog.reading() as connection:
+        query = select(digests).where(digests.c.flavor == flavor, digests.c.day == day)
+        rows = connection.execute(query.order_by(digests.c.session_uid)).all()
+    return _Partition(store.catalog.fact_files({key}), rows)
+
+
+def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
+    counted: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    is_whole = True
+    for file in held.files:
+        try:
+            table = store.facts.read(file)
+        except StoreError as exc:
+            is_whole = False
+            yield Wrong("fact_file", str(exc), path=file.name)
+            continue
+        place = f"{file.fact}/flavor={file.flavor}/day={file.day}."
+        if table.num_rows != file.row_count or not file.name.startswith(place):
+            yield Wrong("fact_file", "is not what its row in the catalog says", path=file.name)
+        for uid, generation in zip(*(table.column(n).to_pylist() for n in ("session_uid", "generation")), strict=True):
+            counted[uid, generation][file.fact] += 1
+    if is_whole:
+        yield from _sessions(store, held, counted)
+
+
+def _sessions(store: Store, held: _Partition, counted: Mapping[tuple[str, int], Counter[str]]) -> Iterator[Wrong]:
+    """Each digest's facts, at its generation and no other."""
+    generations = {row.session_uid: row.generation for row in held.digests}
+    for row in held.digests:
+        key = (row.session_uid, row.generation)
+        if text_hash(store.key, row.digest.encode()) != row.hash:
+            continue  # `verify` names it; what it says of its facts is no proof
+        said = orjson.loads(row.digest)["coverage"].get("facts", {})
+        if row.schema_version >= FACTS_SINCE and said != counted.get(key, {}):
+            what = f"its facts are not the {sum(said.values())} rows that its digest counts"
+            yield Wrong("facts_of_digest", what, row.session_uid)
+    for uid, generation in sorted(counted):
+        if generations.get(uid, generation) != generation:
+            yield Wrong("facts_of_digest", f"has facts of generation {generation} and no digest of it", uid)
