@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-EXACT, NEARLY = 1.0, 0.99
+EXACT, TESTS, NEARLY = 1.0, 0.995, 0.99
 Json = dict[str, Any]
 
 
@@ -39,7 +39,8 @@ def expected_of(session: Json) -> Iterator[tuple[str, Any, float]]:
         for name in ("count", "lines_added", "lines_removed"):
             yield f"edits.{name}", session["edits"][name], NEARLY
     if isinstance(session.get("test_runs"), list):
-        yield "test_runs", len(session["test_runs"]), NEARLY
+        # in no order: parallel calls and subagents end in another order than they begin
+        yield "tests", sorted(map(_brief, session["test_runs"])), TESTS
     if session.get("outcome"):
         yield "outcome", session["outcome"], 0.95
 
@@ -49,7 +50,14 @@ def product_of(session: Json, name: str) -> Any:
     value: Any = session
     for part in name.split("."):
         value = value.get(part) if isinstance(value, dict) else None
-    return value
+    return sorted(map(_brief, value)) if name == "tests" and isinstance(value, list) else value
+
+
+def _brief(run: Json) -> str:
+    """What the truth tells of a test run, in the product's words."""
+    framework = {"cargo": "cargo test", "go": "go test"}.get(run["framework"], run["framework"])
+    counts = " ".join(f"{word} {run[word]}" for word in ("passed", "failed", "skipped"))
+    return f"{framework}: {counts} {'ok' if run['success'] else 'failed'}"
 
 
 def main() -> int:

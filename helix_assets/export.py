@@ -16,9 +16,10 @@ import orjson
 from sqlalchemy import Row, select
 
 from helix_assets.adapters.jsonl import PACKED
-from helix_assets.core.errors import NotFoundError
+from helix_assets.core.errors import NotFoundError, StoreError
 from helix_assets.core.moments import iso
 from helix_assets.core.redaction import strip_tags
+from helix_assets.core.schema import EventKind
 from helix_assets.core.schema import Row as EventRow
 from helix_assets.reading import OpenSession, digest_text, open_session
 from helix_assets.settings import Settings
@@ -143,6 +144,9 @@ def session_figures(store: Store) -> dict[str, dict[str, Any]]:
             files_of.setdefault(uid, []).append(shown_path(store.settings, flavor, path))
         for row in connection.execute(select(digests).order_by(digests.c.session_uid)):
             figures[row.session_uid] = _figures(row, store.key, files_of.get(row.session_uid, ()))
+    for uid, said in figures.items():
+        if said["tests"] != []:
+            said["tests"] = _test_runs(store, uid)
     return figures
 
 
@@ -154,7 +158,23 @@ def _figures(row: Row[Any], key: bytes, files: Sequence[str]) -> dict[str, Any]:
         **{name: digest[name] for name in _FIGURES},
         "tools": digest["tool_histogram"],
         "records": digest["record_count"],
+        "edits": digest.get("edits"),
+        "retries": digest["cost"]["retries"],
+        "errors": digest["kind_counts"].get("error", 0),
+        "tests": [] if "test_run" not in digest["kind_counts"] else None,
     }
+
+
+def _test_runs(store: Store, uid: str) -> list[dict[str, Any]] | None:
+    """The session's test runs in their order, from its rows; None where these are gone or damaged."""
+    try:
+        with open_session(store, uid) as session:
+            if session.evicted_at is not None:
+                return None
+            runs = (row for row in session.rows(raw=False) if row.kind == EventKind.TEST_RUN)
+            return [orjson.loads(row.detail) for row in runs if row.detail]
+    except (NotFoundError, StoreError):
+        return None
 
 
 def shown_path(settings: Settings, flavor: str, path: str) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from helix_assets import evict
 from helix_assets.core.retention import RetentionPolicy
+from helix_assets.export import session_figures
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, answer, call, conversation, cut, line, prompt, result
 
@@ -65,6 +66,46 @@ def test_any_splitting_of_an_append_gives_the_same_memory(places: list[int], rep
         assert memory.exported() == in_one_go(Path(folder) / "once", ("s1", lines))
         assert not verify(memory.store)
         memory.close()
+
+
+def red_then_green() -> list[bytes]:
+    """A session whose tests fail, are repeated at once, then run twice in one command."""
+    return [
+        prompt("p", "10:00:00", "make it green"),
+        call("c1", "10:00:01", "Bash", "toolu_t1", command="uv run pytest -q"),
+        result("r1", "10:00:05", "toolu_t1", "Exit code 1\n2 failed, 3 passed in 0.31s", failed=True),
+        call("c2", "10:00:06", "Bash", "toolu_t2", command="uv run pytest -q"),
+        result("r2", "10:00:09", "toolu_t2", "5 passed, 1 skipped in 0.30s"),
+        call("c3", "10:00:10", "Bash", "toolu_t3", command="make test"),
+        result("r3", "10:00:19", "toolu_t3", "4 passed in 0.20s\nTests:       7 passed, 7 total\nTime:        1.2 s"),
+        answer("a", "10:00:20", "all is green", message="msg_a"),
+    ]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(places=st.lists(st.integers(0, 10_000), min_size=1, max_size=5))
+def test_test_runs_do_not_depend_on_how_the_log_grew(places: list[int]):
+    with tempfile.TemporaryDirectory() as folder:
+        memory = Memory(Path(folder) / "split")
+        for piece in cut(b"".join(red_then_green()), places):
+            memory.write("s1", piece, append=True)
+            memory.sweep()
+        assert memory.exported() == in_one_go(Path(folder) / "once", ("s1", red_then_green()))
+        memory.close()
+
+
+def test_figures_of_a_session_list_its_test_runs(memory: Memory):
+    memory.write("s1", *red_then_green())
+    memory.sweep()
+    (figures,) = session_figures(memory.store).values()
+    told = [(run["framework"], run["passed"], run["failed"], run["skipped"]) for run in figures["tests"]]
+    assert told == [("pytest", 3, 2, 0), ("pytest", 5, 0, 1), ("pytest", 4, 0, 0), ("jest", 7, 0, 0)]
+    assert (figures["retries"], figures["errors"], figures["edits"]["count"], figures["outcome"]) == (
+        1,
+        1,
+        0,
+        "success",
+    )
 
 
 def test_half_a_line_waits_and_is_no_problem(memory: Memory):

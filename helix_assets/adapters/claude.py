@@ -78,7 +78,7 @@ class ClaudeAdapter:
     """Transcripts of Claude Code, all three subagent layouts."""
 
     flavor = "claude"
-    version = 1
+    version = 2
     shares_history = True
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
@@ -435,8 +435,18 @@ def _result(block: JsonObject, outcome: Any, place: dict[str, Any]) -> SessionEv
         lines_added=added,
         lines_removed=removed,
         detail=_detail({"agent": agent}) if isinstance(agent, str) else None,
+        text=_printed(text, more),
         **place,
     )
+
+
+def _printed(text: str, more: JsonObject) -> str | None:
+    """What the command printed; None of one that goes on in the background. A long output leaves but a preview."""
+    if more.get("backgroundTaskId"):
+        return None
+    if text.startswith("<persisted-output>") and isinstance(more.get("stdout"), str):
+        return f"{more['stdout']}\n{_text(more.get('stderr'))}"
+    return text
 
 
 def _status(said: str, text: str) -> str:

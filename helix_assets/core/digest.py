@@ -77,6 +77,31 @@ class FileTouched(BaseModel):
     lines_removed: int
 
 
+class Edits(BaseModel):
+    """All edits of the session, also those of files that `files` has no room for."""
+
+    model_config = ConfigDict(frozen=True)
+
+    count: int = 0
+    lines_added: int = 0
+    lines_removed: int = 0
+
+
+class RunTally(BaseModel):
+    """The session's test runs, not single tests; one of which nothing tells how it went neither passed nor failed.
+
+    `last` is "passed", "failed" or null, by the last run.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    runs: int = 0
+    passed: int = 0
+    failed: int = 0
+    last: str | None = None
+    by_framework: dict[str, int] = {}
+
+
 class Coverage(BaseModel):
     """What the digest is made of: the session's generation, its records and events, the ranges of `seq` they had.
 
@@ -130,7 +155,8 @@ class Digest(BaseModel):
     interventions: int
     compactions: int
     longest_failure_streak: int
-    tests: dict[str, int]
+    tests: RunTally = RunTally()
+    edits: Edits = Edits()
     files: list[FileTouched]
     files_touched: int
     event_count: int
@@ -195,7 +221,10 @@ class DigestBuilder:
         self._models: dict[str, None] = {}
         self._errors: dict[str, ErrorSnippet] = {}
         self._files: dict[str, FileTouched] = {}
-        self._tests: Counter[str] = Counter()
+        self._edits: Counter[str] = Counter()
+        self._runs: Counter[str] = Counter()
+        self._frameworks: Counter[str] = Counter()
+        self._last_run: str | None = None
         self._counts: Counter[str] = Counter()
         self._ending = Ending()
         self._streak = self._longest = 0
@@ -296,6 +325,9 @@ class DigestBuilder:
             self._ending.api_error()
 
     def _on_edit(self, row: Row) -> None:
+        self._edits["count"] += 1
+        self._edits["lines_added"] += row.lines_added or 0
+        self._edits["lines_removed"] += row.lines_removed or 0
         path = row.file_path or "?"
         held = self._files.get(path) or FileTouched(path=path, edits=0, lines_added=0, lines_removed=0)
         self._files[path] = FileTouched(
@@ -307,8 +339,12 @@ class DigestBuilder:
         self._ending.edit()
 
     def _on_test(self, row: Row) -> None:
-        self._tests[_framework(row)] += 1
-        self._ending.test(row.call_id)
+        told = orjson.loads(row.detail) if row.detail else {}
+        self._frameworks[str(told.get("framework", UNNAMED))] += 1
+        self._last_run = {"ok": "passed", "error": "failed"}.get(row.status or "")
+        self._runs[self._last_run or "unknown"] += 1
+        if not row.is_sidechain:
+            self._ending.test(row.call_id, None if row.status is None else row.status == "ok")
 
     def _on_human(self, row: Row) -> None:
         self._counts["interventions"] += 1
@@ -386,7 +422,8 @@ class DigestBuilder:
             interventions=self._counts["interventions"],
             compactions=self._counts["compactions"],
             longest_failure_streak=self._longest,
-            tests=dict(sorted(self._tests.items())),
+            tests=self._tally(),
+            edits=Edits(**self._edits),
             files=files[:MAX_FILES],
             files_touched=len(files),
             event_count=self._kinds.total(),
@@ -405,6 +442,15 @@ class DigestBuilder:
                 ranges=[(first, last) for first, last in self._ranges],
                 facts=dict(head.facts),
             ),
+        )
+
+    def _tally(self) -> RunTally:
+        return RunTally(
+            runs=self._runs.total(),
+            passed=self._runs["passed"],
+            failed=self._runs["failed"],
+            last=self._last_run,
+            by_framework=dict(sorted(self._frameworks.items())),
         )
 
     def _model_counts(self) -> list[tuple[int, str | None]]:
@@ -429,12 +475,6 @@ _BY_KIND = {
     EventKind.LIFECYCLE.value: DigestBuilder._on_lifecycle,
     EventKind.RETRY.value: DigestBuilder._on_retry,
 }
-
-
-def _framework(row: Row) -> str:
-    """The test framework as the call's detail names it."""
-    detail = orjson.loads(row.detail) if row.detail else {}
-    return str(detail.get("test", UNNAMED))
 
 
 def fingerprint(text: str) -> str:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import orjson
+
 from helix_assets.core.schema import EventKind, Record, Row, SessionEvent, Usage
+from helix_assets.core.test_output import TestRun, parse_test_runs
 
 EDIT_TOOLS = frozenset(
     {
@@ -38,6 +41,7 @@ class _Call(NamedTuple):
     lines_added: int | None
     lines_removed: int | None
     is_edit: bool
+    test: str | None
 
 
 class Linker:
@@ -51,7 +55,7 @@ class Linker:
         self._last_seq_of: dict[str, int] = {}
         self._calls: dict[str, _Call] = {}
         self._answered: set[str] = set()
-        self._failed_inputs: set[int] = set()
+        self._just_failed: dict[str | bool, set[int]] = {}
         self._sidechain_texts: set[tuple[str, str, str]] = set()
         self._foreign = foreign_messages
 
@@ -70,13 +74,14 @@ class Linker:
                     row.lines_added,
                     row.lines_removed,
                     row.tool in EDIT_TOOLS or row.lines_added is not None,
+                    _test_of(row.detail),
                 )
             elif row.kind == EventKind.TOOL_RESULT and row.call_id:
                 self._answered.add(row.call_id)
-            if row.kind == EventKind.TOOL_RESULT and row.status in FAILED and row.input_hash is not None:
-                self._failed_inputs.add(row.input_hash)
-            elif row.kind == EventKind.TOOL_CALL and row.input_hash is not None:
-                self._failed_inputs.discard(row.input_hash)
+            if row.kind == EventKind.TOOL_RESULT:
+                self._note_failure(row)
+            elif row.kind == EventKind.TOOL_CALL:
+                self._repeats_failure(row)
             if row.is_sidechain and row.message_id and row.kind:
                 self._sidechain_texts.add((row.message_id, row.kind, row.summary or ""))
 
@@ -135,12 +140,10 @@ class Linker:
                 event.lines_added,
                 event.lines_removed,
                 is_edit,
+                _test_of(event.detail),
             )
         out = [event]
-        if event.detail and '"test"' in event.detail:
-            out.append(_beside(event, EventKind.TEST_RUN, detail=event.detail))
-        if event.input_hash is not None and event.input_hash in self._failed_inputs:
-            self._failed_inputs.discard(event.input_hash)
+        if self._repeats_failure(event):
             out.append(_beside(event, EventKind.RETRY, status="tool"))
         return out
 
@@ -151,8 +154,9 @@ class Linker:
         if call is not None:
             event = _complete(event, call, event.ts_us or record.ts_us)
         out = [event]
-        if event.status in FAILED and event.input_hash is not None:
-            self._failed_inputs.add(event.input_hash)
+        if call is not None and call.test is not None:
+            out += _test_runs(event, call.test)
+        self._note_failure(event)
         if event.status == "error":
             out.append(
                 _beside(event, EventKind.ERROR, status="error", summary=event.summary, exit_code=event.exit_code)
@@ -164,10 +168,26 @@ class Linker:
             out.append(_beside(event, EventKind.EDIT, status="ok", **lines))
         return out
 
+    def _note_failure(self, result: SessionEvent | Row) -> None:
+        if result.status in FAILED and result.input_hash is not None:
+            self._just_failed.setdefault(_thread(result), set()).add(result.input_hash)
+
+    def _repeats_failure(self, call: SessionEvent | Row) -> bool:
+        """Whether the same call failed and its thread called nothing else since; any other call ends the chance."""
+        failed = self._just_failed.get(_thread(call))
+        if not failed:
+            return False
+        if call.input_hash in failed:
+            failed.discard(call.input_hash)
+            return True
+        failed.clear()
+        return False
+
     def _row(self, record: Record, event: SessionEvent, seq: int, parent: int | None, raw: bytes | None) -> Row:
         # Taken apart and put together as plain tuples: this is done for every row, and names cost half of the time.
         (kind, role, tool, summary, status, call_id, message_id, model, usage, cost_usd, is_sidechain, agent_id,
-         exit_code, duration_ms, file_path, lines_added, lines_removed, input_hash, detail, ts_us, size) = event  # fmt: skip
+         exit_code, duration_ms, file_path, lines_added, lines_removed, input_hash, detail, ts_us,
+         _, size) = event  # fmt: skip
         order_us, file, line, offset, key, native_id, parent_id, record_ts_us, native_type, _ = record
         tokens: int | None = None
         spent = _NOTHING_SPENT
@@ -180,6 +200,11 @@ class Linker:
             file_path, lines_added, lines_removed, input_hash, detail, size, native_type, native_id, parent_id, key,
             order_us, file, line, offset, raw,
         ))  # fmt: skip
+
+
+def _thread(event: SessionEvent | Row) -> str | bool:
+    """Who called: the main thread, or an agent of it."""
+    return event.agent_id or event.is_sidechain
 
 
 def _beside(event: SessionEvent, kind: EventKind, **changes: Any) -> SessionEvent:
@@ -202,6 +227,39 @@ def _beside(event: SessionEvent, kind: EventKind, **changes: Any) -> SessionEven
             **changes,
         },
     )
+
+
+def _test_of(detail: str | None) -> str | None:
+    """The test framework that a call's command runs, as the call's detail names it."""
+    if detail is None or '"test"' not in detail:
+        return None
+    framework = orjson.loads(detail).get("test")
+    return framework if isinstance(framework, str) else None
+
+
+def _test_runs(event: SessionEvent, framework: str) -> list[SessionEvent]:
+    """A row per run that the result of a test command tells; one that was refused or dropped ran nothing."""
+    if event.text is None or event.status not in ("ok", "error"):
+        return []
+    exit_code = event.exit_code
+    if exit_code is None and event.status == "error":
+        exit_code = 1
+    runs = parse_test_runs(event.text, framework=framework, exit_code=exit_code)
+    return [
+        _beside(
+            event,
+            EventKind.TEST_RUN,
+            status=None if run.success is None else "ok" if run.success else "error",
+            summary=_told(run),
+            detail=orjson.dumps(run._asdict()).decode(),
+        )
+        for run in runs
+    ]
+
+
+def _told(run: TestRun) -> str:
+    counts = {"passed": run.passed, "failed": run.failed, "skipped": run.skipped}
+    return f"{run.framework}: {', '.join(f'{n} {word}' for word, n in counts.items() if n) or 'no counts'}"
 
 
 def _complete(event: SessionEvent, call: _Call, ts_us: int | None) -> SessionEvent:

@@ -37,8 +37,7 @@ class Ending:
     replies: int = 0
     edits: int = 0
     open_calls: dict[str, None] = field(default_factory=dict)
-    test_calls: set[str] = field(default_factory=set)
-    last_test: tuple[str, str] | None = None
+    last_test: tuple[str | None, bool | None] | None = None
     streak: int = 0
 
     def prompt(self, text: str) -> None:
@@ -58,12 +57,12 @@ class Ending:
         self.streak = self.streak + 1 if status == "error" else 0
         if call_id:
             self.open_calls.pop(call_id, None)
-            if call_id in self.test_calls:
-                self.last_test = (call_id, status)
 
-    def test(self, call_id: str | None) -> None:
-        if call_id:
-            self.test_calls.add(call_id)
+    def test(self, call_id: str | None, success: bool | None) -> None:
+        """One run; of several runs of one call all must have passed."""
+        if self.last_test and self.last_test[0] == call_id and self.last_test[1] is False:
+            return
+        self.last_test = (call_id, success)
 
     def edit(self) -> None:
         self.edits += 1
@@ -77,7 +76,7 @@ class Ending:
 
 def judge(end: Ending, overruled: Mapping[str, str]) -> Verdict:
     """The first rule that fits decides."""
-    test = overruled.get(end.last_test[0], end.last_test[1]) if end.last_test else None
+    tests_passed = _last_tests(end, overruled)
     rules = (
         (end.replies == 0 and end.last != "api_error", Verdict("unknown", "nothing_was_answered", "high")),
         (end.last == "api_error", Verdict("fail", "ended_on_api_error", "high")),
@@ -88,10 +87,19 @@ def judge(end: Ending, overruled: Mapping[str, str]) -> Verdict:
             Verdict("fail", "person_says_it_fails", "high"),
         ),
         (end.last == "prompt", Verdict("abandoned", "ended_on_a_prompt", "medium")),
-        (test == "error", Verdict("fail", "last_tests_failed", "high")),
+        (tests_passed is False, Verdict("fail", "last_tests_failed", "high")),
         (end.streak >= _STREAK, Verdict("fail", "ended_in_a_failure_streak", "medium")),
         (end.last == "reply" and bool(_GAVE_UP.search(end.last_text)), Verdict("fail", "agent_gave_up", "low")),
-        (test == "ok", Verdict("success", "last_tests_passed", "high")),
+        (tests_passed is True, Verdict("success", "last_tests_passed", "high")),
         (end.last == "reply", Verdict("success", "answered_last", "medium" if end.edits else "low")),
     )
     return next((verdict for holds, verdict in rules if holds), Verdict("unknown", "no_rule_fits", "low"))
+
+
+def _last_tests(end: Ending, overruled: Mapping[str, str]) -> bool | None:
+    """Whether the last tests passed; where their output does not tell, the end of their call may."""
+    if end.last_test is None:
+        return None
+    call_id, success = end.last_test
+    said = overruled.get(call_id or "")
+    return said == "ok" if success is None and said is not None else success

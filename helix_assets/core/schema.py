@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 SCHEMA_VERSION = 1
-DIGEST_VERSION = 3
+DIGEST_VERSION = 4
 """Grows whenever the same rows would yield another digest: digests of an older one are derived anew."""
 FACTS_SINCE = 3
 """The first version of digests that have facts beside them."""
@@ -57,7 +57,8 @@ class SessionEvent(NamedTuple):
 
     `detail` is a small JSON object for what has no column (test counts, command program, error text).
     `input_hash` tells two calls of one tool apart without keeping the input. `ts_us` is set only where the event
-    happened at another time than its record.
+    happened at another time than its record. `text` is the whole text of a tool's result, for what is derived from it
+    in passing; it is not stored.
     """
 
     kind: EventKind | None
@@ -80,6 +81,7 @@ class SessionEvent(NamedTuple):
     input_hash: int | None = None
     detail: str | None = None
     ts_us: int | None = None
+    text: str | None = None
     size: int | None = None
 
 

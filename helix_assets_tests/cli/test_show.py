@@ -26,7 +26,7 @@ def shown(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, A
 def test_events_come_in_order(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events = shown(capsys)
     assert [event["kind"] for event in events[:6]] == [
-        "user_msg", "tool_call", "test_run", "tool_result", "assistant_msg", "user_msg",
+        "user_msg", "tool_call", "tool_result", "test_run", "assistant_msg", "user_msg",
     ]  # fmt: skip
     assert [event["seq"] for event in events] == sorted(event["seq"] for event in events)
 
@@ -58,8 +58,8 @@ def test_payload_is_the_source_line(swept: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_payload_of_a_derived_event_is_that_of_its_record(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["show", UID, "--payload", "2", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["seq"] == 1
+    assert run(["show", UID, "--payload", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["seq"] == 2
 
 
 def test_unknown_payload_is_told(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:

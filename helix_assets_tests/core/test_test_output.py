@@ -68,6 +68,7 @@ TABLE = [
     ("go/quiet_ok", "go test", 0, [("go test", None, 0, None, 0.012, True)]),
     ("go/quiet_failed", "go test", 1, [("go test", None, 2, None, 0.013, False)]),
     ("go/verbose", "go test", 1, [("go test", 2, 1, 1, 0.31, False)]),
+    ("go/tail_of_verbose", "go test", 0, [("go test", None, 0, None, 0.31, True)]),
     ("go/panic", "go test", 1, [("go test", 1, 1, 0, 0.005, False)]),
     ("go/two_runs", "go test", 0, [("go test", 1, 1, 0, 0.005, False), ("go test", 1, 0, 0, 0.001, True)]),
     ("go/gotestsum", "go test", 1, [("go test", 12, 1, 1, 0.214, False)]),
@@ -115,6 +116,7 @@ TABLE = [
     ("wrappers/docker_compose", "npm test", 0, [("jest", 2, 0, 0, 1.0, True)]),
     ("wrappers/carriage_returns", "pytest", 0, [("pytest", 16, 0, 0, 0.2, True)]),
     ("none/prose", "script", 0, []),
+    ("none/prose", "make", 0, []),
 ]  # fmt: skip
 
 

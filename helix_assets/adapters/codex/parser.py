@@ -225,6 +225,7 @@ class CodexParser:
             call_id=call_id,
             exit_code=outcome.exit_code,
             duration_ms=outcome.duration_ms,
+            text=outcome.text,
         )
         started_by = self._running.pop(polled, None) if polled and not outcome.running else None
         if started_by is None:

@@ -83,7 +83,8 @@ class ChatParser:
         call_id = as_name(row.get("tool_call_id"))
         self._open.pop(call_id or "", None)
         status = "cancelled" if text.lower().startswith(_CANCELLED) else "error" if text.startswith("Error:") else "ok"
-        return [SessionEvent(EventKind.TOOL_RESULT, "tool", summary=shorten(text), status=status, call_id=call_id)]
+        summary = shorten(text)
+        return [SessionEvent(EventKind.TOOL_RESULT, "tool", summary=summary, status=status, call_id=call_id, text=text)]
 
     def _reasoning(self, row: JsonObject) -> list[SessionEvent]:
         return [SessionEvent(EventKind.THINKING, "assistant", summary=shorten(texts_of(row.get("summary"))))]

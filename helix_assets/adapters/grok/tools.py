@@ -75,6 +75,7 @@ def read_result(call_id: str | None, update: JsonObject) -> SessionEvent | None:
         status=status,
         call_id=call_id,
         exit_code=exit_code,
+        text=text,
     )
 
 

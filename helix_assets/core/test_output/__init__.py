@@ -27,6 +27,8 @@ __all__ = ["TestRun", "parse_test_runs"]
 
 SCRIPT = "script"
 """What `core.commands` calls a command that may or may not run tests: only a summary makes it a run."""
+MAKE = "make"
+"""Its target is named for tests, which may be anything: without a summary only a sign of tests makes it a run."""
 MOST_RUNS = 100
 """Of more runs in one output the last ones count: nobody prints so many but to flood a reader."""
 
@@ -76,7 +78,7 @@ def parse_test_runs(
     if found:
         rest = text[found[-1].at :] if timed_out or exit_code else ""
         return _with_unfinished([_settled(item.run, exit_code) for item in found], rest)
-    if framework == SCRIPT:
+    if framework == SCRIPT or (framework == MAKE and not (timed_out or _begun(text) or _BROKEN.search(text))):
         return []
     return [TestRun(_begun(text) or framework, success=_verdict(text, exit_code, timed_out))]
 

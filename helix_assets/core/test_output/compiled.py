@@ -11,7 +11,7 @@ _GO = re.compile(
     r"^--- (?P<result>PASS|FAIL|SKIP): \S+ \("
     r"|^(?P<ok>ok)[ \t]+\S+[ \t]+(?:(?P<time>\d{1,9}\.\d{1,9}s)|\(cached\))"
     r"|^(?P<failed>FAIL)[ \t]+\S+[ \t]+(?:(?P<fail_time>\d{1,9}\.\d{1,9}s)$|\[(?:build|setup) failed\])"
-    r"|^(?P<run>=== RUN  )|^(?P<end>FAIL|PASS)$(?!\n(?:FAIL[ \t]|exit status))"
+    r"|^=== RUN +(?P<run>\S+)$|^(?P<end>FAIL|PASS)$(?!\n(?:FAIL[ \t]|exit status))"
     r"|^DONE (?P<done>\d{1,9} tests?(?:, \d{1,9} [a-z]+)*) in (?P<done_time>\d{1,9}\.\d{1,9}s)$",
     re.M,
 )
@@ -37,7 +37,7 @@ class _Go:
     """What one `go test` told so far: packages one after another, the tests in front of their package's line."""
 
     def __init__(self) -> None:
-        self.at = self.passed = self.failed = self.skipped = self.failed_here = 0
+        self.at = self.begun = self.results = self.passed = self.failed = self.skipped = self.failed_here = 0
         self.verbose = self.ended = self.broke = False
         self.times: list[float | None] = []
 
@@ -51,7 +51,8 @@ class _Go:
 
     def run(self, cut: bool) -> Found:
         failed, time = self.failed + self.failed_here, total_of(self.times)
-        if self.verbose and not cut:
+        # results without their beginnings are what a tail or a grep left of more
+        if self.verbose and self.begun >= self.results and not cut:
             return Found(self.at, counted("go test", (self.passed, failed, self.skipped), time, broke=self.broke))
         success = not (failed or self.broke)
         return Found(self.at, TestRun("go test", None, failed, None, None, time, success))
@@ -69,6 +70,8 @@ def go_runs(text: str, cut: bool) -> Iterator[Found]:
             go, after_package = _Go(), False
         elif result or mark["run"]:
             go.verbose |= result != "FAIL"
+            go.begun += result is None and "/" not in mark["run"]
+            go.results += result is not None
             go.passed += result == "PASS"
             go.skipped += result == "SKIP"
             go.failed_here += result == "FAIL"
