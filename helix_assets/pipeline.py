@@ -428,6 +428,8 @@ class _Sweep:
     def _failed(self, task: IngestTask, error: Exception) -> None:
         """One session's trouble: named, counted, tried again when its files change; the others go on."""
         reason = f"{type(error).__name__}: {error}" if isinstance(error, HelixError) else type(error).__name__
+        if isinstance(error, OSError) and error.strerror:
+            reason = f"cannot be stored: {error.strerror}"
         for file in task.files:
             self._report.problems.append((file.shown, reason))
         self._report.sessions_failed += 1

@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from helix_assets import __version__
 from helix_assets.core.errors import HelixError
 
+EXIT_IO_ERROR = 74
 EXIT_INTERRUPTED = 130
 EXIT_NO_READER = 141
 _COMPLETION_VARIABLE = "_HELIX_COMPLETE"
@@ -127,6 +128,9 @@ def run(arguments: Sequence[str]) -> int:
         # The reader, as in `helix sessions | head`, has gone: keep Python from complaining when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_NO_READER
+    except OSError as exc:
+        _complain(f"{exc.filename or 'a file'}: {exc.strerror or exc}")
+        return EXIT_IO_ERROR
 
 
 def _complain(message: str) -> None:

@@ -10,39 +10,36 @@ from pathlib import Path
 
 from helix_assets.core.errors import StoreError
 
+KEY = "key"
 KEY_BYTES = 32
 
 
 def load_key(data_dir: Path) -> bytes:
-    """The store's key, made at first use; a damaged key file is refused, never replaced silently."""
-    path = data_dir / "key"
+    """The store's key; one that is gone or damaged is refused, never replaced silently."""
+    path = data_dir / KEY
     try:
         key = path.read_bytes()
     except FileNotFoundError:
-        return _make_key(path)
+        key = b""
     if len(key) != KEY_BYTES:
         raise StoreError(
-            f"{path} is damaged ({len(key)} bytes instead of {KEY_BYTES}): restore it from the backup, "
-            "or remove it and every source is read again"
+            f"{path} is gone or damaged, and with it the proof of every file: restore it from the backup, "
+            f"or move {data_dir} away and sweep anew"
         )
     return key
 
 
-def _make_key(path: Path) -> bytes:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key = secrets.token_bytes(KEY_BYTES)
-    fresh = path.with_name(f".key.{os.getpid()}")
+def make_key(data_dir: Path) -> None:
+    """Make the key of a new store, unless it has one. Needs the writer lock."""
+    path = data_dir / KEY
+    if path.exists():
+        return
+    fresh = path.with_name(f".{KEY}")
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "wb") as file:
-        file.write(key)
+        file.write(secrets.token_bytes(KEY_BYTES))
         os.fsync(file.fileno())
-    try:
-        os.link(fresh, path)
-    except FileExistsError:
-        key = path.read_bytes()
-    finally:
-        fresh.unlink()
-    return key
+    fresh.rename(path)
 
 
 def hasher(key: bytes) -> Callable[[bytes], int]:

@@ -17,10 +17,11 @@ _POLL_S = 0.1
 
 
 @contextmanager
-def writer_lock(data_dir: Path, what: str, wait_s: float = WAIT_S) -> Iterator[bool]:
+def writer_lock(data_dir: Path, what: str, wait_s: float = WAIT_S, *, recovers: bool = True) -> Iterator[bool]:
     """Hold the store's writer lock; BusyError with the holder's name after `wait_s`.
 
-    Yields whether the last holder left in the middle of its work, so that leftovers are looked for only then.
+    Yields whether the last holder left in the middle of its work, so that leftovers are looked for only then; a holder
+    that does not look for them leaves that to the next one.
     """
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -29,7 +30,8 @@ def writer_lock(data_dir: Path, what: str, wait_s: float = WAIT_S) -> Iterator[b
         unfinished = bool(os.pread(fd, 1, 0))
         _note(fd, {"pid": os.getpid(), "what": what, "since": time.time()})
         yield unfinished
-        os.ftruncate(fd, 0)
+        if recovers or not unfinished:
+            os.ftruncate(fd, 0)
     finally:
         os.close(fd)
 

@@ -46,18 +46,18 @@ class Tally:
 
 def _write(sessions: int, memory: Memory) -> None:
     for number in range(sessions):
-        memory.write(f"session-{number}", *conversation(3, session=f"s{number}"))
+        memory.write(f"session-{number}", *conversation(3, session=f"s{number}-"))
 
 
 def _grow(sessions: int, memory: Memory) -> None:
     for number in range(sessions):
-        memory.write(f"session-{number}", *conversation(2, start=3, session=f"s{number}"), append=True)
+        memory.write(f"session-{number}", *conversation(2, start=3, session=f"s{number}-"), append=True)
 
 
 def _rewrite(sessions: int, memory: Memory) -> None:
     for number in range(sessions):
         memory.write(
-            f"session-{number}", prompt(f"n{number}", "09:00:00", "earlier"), *conversation(4, session=f"s{number}")
+            f"session-{number}", prompt(f"n{number}", "09:00:00", "earlier"), *conversation(4, session=f"s{number}-")
         )
 
 

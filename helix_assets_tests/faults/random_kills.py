@@ -79,7 +79,7 @@ class Campaign:
         for number in self._random.sample(growing, k=2):
             start = self._turns[number]
             more = min(self._random.randrange(1, 4), _MOST_TURNS - start)
-            memory.write(f"session-{number}", *conversation(more, start=start, session=f"s{number}"), append=True)
+            memory.write(f"session-{number}", *conversation(more, start=start, session=f"s{number}-"), append=True)
             self._turns[number] += more
             if self._turns[number] == _MOST_TURNS:
                 self._turns[len(self._turns)] = 0

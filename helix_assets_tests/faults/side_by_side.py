@@ -35,7 +35,7 @@ def run_rounds(folder: Path, *, rounds: int, processes: int) -> list[str]:
     wrong: list[str] = []
     for round_number in range(rounds):
         for session in range(12):
-            turns = conversation(2, start=round_number * 2 % 50, session=f"s{session}r{round_number}")
+            turns = conversation(2, start=round_number * 2 % 50, session=f"s{session}r{round_number}-")
             memory.write(f"session-{session}", *turns, append=True)
         parts = [_PARTS[number % len(_PARTS)] for number in range(processes)]
         running = [(part, _start(part, environ)) for part in parts]

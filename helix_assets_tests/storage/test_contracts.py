@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helix_assets.storage.base import CursorStore, DigestStore, RawCache
-from helix_assets.storage.catalog import Catalog, KnownSource, open_catalog
+from helix_assets.storage.catalog import Catalog, KnownSource, create_catalog, open_catalog
 from helix_assets.storage.raw_files import RawFiles
 from helix_assets_tests.fakes import MemoryCursorStore, MemoryDigestStore, MemoryRawCache
 from helix_assets_tests.memory import Memory, conversation
@@ -61,6 +61,7 @@ def test_removed_file_is_gone_and_removing_again_is_fine(cache: RawCache, tmp_pa
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    create_catalog(tmp_path)
     made = open_catalog(tmp_path)
     yield made
     made.close()
