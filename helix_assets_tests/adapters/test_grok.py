@@ -180,6 +180,7 @@ def test_call_and_edit_carry_what_the_input_says() -> None:
         ("x\n", "", 0, 1),
         ("x", "", 1, 1),  # an empty line stays
         ("", "new\nfile\n", 2, 0),
+        ("", "new\nbegin of a line", 2, 1),
     ],
 )
 def test_lines_of_an_edit_are_those_of_its_strings(old: str, new: str, added: int, removed: int) -> None:

@@ -110,9 +110,3 @@ def test_digest_tallies_runs_and_the_last_of_them():
     assert told.digest().tests.model_dump() == {
         "runs": 3, "passed": 1, "failed": 1, "last": None, "by_framework": {"pytest": 3},
     }  # fmt: skip
-
-
-def test_session_fails_if_any_run_of_its_last_test_call_failed():
-    text = "1 failed in 1s\n3 passed in 1s"
-    end = [SessionEvent(EventKind.USER_MSG), called("a"), gave("a", text), SessionEvent(EventKind.ASSISTANT_MSG)]
-    assert Told(rows=linked(*end)).digest().outcome_reason == "last_tests_failed"

@@ -105,12 +105,15 @@ def _is_failure(key: str) -> bool:
 
 
 def _edited_lines(given: JsonObject) -> tuple[int | None, int | None]:
-    """Lines that an edit puts in and takes out, by its input; an empty `old_string` takes nothing out."""
+    """Lines that an edit puts in and takes out, by its input, as a diff would tell them of lines that it touches.
+
+    An empty `old_string` puts whole lines in if the new text ends its last line; else it changes the line it stands in.
+    """
     old, new = given.get("old_string"), given.get("new_string")
     if type(old) is str and type(new) is str:
         before, after = old.split("\n"), new.split("\n")
         common = before[-1] == after[-1] == "" and max(len(before), len(after)) > 1  # what follows a last line end
-        return len(after) - common, len(before) - common if old else 0
+        return len(after) - common, len(before) - common
     whole = given.get("contents") if type(given.get("contents")) is str else given.get("content")
     if type(whole) is str and any(key in given for key in _PATHS):
         return len(whole.splitlines()), 0
