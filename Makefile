@@ -13,7 +13,9 @@ up:
 
 # The dev lock adds tools to the run-time lock and never moves a version of it. Extras are kept because older pips
 # refuse a hashed lock in which a dependency with an extra is pinned without it.
+# What only a Python inside a browser would install (httpx2-jsfetch) is left out.
 LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-strip-extras \
+	--no-emit-package httpx2-jsfetch \
 	--custom-compile-command "make lock" --quiet pyproject.toml --group build
 
 lock:

@@ -96,6 +96,12 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
 
 def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
     """Write the facts of all sessions with a digest; where that fails a session keeps the old ones, and its digest."""
+    from helix_assets.prices import price_sessions  # where there is something to price
+
+    derived = [(r, r.digest) for r in kept.values() if r.digest is not None]
+    priced = price_sessions(store, [(digest, r.fact_rows) for r, digest in derived]) if derived else []
+    for (result, _), digest in zip(derived, priced, strict=True):
+        result.digest = digest
     merged = merge_facts(
         store,
         [

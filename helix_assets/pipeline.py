@@ -36,6 +36,7 @@ from helix_assets.plan import (
     plan_session,
     was_evicted,
 )
+from helix_assets.prices import reprice
 from helix_assets.repositories import repository_root
 from helix_assets.rescan import RESCAN_BYTES, redact_memory
 from helix_assets.sharing import Wanted, settle
@@ -175,6 +176,7 @@ class _Sweep:
                 self._ingest(batch)
             redact_memory(self._store)
             self._rederive()
+            reprice(self._store)
             count_day(self._store.catalog, self._clock())
         finally:
             if self._workers:

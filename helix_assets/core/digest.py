@@ -139,6 +139,11 @@ class Digest(BaseModel):
     outcome_reason: str
     outcome_confidence: str
     cost: Cost
+    cost_usd: float | None = None
+    cost_usd_main: float | None = None
+    cost_usd_subagent: float | None = None
+    unpriced_models: list[str] = []
+    price_table: str | None = None
     tokens: Tokens
     tokens_main: Tokens
     tokens_subagent: Tokens

@@ -123,6 +123,16 @@ class FactFiles:
             raise StoreError(f"{file.name} is damaged: run `helix verify`")
         return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).cast(schema_of(file.fact))
 
+    def rows(self, file: FactFile) -> list[SessionRows]:
+        """The rows of a live file as they went in, by session."""
+        table = self.read(file)
+        moments = table.column("ts").cast("int64").to_pylist()
+        columns = [moments if name == "ts" else table.column(name).to_pylist() for name in table.column_names]
+        found: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
+        for uid, generation, *row in zip(*columns, strict=True):
+            found.setdefault((uid, generation), []).append(tuple(row))
+        return [SessionRows(uid, generation, rows) for (uid, generation), rows in found.items()]
+
 
 _REPEATING = [
     "session_uid", "agent_id", "tool", "status", "error_class", "program", "language", "operation", "framework",
