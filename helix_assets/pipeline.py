@@ -47,6 +47,7 @@ from helix_assets.task import Ingested, IngestTask, Workshop
 from helix_assets.workers import Workers
 
 REDERIVE_AT_ONCE = 500
+_EXCLUSIONS = "exclusions"
 
 Clock = Callable[[], datetime]
 
@@ -114,14 +115,19 @@ def scan(store: Store) -> Scan:
             found[store.path_key(path)] = file
     gone_before = [key for key, source in known.items() if source.status == "gone"]
     changes = changed_sources(found, known, gone_before, seen.unknown)
-    again = [key for key, file in found.items() if key in known and _is_readable_again(known[key].status, file)]
+    wakes = {"gone", "excluded"} if store.catalog.meta_value(_EXCLUSIONS) != _exclusions(store) else {"gone"}
+    again = [key for key, file in found.items() if key in known and _is_looked_at_again(known[key].status, file, wakes)]
     if again:
         changes = Changes(tuple(dict.fromkeys([*changes.changed, *again])), changes.gone)
     return Scan(seen, found, changes)
 
 
-def _is_readable_again(status: str, file: FoundFile) -> bool:
-    return status == "gone" or (status == "unreadable" and os.access(file.path, os.R_OK))
+def _is_looked_at_again(status: str, file: FoundFile, wakes: Collection[str]) -> bool:
+    return status in wakes or (status == "unreadable" and os.access(file.path, os.R_OK))
+
+
+def _exclusions(store: Store) -> str:
+    return repr(store.settings.exclude)
 
 
 def sweep(
@@ -178,6 +184,7 @@ class _Sweep:
             self._rederive()
             reprice(self._store)
             count_day(self._store.catalog, self._clock())
+            self._note_exclusions()
         finally:
             if self._workers:
                 self._workers.close()
@@ -478,6 +485,13 @@ class _Sweep:
                 soft_cap_bytes=policy.raw_soft_cap_bytes,
                 hard_cap_bytes=policy.raw_hard_cap_bytes,
             )
+
+    def _note_exclusions(self) -> None:
+        """Remember which exclusions were applied: when they change, what they left out is looked at again."""
+        catalog = self._store.catalog
+        if self._only is None and catalog.meta_value(_EXCLUSIONS) != _exclusions(self._store):
+            with catalog.writing() as connection:
+                catalog.set_meta(connection, _EXCLUSIONS, _exclusions(self._store))
 
     def _now(self) -> str:
         return iso(microseconds(self._clock())) or ""

@@ -280,6 +280,17 @@ def test_excluded_repository_is_not_stored(tmp_path: Path):
     memory.close()
 
 
+def test_what_was_excluded_is_taken_in_once_it_is_no_longer(tmp_path: Path):
+    memory = Memory(tmp_path, {"HELIX_EXCLUDE_REPOS": "shop"})
+    memory.write("s1", *conversation(1))
+    memory.sweep()
+    memory.close()
+    memory = Memory(tmp_path)
+    assert memory.sweep().lines_read == 4
+    assert memory.sweep().files_changed == 0
+    memory.close()
+
+
 def test_changed_parser_derives_anew_from_stored_records_when_the_source_is_gone(memory: Memory, monkeypatch):
     path = memory.write("s1", *conversation(2))
     memory.sweep()
