@@ -70,6 +70,8 @@ _QUIET_PROGRESS = frozenset(
     }
 )  # fmt: skip
 _QUIET_BLOCKS = frozenset({"image", "document", "fallback"})
+# Tools that look at what a command in the background has printed.
+_LOOKS = ("BashOutput", "TaskOutput")
 _TITLE_RANK = {"summary": 1, "ai-title": 2, "custom-title": 3}
 _TITLE_FIELD = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 
@@ -247,6 +249,8 @@ class ClaudeParser:
             detail["program"] = commands.program(command)
             if framework := commands.test_framework(command):
                 detail["test"] = framework
+        if name in _LOOKS:
+            detail["polls"] = _str_or_none(arguments.get("bash_id")) or _str_or_none(arguments.get("task_id"))
         path = arguments.get("file_path") or arguments.get("notebook_path") or arguments.get("path")
         what = (
             command
@@ -434,7 +438,12 @@ def _result(block: JsonObject, outcome: Any, place: dict[str, Any]) -> SessionEv
         file_path=path if isinstance(path, str) else None,
         lines_added=added,
         lines_removed=removed,
-        detail=_detail({"agent": agent}) if isinstance(agent, str) else None,
+        detail=_detail(
+            {
+                "agent": agent if isinstance(agent, str) else None,
+                "background": _str_or_none(more.get("backgroundTaskId")),
+            }
+        ),
         text=_printed(text, more),
         **place,
     )

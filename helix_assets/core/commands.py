@@ -124,7 +124,12 @@ def _belongs_to_wrapper(word: str) -> bool:
 
 def _runs_a_script(words: list[str], at: int) -> bool:
     """`pnpm test` and `hatch test` name a script of the project, not a program."""
-    rest = [word for word in words[at + 1 :] if word[0] != "-" and word not in _RUN_WORDS]
+    options = {place for place, word in enumerate(words, 1) if word in _VALUED}
+    rest = [
+        word
+        for place, word in enumerate(words[at + 1 :], at + 1)
+        if word[0] != "-" and word not in _RUN_WORDS and place not in options
+    ]
     return (
         _base(words[at]) in ("pnpm", "hatch", "pdm", "mise") and bool(rest) and _TEST_TARGET.search(rest[0]) is not None
     )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from helix_assets.core.schema import EventKind, Record, Row, SessionEvent, Usage
-from helix_assets.core.test_output import TestRun, parse_test_runs
+from helix_assets.core.test_output import SCRIPT, TestRun, parse_test_runs
 
 EDIT_TOOLS = frozenset(
     {
@@ -42,6 +42,7 @@ class _Call(NamedTuple):
     lines_removed: int | None
     is_edit: bool
     test: str | None
+    polls: str | None
 
 
 class Linker:
@@ -55,6 +56,7 @@ class Linker:
         self._last_seq_of: dict[str, int] = {}
         self._calls: dict[str, _Call] = {}
         self._answered: set[str] = set()
+        self._background: set[str] = set()
         self._just_failed: dict[str | bool, set[int]] = {}
         self._sidechain_texts: set[tuple[str, str, str]] = set()
         self._foreign = foreign_messages
@@ -74,14 +76,17 @@ class Linker:
                     row.lines_added,
                     row.lines_removed,
                     row.tool in EDIT_TOOLS or row.lines_added is not None,
-                    _test_of(row.detail),
+                    *self._tests_of(row.detail),
                 )
             elif row.kind == EventKind.TOOL_RESULT and row.call_id:
                 self._answered.add(row.call_id)
             if row.kind == EventKind.TOOL_RESULT:
                 self._note_failure(row)
+                self._note_background(row)
             elif row.kind == EventKind.TOOL_CALL:
                 self._repeats_failure(row)
+            elif row.kind == EventKind.TEST_RUN:
+                self._note_told(row)
             if row.is_sidechain and row.message_id and row.kind:
                 self._sidechain_texts.add((row.message_id, row.kind, row.summary or ""))
 
@@ -140,7 +145,7 @@ class Linker:
                 event.lines_added,
                 event.lines_removed,
                 is_edit,
-                _test_of(event.detail),
+                *self._tests_of(event.detail),
             )
         out = [event]
         if self._repeats_failure(event):
@@ -155,7 +160,11 @@ class Linker:
             event = _complete(event, call, event.ts_us or record.ts_us)
         out = [event]
         if call is not None and call.test is not None:
-            out += _test_runs(event, call.test)
+            runs = _test_runs(event, call.test)
+            out += runs
+            if runs:
+                self._note_told(event)
+        self._note_background(event)
         self._note_failure(event)
         if event.status == "error":
             out.append(
@@ -167,6 +176,28 @@ class Linker:
             lines = {"lines_added": event.lines_added, "lines_removed": event.lines_removed}
             out.append(_beside(event, EventKind.EDIT, status="ok", **lines))
         return out
+
+    def _tests_of(self, detail: str | None) -> tuple[str | None, str | None]:
+        """The framework that a call's command runs, as its detail names it; the background command it looks at.
+
+        What a background command prints is told by later calls: only a summary in it is a run.
+        """
+        if detail is None or ('"test"' not in detail and '"polls"' not in detail):
+            return None, None
+        told = orjson.loads(detail)
+        polls = told.get("polls")
+        return told.get("test") or (SCRIPT if polls in self._background else None), polls
+
+    def _note_background(self, result: SessionEvent | Row) -> None:
+        call = self._calls.get(result.call_id) if result.call_id else None
+        if call is not None and call.test is not None and result.detail and '"background"' in result.detail:
+            self._background.add(str(orjson.loads(result.detail)["background"]))
+
+    def _note_told(self, run: SessionEvent | Row) -> None:
+        """The first look that meets a summary counts: some tools tell the whole output again at each look."""
+        call = self._calls.get(run.call_id) if run.call_id else None
+        if call is not None and call.polls is not None:
+            self._background.discard(call.polls)
 
     def _note_failure(self, result: SessionEvent | Row) -> None:
         if result.status in FAILED and result.input_hash is not None:
@@ -227,14 +258,6 @@ def _beside(event: SessionEvent, kind: EventKind, **changes: Any) -> SessionEven
             **changes,
         },
     )
-
-
-def _test_of(detail: str | None) -> str | None:
-    """The test framework that a call's command runs, as the call's detail names it."""
-    if detail is None or '"test"' not in detail:
-        return None
-    framework = orjson.loads(detail).get("test")
-    return framework if isinstance(framework, str) else None
 
 
 def _test_runs(event: SessionEvent, framework: str) -> list[SessionEvent]:

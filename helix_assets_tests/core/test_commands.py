@@ -25,6 +25,8 @@ RUNS_TESTS = {
     "python manage.py test shop": "unittest",
     "npx jest cart --runInBand": "jest",
     "pnpm vitest run": "vitest",
+    "pnpm --filter @acme/web test": "npm test",
+    "pnpm --filter @acme/web exec vitest run": "vitest",
     "npx playwright test": "playwright",
     "node --experimental-vm-modules --test": "node:test",
     "npm run test:unit -- --watch=false": "npm test",

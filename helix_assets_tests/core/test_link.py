@@ -69,6 +69,30 @@ def test_call_that_was_not_carried_out_ran_no_tests(result: SessionEvent):
     assert "test_run" not in kinds(linked(called("a"), result))
 
 
+def begun(text: str | None = None) -> list[SessionEvent]:
+    """Tests that go on in the background, and a call that looks at them."""
+    look = SessionEvent(EventKind.TOOL_CALL, tool="BashOutput", call_id="b", detail='{"polls":"bash_1"}')
+    return [called("a"), gave("a", None, detail='{"background":"bash_1"}'), look, gave("b", text)]
+
+
+def test_look_at_tests_in_the_background_tells_their_run():
+    rows = linked(*begun("<status>completed</status>\n<stdout>\n5 passed in 0.5s\n</stdout>"))
+    assert [row.call_id for row in rows if row.kind == "test_run"] == ["b"]
+
+
+def test_look_at_unfinished_or_other_commands_tells_no_run():
+    other = [event._replace(detail=event.detail and event.detail.replace("_1", "_2")) for event in begun()[2:]]
+    rows = linked(*begun("collecting ..."), *(event._replace(call_id="c") for event in other))
+    assert "test_run" not in kinds(rows)
+
+
+@pytest.mark.parametrize("place", range(1, 6))
+def test_summary_that_is_told_again_counts_once(place: int):
+    again = [event._replace(call_id="c") for event in begun("5 passed in 0.5s")[2:]]
+    rows = linked(*begun("5 passed in 0.5s"), *again, resume_before=place)
+    assert kinds(rows).count("test_run") == 1
+
+
 def test_output_of_another_command_is_no_run():
     assert "test_run" not in kinds(linked(called("a", command="cat log", test=None), gave("a", "5 passed in 0.5s")))
 
