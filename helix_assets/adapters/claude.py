@@ -16,7 +16,7 @@ from helix_assets.adapters.base import FoundFile, Identity, JsonObject, Problem,
 from helix_assets.adapters.jsonl import count_or_zero, decode, timestamp_us
 from helix_assets.adapters.loose import as_count
 from helix_assets.core import commands
-from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, shorten
+from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, last_words, shorten
 
 _DESKTOP_HOMES = "local-agent-mode-sessions"
 _INJECTED = (
@@ -222,7 +222,8 @@ class ClaudeParser:
             if kind == "text":
                 said = _text(block.get("text"))
                 text = shorten(said)
-                events.append(SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=text, size=len(said), **place))
+                event = SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=text, size=len(said), **place)
+                events.append(event._replace(detail=last_words(said)))
             elif kind in ("thinking", "redacted_thinking"):
                 text = shorten(_text(block.get("thinking")))
                 events.append(SessionEvent(EventKind.THINKING, "assistant", summary=text, **place))
@@ -233,10 +234,10 @@ class ClaudeParser:
             if events:
                 place["usage"] = None  # told once, by the first event
         if obj.get("isApiErrorMessage") is True:
-            said = events[0].summary if events else None
+            shown = events[0].summary if events else None
             detail = '{"error":"api"}'
             events.append(
-                SessionEvent(EventKind.ERROR, "assistant", summary=said, status="error", detail=detail, **place)
+                SessionEvent(EventKind.ERROR, "assistant", summary=shown, status="error", detail=detail, **place)
             )
         return events or [SessionEvent(None, "assistant", **place)]
 
@@ -249,6 +250,8 @@ class ClaudeParser:
             detail["program"] = commands.program(command)
             if framework := commands.test_framework(command):
                 detail["test"] = framework
+            if does := commands.purposes(command):
+                detail["does"] = does
         if name in _LOOKS:
             detail["polls"] = _str_or_none(arguments.get("bash_id")) or _str_or_none(arguments.get("task_id"))
         path = arguments.get("file_path") or arguments.get("notebook_path") or arguments.get("path")
@@ -294,7 +297,8 @@ class ClaudeParser:
         is_told = obj.get("isCompactSummary") is True or obj.get("isMeta") is True
         if is_told or _dict(obj.get("origin")).get("kind") in _MACHINES or start.startswith(_INJECTED):
             return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)
-        return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), **place)
+        said = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), **place)
+        return said._replace(detail=last_words(text))
 
     # -- the agent's own life ----------------------------------------------------------------------------------------
 
@@ -353,7 +357,7 @@ class ClaudeParser:
             text = prompt if isinstance(prompt, str) else "\n".join(_text(b.get("text")) for b in _blocks(prompt))
             if body.get("commandMode", "prompt") == "prompt" and not text.lstrip().startswith(_INJECTED):
                 said = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), **place)
-                return [said._replace(status="queued")]
+                return [said._replace(status="queued", detail=last_words(text))]
             return [SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)]
         if kind in ("hook_blocking_error", "hook_non_blocking_error"):
             exit_code = as_count(body.get("exitCode"))

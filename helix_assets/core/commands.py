@@ -276,8 +276,9 @@ _SCRIPT_RUNNERS = {"npm", "yarn", "pnpm", "bun", "turbo", "nx", "lerna", "just",
 _BUILD_WORDS = {
     "cargo": {"build", "check", "b", "c"}, "go": {"build", "install"}, "gradle": {"build", "assemble"},
     "gradlew": {"build", "assemble"}, "mvn": {"compile", "package", "install"},
-    "mvnw": {"compile", "package", "install"}, "dotnet": {"build", "publish"}, "docker": {"build"}, "swift": {"build"}, "bazel": {"build"}, "next": {"build"},
-    "vite": {"build"}, "cmake": {"--build"}, "zig": {"build"}, "mix": {"compile"}, "sbt": {"compile"}, "ng": {"build"},
+    "mvnw": {"compile", "package", "install"}, "dotnet": {"build", "publish"}, "docker": {"build"},
+    "swift": {"build"}, "bazel": {"build"}, "next": {"build"}, "vite": {"build"}, "cmake": {"--build"},
+    "zig": {"build"}, "mix": {"compile"}, "sbt": {"compile"}, "ng": {"build"},
 }  # fmt: skip
 _LINT_WORDS = {"cargo": {"clippy"}, "go": {"vet"}, "next": {"lint"}, "ng": {"lint"}, "mix": {"credo"}}
 _BUILD_TARGET = re.compile(r"(?:\A|[:_-])(?:build|compile|type-?check|tsc)(?:\Z|[:_-])")

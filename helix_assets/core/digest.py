@@ -260,6 +260,8 @@ class DigestBuilder:
                 handler = _BY_KIND.get(row.kind)
                 if handler:
                     handler(self, row)
+                if not row.is_sidechain:
+                    self._ending.add(row)
 
     def _spend_of(self, row: Row) -> None:
         key: str | int = row.message_id or row.seq
@@ -286,13 +288,11 @@ class DigestBuilder:
             return
         self._counts["prompts"] += 1
         self.first_prompt = self.first_prompt or row.summary
-        self._ending.prompt(row.summary or "")
 
     def _on_assistant(self, row: Row) -> None:
         self._note_message(row)
         if not row.is_sidechain:
             self._last_assistant = row.summary or self._last_assistant
-            self._ending.reply(row.summary or "")
 
     def _note_message(self, row: Row) -> None:
         self._messages[row.is_sidechain].add(row.message_id or row.seq)
@@ -306,16 +306,12 @@ class DigestBuilder:
         self._note_part(row)
         self._tools[row.tool or UNNAMED] += 1
         self._counts["calls_sub" if row.is_sidechain else "calls"] += 1
-        if not row.is_sidechain:
-            self._ending.call(row.call_id)
 
     def _on_result(self, row: Row) -> None:
         status = row.status or "ok"
         self._results[row.call_id or row.seq] = (status, row.is_sidechain)
         self._streak = self._streak + 1 if status == "error" else 0
         self._longest = max(self._longest, self._streak)
-        if not row.is_sidechain:
-            self._ending.result(row.call_id, status)
 
     def _on_error(self, row: Row) -> None:
         text = row.summary or ""
@@ -327,7 +323,6 @@ class DigestBuilder:
             self._errors[mark] = ErrorSnippet(fingerprint=mark, sample=text, count=1, tool=row.tool)
         if row.role == "assistant":
             self._note_part(row)
-            self._ending.api_error()
 
     def _on_edit(self, row: Row) -> None:
         self._edits["count"] += 1
@@ -341,21 +336,17 @@ class DigestBuilder:
             lines_added=held.lines_added + (row.lines_added or 0),
             lines_removed=held.lines_removed + (row.lines_removed or 0),
         )
-        self._ending.edit()
 
     def _on_test(self, row: Row) -> None:
         told = orjson.loads(row.detail) if row.detail else {}
         self._frameworks[str(told.get("framework", UNNAMED))] += 1
         self._last_run = {"ok": "passed", "error": "failed"}.get(row.status or "")
         self._runs[self._last_run or "unknown"] += 1
-        if not row.is_sidechain:
-            self._ending.test(row.call_id, None if row.status is None else row.status == "ok")
 
     def _on_human(self, row: Row) -> None:
         self._counts["interventions"] += 1
         if row.status == "interrupt":
             self._counts["interrupts"] += not row.is_sidechain
-            self._ending.interrupt()
 
     def _on_lifecycle(self, row: Row) -> None:
         if row.status == "compaction":

@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+import orjson
+
 SCHEMA_VERSION = 1
 DIGEST_VERSION = 4
 """Grows whenever the same rows would yield another digest: digests of an older one are derived anew."""
@@ -144,6 +146,17 @@ class Row(NamedTuple):
     line: int
     offset: int
     raw: bytes | None
+
+
+def last_words(text: str) -> str | None:
+    """The end of a text that its summary has no room for, as an event's `detail`; None of a short one.
+
+    Begins behind a space, so that no mark of a redaction is torn.
+    """
+    if len(text) <= SUMMARY_CHARS:
+        return None
+    end = " ".join(text[-SUMMARY_CHARS:].replace("\0", "").encode("utf-8", "replace").decode().split()[1:])
+    return orjson.dumps({"end": end}).decode() if end else None
 
 
 def shorten(text: str, limit: int = SUMMARY_CHARS) -> str:

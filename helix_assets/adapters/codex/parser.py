@@ -15,7 +15,7 @@ from helix_assets.adapters.codex.replay import ReplayGate
 from helix_assets.adapters.codex.tokens import TokenMeter
 from helix_assets.adapters.codex.tools import milliseconds, polled_session, read_call, read_end, read_output
 from helix_assets.adapters.loose import as_count, as_name, as_object, as_text, packed, texts_of
-from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, shorten
+from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, last_words, shorten
 
 _TOLD_CWD = re.compile(r"<cwd>\s*([^<\n]+?)\s*</cwd>|^Current working directory: (.+)$", re.M)
 _INJECTED = (
@@ -164,12 +164,13 @@ class CodexParser:
         text, role = texts_of(body.get("content")), body.get("role")
         if role == "assistant":
             said = SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(text), size=len(text))
-            return [said._replace(model=self._model)]
+            return [said._replace(model=self._model, detail=last_words(text))]
         if self._facts.cwd is None and (told := _TOLD_CWD.search(text[:4000])):
             self._facts.cwd = told.group(1) or told.group(2)
         if role != "user" or self._child or text.lstrip().startswith(_INJECTED):
             return [_injected(text)]
         prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), ts_us=self._ts)
+        prompt = prompt._replace(detail=last_words(text))
         if not self._by_event:
             self._prompt = prompt.summary
             return [prompt]
@@ -186,7 +187,8 @@ class CodexParser:
         self._by_event = self._heard = True
         self._unconfirmed = []
         prompt = shorten(text)
-        return [] if before == prompt else [SessionEvent(EventKind.USER_MSG, "user", summary=prompt, size=len(text))]
+        event = SessionEvent(EventKind.USER_MSG, "user", summary=prompt, size=len(text), detail=last_words(text))
+        return [] if before == prompt else [event]
 
     def _relayed(self, body: JsonObject) -> list[SessionEvent]:
         return [_injected(texts_of(body.get("content")))]

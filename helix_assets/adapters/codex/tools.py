@@ -71,6 +71,7 @@ def read_call(item: JsonObject, hash64: Callable[[bytes], int]) -> SessionEvent:
     if command is not None and not files:
         detail["program"] = commands.program(command)
         detail["test"] = commands.test_framework(command)
+        detail["does"] = commands.purposes(command) or None
     return SessionEvent(
         EventKind.TOOL_CALL,
         "assistant",

@@ -14,7 +14,7 @@ from helix_assets.adapters.base import JsonObject, SessionFacts
 from helix_assets.adapters.grok.tools import model_name, read_call
 from helix_assets.adapters.grok.updates import prompt_event
 from helix_assets.adapters.loose import as_name, as_object, as_text, texts_of
-from helix_assets.core.schema import EventKind, Record, SessionEvent, shorten
+from helix_assets.core.schema import EventKind, Record, SessionEvent, last_words, shorten
 
 _CANCELLED = ("cancelled", "canceled", "[cancelled", "tool call cancelled", "the tool call was cancelled")
 
@@ -66,7 +66,8 @@ class ChatParser:
         events = [self._call(as_object(call)) for call in calls] if type(calls) is list else []
         if thought := as_text(row.get("reasoning_content")):
             events.insert(0, SessionEvent(EventKind.THINKING, "assistant", summary=shorten(thought)))
-        events.insert(0, SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(text), size=len(text)))
+        said = SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(text), size=len(text))
+        events.insert(0, said._replace(detail=last_words(text)))
         return [event._replace(model=model) for event in events]
 
     def _call(self, call: JsonObject) -> SessionEvent:

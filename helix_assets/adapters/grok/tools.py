@@ -40,7 +40,10 @@ def read_call(
     path = next((given[key] for key in _PATHS if type(given.get(key)) is str), None) or _location(shown)
     what = command or path or next((given[key] for key in _SUBJECTS if type(given.get(key)) is str), None)
     added, removed = _edited_lines(given)
-    detail = {"program": commands.program(command), "test": commands.test_framework(command)} if command else {}
+    detail: JsonObject = {}
+    if command:
+        detail = {"program": commands.program(command), "test": commands.test_framework(command)}
+        detail["does"] = commands.purposes(command) or None
     return SessionEvent(
         EventKind.TOOL_CALL,
         "assistant",

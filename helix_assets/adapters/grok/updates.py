@@ -13,7 +13,7 @@ from helix_assets.adapters.base import JsonObject, SessionFacts
 from helix_assets.adapters.grok.tools import model_name, read_call, read_result, tool_name
 from helix_assets.adapters.jsonl import count_or_zero
 from helix_assets.adapters.loose import as_count, as_name, as_object, as_text, packed, texts_of
-from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, shorten
+from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, last_words, shorten
 
 TICKS_PER_DOLLAR = 10_000_000_000
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.I)
@@ -31,7 +31,8 @@ def prompt_event(text: str, synthetic: bool, facts: SessionFacts, ts_us: int | N
     said = query.group(1) if query else text
     if synthetic or facts.is_subagent or said.lstrip().startswith(_INJECTED):
         return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(said), status="injected", ts_us=ts_us)
-    return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(said), size=len(said), ts_us=ts_us)
+    prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(said), size=len(said), ts_us=ts_us)
+    return prompt._replace(detail=last_words(said))
 
 
 class _Run(NamedTuple):
@@ -120,7 +121,8 @@ class UpdatesParser:
             return [prompt_event(text, run.synthetic, self._facts, run.ts_us)]
         kind = EventKind.ASSISTANT_MSG if run.kind == "agent_message_chunk" else EventKind.THINKING
         said = SessionEvent(kind, "assistant", summary=shorten(text), size=size, ts_us=run.ts_us)
-        return [said._replace(model=self._model_now())]
+        end = last_words(text) if kind is EventKind.ASSISTANT_MSG else None
+        return [said._replace(model=self._model_now(), detail=end)]
 
     def _use_model(self, value: Any) -> None:
         self._model = model_name(value) or self._model
