@@ -143,7 +143,7 @@ def _day(batch: Batch, result: Ingested) -> date:
     if started is None:
         times = [batch.mtimes[c.path_key] for c in result.cursors if c.path_key in batch.mtimes]
         started = min(times, default=microseconds(batch.now))
-    today = batch.now.date()
+    today = max(batch.now.date(), FIRST_DAY)  # a clock far behind must not name a day that no partition has
     try:
         return min(max(day_of(started), FIRST_DAY), today)
     except OverflowError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,12 @@ def test_the_time_of_a_file_is_only_a_hint(memory: Memory, mtime: int) -> None:
     os.utime(path, (mtime, mtime))
     memory.sweep()
     assert (stored(memory), memory.store.catalog.session("claude:a").day) == (12, "2026-06-05")
+
+
+@pytest.mark.parametrize(("year", "day"), [(2016, "2024-01-01"), (2036, "2026-06-05")])
+def test_a_clock_that_lies_names_no_day_without_a_partition(tmp_path: Path, year: int, day: str) -> None:
+    memory = Memory(tmp_path, now=datetime(year, 6, 20, tzinfo=UTC))
+    memory.write("a", *conversation(1))
+    memory.sweep()
+    assert memory.store.catalog.session("claude:a").day == day
+    memory.close()

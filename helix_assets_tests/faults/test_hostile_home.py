@@ -42,9 +42,9 @@ def _environ(home: HostileHome) -> dict[str, str]:
 
 def _texts(memory: Memory) -> Iterator[bytes]:
     """Every text of the store, taken out of its compression."""
-    for path in memory.store.raw.root.rglob("*.parquet"):
+    for path in memory.store.data_dir.rglob("*.parquet"):
         table = pq.ParquetFile(path).read()
-        for column in table.columns:
+        for column in (column for column in table.columns if "string" in str(column.type)):
             yield from (value.encode() for value in column.to_pylist() if isinstance(value, str))
     with sqlite3.connect(memory.store.catalog.path) as connection:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
