@@ -14,7 +14,7 @@ import orjson
 
 from helix_assets.core.redaction import assignment, blocks, rules
 from helix_assets.core.redaction.finder import Finder, Span
-from helix_assets.core.redaction.view import View, plain_view
+from helix_assets.core.redaction.view import BLANK, View, plain_view
 
 # Part of the version: raise it when the judgement changes while the rules do not.
 _REVISION = 1
@@ -138,6 +138,8 @@ class Redactor:
                 break
             raw = self._replaced(raw, view, spans)
             hits += len(spans)
+            if not self._finder.raw_trigger.search(_blanked(view.text, spans)):
+                break
         return raw, hits
 
     def _replaced(self, raw: bytes, view: View, spans: list[Span]) -> bytes:
@@ -167,6 +169,12 @@ def _inside_blob(chunk: bytes, start: int) -> bool:
     """Say whether a hit lies deep inside base64, as in images, where it can only be chance."""
     before = _BLOB.match(chunk, max(0, start - 64), start)
     return before is not None and len(set(before.group())) > 16
+
+
+def _blanked(text: bytes, spans: list[Span]) -> bytes:
+    """Return the view as it will be once the spans are marks."""
+    edges = [0, *(edge for span in spans for edge in (span.start, span.end)), len(text)]
+    return BLANK.join(text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
 
 
 def _stand_in(line: bytes) -> bytes:
