@@ -285,7 +285,8 @@ class _Sweep:
         limit = self._store.settings.sweep.batch_bytes
         batch: dict[str, list[Candidate]] = {}
         held = 0
-        for uid in sorted(groups):
+        # The oldest first: a batch then touches few days, and the facts of a day are written few times.
+        for uid in sorted(groups, key=lambda uid: (min(c.file.mtime_ns for c in groups[uid]), uid)):
             size = sum(c.file.size for c in groups[uid])
             if batch and held + size > limit:
                 yield batch

@@ -167,7 +167,7 @@ def price_sessions(store: Store, sessions: Iterable[tuple[Digest, SessionFactRow
     for digest, usage, rows in batch:
         fresh = price_rows(table, digest.flavor, usage)
         if fresh:
-            rows["token_usage"] = list(map(tuple, fresh))
+            rows["token_usage"] = list(fresh)
         priced.append(digest.model_copy(update=costs(table, fresh, digest.assistant_messages)))
     return priced
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import orjson
 from pydantic import BaseModel, ConfigDict
 
+from helix_assets.core.failures import OTHER, error_class
 from helix_assets.core.moments import SECOND_US, iso
 from helix_assets.core.outcome import Ending, judge
 from helix_assets.core.schema import AFTER_THE_END, DIGEST_VERSION, DOCUMENT, UNPARSED, EventKind, Row
@@ -22,6 +23,9 @@ UNNAMED = "(unknown)"
 MAX_ERRORS = 20
 MAX_FILES = 50
 MAX_TOOLS = 100
+MAX_NAME = 200
+MAX_BYTES = 30 << 10
+"""A digest's lists are cut until its JSON is no larger, however large its session is."""
 IDLE_US = 10 * 60 * 1_000_000
 
 _VARYING = re.compile(
@@ -30,7 +34,10 @@ _VARYING = re.compile(
 
 
 class Tokens(BaseModel):
-    """Tokens by kind; `reasoning` is part of `output`, null when the agent does not tell."""
+    """Tokens by kind; `reasoning` is part of `output`, null when the agent does not tell.
+
+    `cache_write` is what was written to a cache for five minutes and for an hour together.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,6 +45,8 @@ class Tokens(BaseModel):
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
     reasoning: int | None = None
 
 
@@ -56,7 +65,10 @@ class Cost(BaseModel):
 
 
 class ErrorSnippet(BaseModel):
-    """Errors of one kind: the text with all that varies taken out, one sample of it, how often, by which tool."""
+    """Errors of one kind: the text with all that varies taken out, one sample of it, how often, by which tool.
+
+    `error_class` is its class by `core.failures`.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -64,6 +76,7 @@ class ErrorSnippet(BaseModel):
     sample: str
     count: int
     tool: str | None
+    error_class: str = OTHER
 
 
 class FileTouched(BaseModel):
@@ -209,6 +222,8 @@ class _Spend(dict[str | int, Row]):
             output=add("output_tokens"),
             cache_read=add("cache_read_tokens"),
             cache_write=add("cache_write_5m_tokens") + add("cache_write_1h_tokens"),
+            cache_write_5m=add("cache_write_5m_tokens"),
+            cache_write_1h=add("cache_write_1h_tokens"),
             reasoning=sum(reasoning) if reasoning else None,
         )
 
@@ -236,17 +251,17 @@ class DigestBuilder:
         self._active_us = 0
         self._last_ts: int | None = None
         self._record_key: int | None = None
-        self._ranges: list[list[int]] = []
+        self._last_seq = -1
+        self._gaps: list[tuple[int, int]] = []
         self.first_prompt: str | None = None
         self._last_assistant: str | None = None
 
     def add(self, rows: Iterable[Row]) -> None:
         """Take in rows in `seq` order."""
         for row in rows:
-            if self._ranges and row.seq == self._ranges[-1][1] + 1:
-                self._ranges[-1][1] = row.seq
-            else:
-                self._ranges.append([row.seq, row.seq])
+            if row.seq != self._last_seq + 1:
+                self._gaps.append((self._last_seq, row.seq))
+            self._last_seq = row.seq
             if row.record_key != self._record_key:
                 self._record_key = row.record_key
                 self._counts["records"] += row.native_type not in (UNPARSED, DOCUMENT, AFTER_THE_END)
@@ -304,7 +319,7 @@ class DigestBuilder:
 
     def _on_call(self, row: Row) -> None:
         self._note_part(row)
-        self._tools[row.tool or UNNAMED] += 1
+        self._tools[(row.tool or UNNAMED)[:MAX_NAME]] += 1
         self._counts["calls_sub" if row.is_sidechain else "calls"] += 1
 
     def _on_result(self, row: Row) -> None:
@@ -320,7 +335,8 @@ class DigestBuilder:
         if held:
             self._errors[mark] = held.model_copy(update={"count": held.count + 1})
         else:
-            self._errors[mark] = ErrorSnippet(fingerprint=mark, sample=text, count=1, tool=row.tool)
+            kind = error_class(text, row.exit_code)
+            self._errors[mark] = ErrorSnippet(fingerprint=mark, sample=text, count=1, tool=row.tool, error_class=kind)
         if row.role == "assistant":
             self._note_part(row)
 
@@ -328,7 +344,7 @@ class DigestBuilder:
         self._edits["count"] += 1
         self._edits["lines_added"] += row.lines_added or 0
         self._edits["lines_removed"] += row.lines_removed or 0
-        path = row.file_path or "?"
+        path = _end_of(row.file_path or "?")
         held = self._files.get(path) or FileTouched(path=path, edits=0, lines_added=0, lines_removed=0)
         self._files[path] = FileTouched(
             path=path,
@@ -376,7 +392,7 @@ class DigestBuilder:
         verdict = judge(self._ending, self._overruled)
         errors, denied = self._results_with("error"), self._results_with("denied")
         files = sorted(self._files.values(), key=lambda f: (-f.edits, f.path))
-        return Digest(
+        digest = Digest(
             session_uid=head.session_uid,
             flavor=head.flavor,
             repo=head.repo,
@@ -435,10 +451,17 @@ class DigestBuilder:
                 generation=head.generation,
                 records=self._counts["records"],
                 events=self._kinds.total(),
-                ranges=[(first, last) for first, last in self._ranges],
+                ranges=self._ranges(),
                 facts=dict(head.facts),
             ),
         )
+
+        return _fitted(digest)
+
+    def _ranges(self) -> list[tuple[int, int]]:
+        firsts = [0, *(after for _, after in self._gaps)]
+        lasts = [*(before for before, _ in self._gaps), self._last_seq]
+        return [(first, last) for first, last in zip(firsts, lasts, strict=True) if first <= last]
 
     def _tally(self) -> RunTally:
         return RunTally(
@@ -478,6 +501,28 @@ def fingerprint(text: str) -> str:
     return " ".join(_VARYING.sub("#", text.lower()).split())[:120]
 
 
+def _end_of(path: str) -> str:
+    """A path short enough for a digest; of a very long one the end, which says more."""
+    return path if len(path) <= MAX_NAME else "…" + path[-MAX_NAME:]
+
+
+def _fitted(digest: Digest) -> Digest:
+    """The digest with its lists cut to the first and most frequent until it fits; the counts beside them stay whole."""
+    room = MAX_TOOLS
+    while room > 1 and len(digest.model_dump_json()) > MAX_BYTES:
+        room //= 2
+        tools = Counter(digest.tool_histogram).most_common(room)
+        digest = digest.model_copy(
+            update={
+                "files": digest.files[:room],
+                "error_snippets": digest.error_snippets[:room],
+                "tool_histogram": dict(sorted(tools)),
+                "models": digest.models[:room],
+            }
+        )
+    return digest
+
+
 def _sum(a: Tokens, b: Tokens) -> Tokens:
     known = [t.reasoning for t in (a, b) if t.reasoning is not None]
     return Tokens(
@@ -485,5 +530,7 @@ def _sum(a: Tokens, b: Tokens) -> Tokens:
         output=a.output + b.output,
         cache_read=a.cache_read + b.cache_read,
         cache_write=a.cache_write + b.cache_write,
+        cache_write_5m=a.cache_write_5m + b.cache_write_5m,
+        cache_write_1h=a.cache_write_1h + b.cache_write_1h,
         reasoning=sum(known) if known else None,
     )
