@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
@@ -17,10 +18,11 @@ from sqlalchemy import Row, select
 
 from helix_assets.adapters.jsonl import PACKED
 from helix_assets.core.errors import NotFoundError, StoreError
+from helix_assets.core.facts import TestRunFact
 from helix_assets.core.moments import iso
 from helix_assets.core.redaction import strip_tags
-from helix_assets.core.schema import EventKind
 from helix_assets.core.schema import Row as EventRow
+from helix_assets.core.test_output import TestRun
 from helix_assets.reading import OpenSession, digest_text, open_session
 from helix_assets.settings import Settings
 from helix_assets.storage.tables import digests, sessions, sources
@@ -144,9 +146,10 @@ def session_figures(store: Store) -> dict[str, dict[str, Any]]:
             files_of.setdefault(uid, []).append(shown_path(store.settings, flavor, path))
         for row in connection.execute(select(digests).order_by(digests.c.session_uid)):
             figures[row.session_uid] = _figures(row, store.key, files_of.get(row.session_uid, ()))
+    runs = _test_runs(store)
     for uid, said in figures.items():
-        if said["tests"] != []:
-            said["tests"] = _test_runs(store, uid)
+        if said["tests"] is None:
+            said["tests"] = runs.get(uid)
     return figures
 
 
@@ -165,16 +168,16 @@ def _figures(row: Row[Any], key: bytes, files: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _test_runs(store: Store, uid: str) -> list[dict[str, Any]] | None:
-    """The session's test runs in their order, from its rows; None where these are gone or damaged."""
-    try:
-        with open_session(store, uid) as session:
-            if session.evicted_at is not None:
-                return None
-            runs = (row for row in session.rows(raw=False) if row.kind == EventKind.TEST_RUN)
-            return [orjson.loads(row.detail) for row in runs if row.detail]
-    except (NotFoundError, StoreError):
-        return None
+def _test_runs(store: Store) -> dict[str, list[dict[str, Any]]]:
+    """Every session's test runs in their order. Facts outlive eviction; what is damaged is left out."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for file in store.catalog.fact_files():
+        if file.fact == "test_runs":
+            with suppress(StoreError):
+                for session in store.facts.rows(file):
+                    facts = (TestRunFact._make(row)._asdict() for row in session.rows)
+                    runs[session.session_uid] = [{name: fact[name] for name in TestRun._fields} for fact in facts]
+    return runs
 
 
 def shown_path(settings: Settings, flavor: str, path: str) -> str:

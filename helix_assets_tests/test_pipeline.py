@@ -108,6 +108,14 @@ def test_figures_of_a_session_list_its_test_runs(memory: Memory):
     )
 
 
+def test_figures_keep_the_test_runs_of_an_evicted_session(memory: Memory):
+    memory.write("s1", *red_then_green())
+    memory.sweep()
+    before = session_figures(memory.store)
+    assert evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 30, 45, 1 << 30)).gone
+    assert session_figures(memory.store) == before
+
+
 def test_half_a_line_waits_and_is_no_problem(memory: Memory):
     whole = conversation(1)
     memory.write("s1", *whole, b'{"type":"user","uuid":"late","timest')
