@@ -42,7 +42,7 @@ _HERE_DOC = re.compile(r"<<-?[ \t]{0,4}([\"']?)(\w{1,60})\1[^\n]{0,1000}\n(?:.*?
 # Quoted text stays in its word; an unclosed quote is a letter like any other.
 _WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s;&|()<>\"'\\]|[\"'\\])+|&&|\|\||[;&|\n()]|[<>]+&?", re.S)
 _BREAKS = frozenset({"&&", "||", ";", "&", "|", "\n", "(", ")"})
-_HINT = re.compile(r"test|spec|jest|mocha|tox|nox|check|phpunit|verify|\bmvn|gradle|\bpest\b|\bninja\b|unit\b", re.I)
+_HINTS = ("test", "spec", "jest", "mocha", "tox", "nox", "check", "unit", "verify", "mvn", "gradle", "ninja", "rake")
 _ASKS_ONLY = frozenset({"--version", "--help", "-h", "--collect-only", "--co", "--fixtures", "--markers", "--listTests",
                         "--list-tests", "--list", "-V"})  # fmt: skip
 _TEST_SCRIPT = re.compile(r"(?:\A|[/_.-])(?:tests?|specs?|check|ci)(?:\Z|[_.-])|_tests?\Z")
@@ -70,7 +70,8 @@ def test_framework(command: str) -> str | None:
     None when it runs no tests, also where it only names a framework: installs it, searches for it, asks its version.
     Of several the first that is certain.
     """
-    if not _HINT.search(command):
+    start = command[:_LOOKED_AT].lower()
+    if not any(hint in start for hint in _HINTS):
         return None
     perhaps = None
     for words in _commands(command):
@@ -196,7 +197,7 @@ def _perhaps(name: str, rest: list[str]) -> str | None:
     if name in ("cargo", "cross"):
         return "cargo test" if any(word in ("test", "t") for word in rest[:4]) else None
     if name == "rake":
-        return "rspec" if "spec" in rest or not rest else None
+        return "rspec" if "spec" in rest else None if rest else SCRIPT
     if name in ("mvn", "mvnw", "mvnd"):
         return SCRIPT if not {"install", "package", "deploy"}.isdisjoint(rest) else None
     if name in ("gradle", "gradlew"):
