@@ -82,7 +82,7 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         catalog.put_problems(connection, [row for r in batch.results.values() for row in _problems_of(store, r, at)])
         catalog.claim(
             connection,
-            [{"key": key, "session_id": ids[uid]} for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)],
+            [(key, ids[uid]) for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)],
         )
         catalog.put_shared(connection, owner_rows(batch.shares, ids))
     live = set(names.values())

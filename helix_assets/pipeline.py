@@ -44,7 +44,7 @@ from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
 from helix_assets.task import Ingested, IngestTask, Workshop
-from helix_assets.workers import Workers
+from helix_assets.workers import Work, Workers
 
 REDERIVE_AT_ONCE = 500
 _EXCLUSIONS = "exclusions"
@@ -149,7 +149,7 @@ def sweep(
 class _Round:
     """Sessions that are ingested and committed together."""
 
-    tasks: list[IngestTask]
+    running: Work
     states: dict[str, SessionState]
     groups: dict[str, list[Candidate]]
     results: dict[str, Ingested] = field(default_factory=dict)
@@ -176,10 +176,8 @@ class _Sweep:
         try:
             groups = self._groups() if self._scan.changes else {}
             self._note_gone()
-            self._progress.start(sum(c.file.size for group in groups.values() for c in group))
-            for batch in self._batches(groups):
-                make_room(self._store, sum(c.file.size for group in batch.values() for c in group), clock=self._clock)
-                self._ingest(batch)
+            self._progress.start(_bytes_of(groups))
+            self._ingest(groups)
             redact_memory(self._store)
             self._rederive()
             reprice(self._store)
@@ -297,6 +295,28 @@ class _Sweep:
             yield batch
 
     def _ingest(self, groups: dict[str, list[Candidate]]) -> None:
+        """Batch by batch; while one is committed the workers go on with the next, if neither can touch the other."""
+        before: _Round | None = None
+        for batch in self._batches(groups):
+            if before is not None and not self._may_overlap(before, batch):
+                self._finish(before)
+                before = None
+            make_room(self._store, _bytes_of(batch), clock=self._clock)
+            work = self._begin(batch)
+            if before is not None:
+                self._finish(before)
+            before = work
+        if before is not None:
+            self._finish(before)
+
+    def _may_overlap(self, before: _Round, batch: dict[str, list[Candidate]]) -> bool:
+        """Whether a batch is all new, so that nothing it is planned by can change, and there is room for both."""
+        catalog = self._store.catalog
+        ahead = catalog.raw_usage() + _bytes_of(before.groups) + _bytes_of(batch)
+        return ahead <= self._store.settings.retention.raw_hard_cap_bytes and not catalog.sessions_by_uid(batch.keys())
+
+    def _begin(self, groups: dict[str, list[Candidate]]) -> _Round:
+        """Plan a batch and hand it to the workers."""
         states = self._states(groups.keys())
         tasks = []
         for uid, changed in groups.items():
@@ -313,7 +333,7 @@ class _Sweep:
             for candidate in changed:
                 if candidate.path_key not in reading:
                     self._set_aside(candidate, state.flavor, "superseded", None)
-        self._run(_Round(tasks, states, groups))
+        return _Round(self._pool.start(tasks), states, groups)
 
     def _cannot_grow(self, state: SessionState, changed: list[Candidate]) -> None:
         """An evicted session whose old part is gone for good keeps its digest; what came later is named."""
@@ -356,9 +376,9 @@ class _Sweep:
         }
         return present | {c.path_key: c for c in changed}
 
-    def _run(self, work: _Round) -> None:
-        """Ingest a round of sessions, settle what they share, commit."""
-        for task, outcome in self._pool.run(work.tasks):
+    def _finish(self, work: _Round) -> None:
+        """Wait for a round of sessions, settle what they share, commit."""
+        for task, outcome in self._pool.results(work.running):
             if isinstance(outcome, Ingested):
                 work.results[task.session_uid] = outcome
             else:
@@ -425,7 +445,7 @@ class _Sweep:
                 for state in states.values()
                 if state.row is not None and can_be_told(self._store, state, self._present(state))
             ]
-            self._run(_Round(tasks, states, {}))
+            self._finish(_Round(self._pool.start(tasks), states, {}))
 
     def _is_from_old_rules(self, row: Row[Any]) -> bool:
         """Whether the stored records have to be read again: by another parser, or by other redaction rules."""
@@ -496,6 +516,10 @@ class _Sweep:
 
     def _now(self) -> str:
         return iso(microseconds(self._clock())) or ""
+
+
+def _bytes_of(groups: Mapping[str, list[Candidate]]) -> int:
+    return sum(c.file.size for group in groups.values() for c in group)
 
 
 def _where(problem: Problem) -> str:

@@ -107,7 +107,7 @@ class SweepSettings:
     """[sweep]: how much is read at once, and after how long a silent session counts as over."""
 
     workers: int = setting("HELIX_SWEEP_WORKERS", COUNT, _default_workers)
-    batch_bytes: int = setting("HELIX_SWEEP_BATCH_BYTES", SIZE, 256 * MIB)
+    batch_bytes: int = setting("HELIX_SWEEP_BATCH_BYTES", SIZE, 64 * MIB)
     idle_minutes: int = setting("HELIX_IDLE_MINUTES", COUNT, 30)
 
 

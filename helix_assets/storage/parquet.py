@@ -14,6 +14,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import helix_assets.storage.arrow  # noqa: F401 - makes pyarrow do without pandas
 from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import Row
 from helix_assets.storage.raw_files import PartFile
@@ -32,7 +33,7 @@ SCHEMA = pa.schema([pa.field("session_uid", _TEXT), *(pa.field(name, _TYPES.get(
 LIGHT = [name for name in Row._fields if name != "raw"]
 # Compressing a short column costs more time than it saves bytes: only what is long or many-valued goes through zstd.
 _BULKY = ["raw", "summary", "detail", "record_id", "parent_id", "call_id", "message_id"]
-_COMPRESSION = {name: "zstd" if name in _BULKY else "none" for name in SCHEMA.names}
+_COMPRESSION = dict.fromkeys(_BULKY, "zstd")
 _ROW_TYPES = [field.type for field in SCHEMA][1:]
 _REPEATING = ["session_uid", "kind", "role", "tool", "status", "agent_id", "model", "native_type"]
 
