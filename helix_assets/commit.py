@@ -16,6 +16,7 @@ from typing import Any
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import Problem
+from helix_assets.adapters.jsonl import failed_status
 from helix_assets.core.moments import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
@@ -295,13 +296,19 @@ def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str
             "session_id": session_id,
             "file_rank": tasks[cursor.path_key].rank,
             "evicted_offset": tasks[cursor.path_key].stored_before,
-            "status": "unreadable" if cursor.problem else "ok" if session_id is not None else "empty",
+            "status": _source_status(cursor, tasks[cursor.path_key].path, session_id),
             "discovered_at": at,
             "ingested_at": at,
             "gone_at": None,
         }
         for cursor in result.cursors
     ]
+
+
+def _source_status(cursor: SourceCursor, path: str, session_id: int | None) -> str:
+    if cursor.problem:
+        return failed_status(path, cursor.problem)
+    return "ok" if session_id is not None else "empty"
 
 
 def _cursor_columns(cursor: SourceCursor) -> dict[str, Any]:

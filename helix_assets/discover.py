@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile, Problem
-from helix_assets.adapters.jsonl import block_reader, open_source
+from helix_assets.adapters.jsonl import READING_FAILED, block_reader, open_source
 from helix_assets.core.errors import SkipSource
 from helix_assets.core.places import PlaceRules, repo_of
 from helix_assets.repositories import repository_root
@@ -59,7 +59,7 @@ def read_head(path: str) -> bytes:
             head += block
     except OSError as exc:
         if not head:
-            raise SkipSource(f"cannot be read: {exc.strerror}") from exc
+            raise SkipSource(f"{READING_FAILED}: {exc.strerror}") from exc
     finally:
         os.close(fd)
     cut = head.rfind(b"\n")

@@ -19,6 +19,7 @@ from sqlalchemy import Row, or_, select
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile, Problem, utf8_name
+from helix_assets.adapters.jsonl import failed_status
 from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
 from helix_assets.core.changes import Changes, changed_sources
 from helix_assets.core.errors import HelixError, SkipSource
@@ -221,7 +222,7 @@ class _Sweep:
                     or self._native_id(flavor, file)
                 )
             except SkipSource as exc:
-                self._set_aside(candidate, flavor, "unreadable", str(exc))
+                self._set_aside(candidate, flavor, failed_status(file.path, str(exc)), str(exc))
                 self._report.files_skipped += 1
                 continue
             uid = f"{flavor}:{self._store.shown_path(native_id)}"

@@ -25,6 +25,7 @@ CHUNK_BYTES = 4 << 20
 MAX_LINE_BYTES = 64 << 20
 MAX_UNPACKED_BYTES = 8 << 30
 PACKED = ".zst"
+READING_FAILED = "reading failed"
 _EXACT_INT_DIGITS = 19
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _F_GETPATH = 50  # macOS: the path of an open descriptor
@@ -51,6 +52,11 @@ def open_source(path: str) -> int:
         os.close(fd)
         raise SkipSource("skipped: a folder on its path was swapped while it was opened")
     return fd
+
+
+def failed_status(path: str, reason: str) -> str:
+    """How a failed file is remembered: every sweep tries an unreadable one again, a damaged one has to change first."""
+    return "damaged" if path.endswith(PACKED) and reason.startswith(READING_FAILED) else "unreadable"
 
 
 def _path_of(fd: int) -> str | None:

@@ -73,7 +73,7 @@ SOURCE_COLUMNS = {
     "mtime_ns": "last change, nanoseconds since 1970",
     "offset": "bytes read so far",
     "line": "lines read so far",
-    "status": "ok, gone, unreadable, excluded, empty or superseded",
+    "status": "ok, gone, unreadable, damaged, excluded, empty or superseded",
     "problem": "why it cannot be read",
     "discovered_at": "first seen",
     "ingested_at": "last read",

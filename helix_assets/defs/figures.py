@@ -127,7 +127,7 @@ def _count_sources(row: Row[Any], scan: Scan | None) -> Mapping[str, int]:
         PARTITION_ROWS: not gone,
         "bytes": 0 if gone else size,
         "files_gone": gone,
-        "files_unreadable": row.status == "unreadable",
+        "files_unreadable": row.status in ("unreadable", "damaged"),
     }
 
 
