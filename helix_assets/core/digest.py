@@ -379,11 +379,11 @@ class DigestBuilder:
     def _results_with(self, status: str) -> int:
         return sum(self._overruled.get(str(call), said) == status for call, (said, _) in self._results.items())
 
-    def counted_usage(self) -> Iterator[Row]:
-        """The rows whose tokens count, one per API message; each under the thread whose spend it is."""
+    def counted_usage(self) -> Iterator[tuple[Row, bool]]:
+        """The rows whose tokens count, one per API message, and whether they are a subagent's spend."""
         for is_sidechain, spend in self._spend.items():
             for row in spend.values():
-                yield row._replace(is_sidechain=is_sidechain, raw=None)
+                yield row, is_sidechain
 
     def finish(self, head: SessionHead) -> Digest:
         """The digest of what was added so far."""

@@ -234,8 +234,8 @@ class FactBuilder:
             )
         )  # fmt: skip
 
-    def finish(self, usage: Iterable[Row]) -> SessionFactRows:
-        """The facts of what was added so far; `usage` are the rows whose tokens count, one per API message."""
+    def finish(self, usage: Iterable[tuple[Row, bool]]) -> SessionFactRows:
+        """The facts of what was added so far; `usage` are the rows whose tokens count, and whether a subagent's."""
         calls = [_tool_call(call) for call in self._calls]
         operations = [
             operation for call, fact in zip(self._calls, calls, strict=True) for operation in _operations(call, fact)
@@ -244,7 +244,7 @@ class FactBuilder:
             "tool_calls": calls,
             "file_operations": operations,
             "test_runs": self._tests,
-            "token_usage": [_usage(row) for row in usage],
+            "token_usage": [_usage(row, is_sidechain) for row, is_sidechain in usage],
             "messages": self._messages,
         }
         # plain tuples: they cross from a worker to its parent in a third of the time
@@ -300,9 +300,9 @@ def _operations(call: _Call, fact: ToolCall) -> list[FileOperation]:
     ]  # fmt: skip
 
 
-def _usage(row: Row) -> TokenUsage:
+def _usage(row: Row, is_sidechain: bool) -> TokenUsage:
     return TokenUsage(
-        row.record_key, row.ts_us, row.is_sidechain, row.agent_id, _name(row.model),
+        row.record_key, row.ts_us, is_sidechain, row.agent_id, _name(row.model),
         row.input_tokens or 0, row.output_tokens or 0, row.cache_read_tokens or 0, row.cache_write_5m_tokens or 0,
         row.cache_write_1h_tokens or 0, row.reasoning_tokens, row.cost_usd, None if row.cost_usd is None else "agent",
     )  # fmt: skip
