@@ -27,7 +27,7 @@ from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
 from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED, Record, Row, SessionEvent
 from helix_assets.repositories import repository_root
 from helix_assets.storage.key import hasher, text_hash
-from helix_assets.storage.parquet import SessionWriter, read_rows
+from helix_assets.storage.parquet import SessionWriter, read_beside, read_placed, read_rows
 from helix_assets.storage.raw_files import PartFile
 from helix_assets.task import (
     BEFORE_TIME,
@@ -41,6 +41,8 @@ from helix_assets.task import (
 )
 
 MAX_DOCUMENT_BYTES = 8 << 20
+DOCUMENTS = frozenset({"document", "about"})
+BESIDE_ROLES = frozenset({"about", "aside"})
 _LISTED_PROBLEMS = 50
 _READ_TRIES = 3
 
@@ -93,7 +95,7 @@ class _Source:
             self._opened = os.fstat(fd)
             if self.task.edges and edge_hashes(fd, self.task.path, self.task.offset, self._shop.key) != self.task.edges:
                 raise _Rewritten
-            yield from self._document(fd) if self.task.role == "document" else self._jsonl(fd)
+            yield from self._document(fd) if self.task.role in DOCUMENTS else self._jsonl(fd)
             self._edges = edge_hashes(fd, self.task.path, self.offset, self._shop.key)
         except OSError as exc:
             self.problem = f"reading failed: {exc.strerror}"
@@ -149,9 +151,9 @@ class _Source:
         else:
             self.bad(line, offset, decode(body))
             obj, native_id, parent_id, ts_us, native_type = None, None, None, None, UNPARSED
-        if ts_us is not None and ts_us > self.order_us:
+        if ts_us is not None and ts_us > self.order_us and task.role not in BESIDE_ROLES:
             self.order_us = ts_us
-        if task.role == "document":
+        if task.role in DOCUMENTS:
             native_id, native_type = None, DOCUMENT
             key = self._hash64(b"document:" + self._name)
         elif native_id:
@@ -212,6 +214,9 @@ class _SessionRun:
         self._files = {f.rank: f for f in task.files}
         self._parsers: dict[int, Parser] = {}
         self._last_record: dict[int, Record] = {}
+        self._states: dict[int, JsonObject | None] = {}
+        roles = {**task.roles, **{f.rank: f.role for f in task.files}}
+        self._beside = {rank for rank, role in roles.items() if role in BESIDE_ROLES}
         self._marks: dict[int, int] = {}
         self._repeats: dict[int, int] = {}
         self._known: set[int] = set()
@@ -239,12 +244,13 @@ class _SessionRun:
         streams = [source.read() for source in self.sources]
         if stored and not self.task.append:
             self._told = self._keys_told()
-            streams.append(self._kept(stored))
+            streams += [self._kept(read_placed(stored, raw=True)), self._kept(read_beside(stored, raw=True))]
         for item in heapq.merge(*streams, key=_place) if len(streams) > 1 else streams[0] if streams else ():
             self._take(item)
         if not self._told <= self._marks.keys():
             raise _Rewritten
         for rank, parser in self._parsers.items():
+            self._states[rank] = parser.state()  # before the end: what that brings to light closes what was open
             if events := parser.finish():
                 last = self._last_record[rank]
                 self._emit(
@@ -252,6 +258,13 @@ class _SessionRun:
                         last._replace(raw=b"", native_id=None, parent_id=None, native_type=AFTER_THE_END), events
                     )
                 )
+        self._check_what_events_rest_on()
+
+    def _check_what_events_rest_on(self) -> None:
+        """Stored rows stay right only while what the session's documents say about it stays the same."""
+        for rank, file in self._files.items():
+            if self.task.append and file.role == "about" and self.parser_state(rank) != file.state:
+                raise _OutOfOrder
 
     def _take_in(self, stored: list[Path]) -> None:
         """Learn what is stored; for an append bring linker and digest to where the stored rows end."""
@@ -272,9 +285,9 @@ class _SessionRun:
             told.update(record.key for record, _ in source.read())
         return told
 
-    def _kept(self, stored: list[Path]) -> Iterator[_Line]:
+    def _kept(self, rows: Iterator[Row]) -> Iterator[_Line]:
         """Stored records that the files do not tell anew: of other files, or vanished from a rewritten one."""
-        for row in read_rows(stored, raw=True):
+        for row in rows:
             if row.raw and row.record_key not in self._told:
                 raw = self._shop.redactor.lines(row.raw).data  # by the rules in force, which may be newer
                 obj = decode(raw)
@@ -297,12 +310,15 @@ class _SessionRun:
             self.shareable.add(record.key)
         if self._is_repeated(record):
             return
-        if self.task.append and (_place(item) <= self.task.last_row or record.key in self._known):
+        is_beside = record.file in self._beside
+        if self.task.append and not is_beside and (_place(item) <= self.task.last_row or record.key in self._known):
             raise _OutOfOrder
         events = self._events(record, obj) if obj is not None else []
         self._last_record[record.file] = record
         self._note_messages(events)
-        if record.key not in self.task.not_ours:
+        if is_beside:
+            self._emit(self.linker.beside(record, events))
+        elif record.key not in self.task.not_ours:
             self.last_row = _place(item)
             self._emit(self.linker.rows(record, events))
 
@@ -351,10 +367,13 @@ class _SessionRun:
         if parser is None:
             task = self._files.get(rank)
             state = task.state if task and self.task.append else None
-            role = task.role if task else self.task.roles.get(rank, "main")
-            parser = self.adapter.parser(role, self.facts, self._hash64, state)
+            parser = self.adapter.parser(self._role(rank), self.facts, self._hash64, state)
             self._parsers[rank] = parser
         return parser
+
+    def _role(self, rank: int) -> str:
+        task = self._files.get(rank)
+        return task.role if task else self.task.roles.get(rank, "main")
 
     def _digest(self, rows: list[Row]) -> None:
         """Feed digest and facts; their trouble sets only themselves aside, the records are stored all the same."""
@@ -377,9 +396,10 @@ class _SessionRun:
 
     def parser_state(self, rank: int) -> JsonObject | None:
         """What the file's next append starts from; None when it has to be derived anew."""
-        parser = self._parsers.get(rank)
-        task = self._files[rank]
-        return parser.state() if parser else task.state if self.task.append else {}
+        if rank in self._states:
+            return self._states[rank]
+        file = self._files[rank]
+        return file.state if self.task.append and file.role not in DOCUMENTS else {}
 
     def finish_part(self) -> PartFile | None:
         return self._writer.close() if self._writer else None
@@ -441,7 +461,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     _settle_times(run)
     unparsed = sum(s.unparsed for s in sources) + run.unparsed_before
     digest, fact_rows, failure = digest_of(run, shop.places, unparsed)
-    cursors = [c for s in sources if (c := s.cursor(run.parser_state(s.task.rank)))]
+    cursors = [c for s in sources if (c := s.cursor(_next_state(run, s)))]
     return Ingested(
         task=run.task,
         part=run.finish_part(),
@@ -463,6 +483,12 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
         message_ids=run.message_ids,
         fact_rows=fact_rows,
     )
+
+
+def _next_state(run: _SessionRun, source: _Source) -> JsonObject | None:
+    """What the next append starts from. A document that is bad now is counted anew when it has changed."""
+    is_bad = source.task.role in DOCUMENTS and source.unparsed
+    return None if is_bad else run.parser_state(source.task.rank)
 
 
 def _settle_times(run: _SessionRun) -> None:

@@ -218,7 +218,7 @@ class _Sweep:
                     continue
                 native_id = (
                     file.native_id
-                    or (source.native_id if source is not None else None)
+                    or (source.native_id if source is not None and source.session_id is not None else None)
                     or self._native_id(flavor, file)
                 )
             except SkipSource as exc:

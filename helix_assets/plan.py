@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
@@ -61,7 +61,7 @@ def file_rank(path: str, role: str) -> int:
 
 def _rank(place: str, role: str) -> int:
     number = crc32(place.encode("utf-8", "surrogateescape"))
-    if role == "document":
+    if role in ("document", "about"):
         return number % _MAIN_RANKS
     if role in ("main", "fallback", "aside"):
         return _MAIN_RANKS + number % (_SUBAGENT_RANKS - _MAIN_RANKS)
@@ -203,7 +203,8 @@ def _continued(
 ) -> FileTask:
     """Read on from the cursor if the file was only appended to, else from the start."""
     if source is None or not _has_grown(store, candidate, source):
-        return _from_start(candidate, ranks, has_main)
+        anew = _from_start(candidate, ranks, has_main)
+        return replace(anew, state=source.parser_state) if source is not None and anew.role == "about" else anew
     file = candidate.file
     return FileTask(
         file.path,
@@ -223,7 +224,7 @@ def _continued(
 def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     file = candidate.file
     is_cut = file.size < source.offset and not file.path.endswith(PACKED)
-    if file.role == "document" or is_cut or (file.dev, file.inode) != (source.dev, source.inode):
+    if file.role in ("document", "about") or is_cut or (file.dev, file.inode) != (source.dev, source.inode):
         return False
     return _begins_alike(store, file.path, source)
 
@@ -267,6 +268,13 @@ def _plain_name(path: str) -> str:
     return os.path.basename(path).removesuffix(PACKED)
 
 
+def _goes_behind(file: FileTask, *, is_new: bool) -> bool:
+    """Whether what is read of a file has its place behind, or beside, what is stored."""
+    if file.role == "about":
+        return file.state is not None
+    return file.role != "document" and (is_new or (file.offset > 0 and file.state is not None))
+
+
 def _may_append(
     store: Store, state: SessionState, files: Sequence[FileTask], present: Mapping[str, Candidate], has_main: bool
 ) -> bool:
@@ -279,7 +287,6 @@ def _may_append(
         and row.parser_version == ADAPTERS[state.flavor].version
         and 0 < len(state.parts) < MAX_PARTS
         and len(set(names)) == len(names)
-        and all((f.offset > 0 and f.state is not None) or f.path_key not in known for f in files)
-        and all(f.role != "document" for f in files)
+        and all(_goes_behind(f, is_new=f.path_key not in known) for f in files)
         and not (has_main and any(s.role == "fallback" for s in state.sources))
     )

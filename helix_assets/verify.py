@@ -19,7 +19,7 @@ from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.jsonl import PACKED
 from helix_assets.core.errors import StoreError
 from helix_assets.core.moments import iso
-from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED
+from helix_assets.core.schema import AFTER_THE_END, BESIDE, DOCUMENT, UNPARSED
 from helix_assets.reading import stream_hash
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import digests, evictions, losses, raw_files, sessions, shared_keys, sources
@@ -70,6 +70,7 @@ class _Contents:
     records: int = 0
     parsed: int = 0
     events: int = 0
+    last_seq: int = -1
 
 
 def verify(store: Store) -> list[Violation]:
@@ -254,7 +255,7 @@ def _rows(
 
     file.seek(0)
     rows = records = 0
-    last_seq = contents.rows - 1
+    last_seq = contents.last_seq
     keys = set[int]()
     parquet = pq.ParquetFile(file)
     for group in range(parquet.num_row_groups):
@@ -265,7 +266,7 @@ def _rows(
         rows += table.num_rows
         records += sum(has_raw)
         contents.events += table.num_rows - table.column("kind").null_count
-        for seq in table.column("seq").to_pylist():
+        for seq in (seq for seq in table.column("seq").to_pylist() if seq != BESIDE):
             if seq != last_seq + 1 and not (session.was_evicted and seq > last_seq):
                 yield session.wrong("rows_in_sequence", f"seq {seq} follows {last_seq}", path=part.name)
             last_seq = seq
@@ -278,6 +279,7 @@ def _rows(
                 keys.add(key)
                 if is_worldwide(record_id):
                     shareable.append(key)
+    contents.last_seq = last_seq
     contents.rows += rows
     contents.records += records
     for name, counted, said in (("row", rows, part.row_count), ("record", records, part.record_count)):

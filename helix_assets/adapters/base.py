@@ -22,8 +22,10 @@ class FoundFile(NamedTuple):
     """A transcript file as discovery sees it; `native_id` is None where only the file's head can tell the session.
 
     Roles: "main" and any other name for JSON Lines; "document" for a file that is one JSON object, read whole;
-    "fallback" for JSON Lines that yield events only while the session has no "main" file; beside one the parser is made
-    for the role "aside" and yields at most facts.
+    "about" for a document that tells of the session as a whole and may change while it lives: it yields no events, and
+    the parser's state says on what of it the other files' events depend; "fallback" for JSON Lines that yield events
+    only while the session has no "main" file; beside one the parser is made for the role "aside" and yields at most
+    an event without a kind, that names a model.
     """
 
     path: str

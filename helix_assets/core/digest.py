@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from helix_assets.core.failures import OTHER, error_class
 from helix_assets.core.moments import SECOND_US, iso
 from helix_assets.core.outcome import Ending, judge
-from helix_assets.core.schema import AFTER_THE_END, DIGEST_VERSION, DOCUMENT, UNPARSED, EventKind, Row
+from helix_assets.core.schema import AFTER_THE_END, BESIDE, DIGEST_VERSION, DOCUMENT, UNPARSED, EventKind, Row
 
 UNNAMED = "(unknown)"
 MAX_ERRORS = 20
@@ -259,9 +259,10 @@ class DigestBuilder:
     def add(self, rows: Iterable[Row]) -> None:
         """Take in rows in `seq` order."""
         for row in rows:
-            if row.seq != self._last_seq + 1:
-                self._gaps.append((self._last_seq, row.seq))
-            self._last_seq = row.seq
+            if row.seq != BESIDE:
+                if row.seq != self._last_seq + 1:
+                    self._gaps.append((self._last_seq, row.seq))
+                self._last_seq = row.seq
             if row.record_key != self._record_key:
                 self._record_key = row.record_key
                 self._counts["records"] += row.native_type not in (UNPARSED, DOCUMENT, AFTER_THE_END)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from helix_assets.core.schema import EventKind, Record, Row, SessionEvent, Usage
+from helix_assets.core.schema import BESIDE, EventKind, Record, Row, SessionEvent, Usage
 from helix_assets.core.test_output import SCRIPT, TestRun, parse_test_runs
 
 EDIT_TOOLS = frozenset(
@@ -64,6 +64,8 @@ class Linker:
     def resume(self, rows: Iterable[Row]) -> None:
         """Take in rows stored earlier, so that the next record continues them."""
         for row in rows:
+            if row.seq == BESIDE:
+                continue
             self._seq = row.seq + 1
             if row.record_id:
                 self._last_seq_of[row.record_id] = row.seq
@@ -108,6 +110,11 @@ class Linker:
         if record.native_id:
             self._last_seq_of[record.native_id] = seq - 1
         return out
+
+    def beside(self, record: Record, events: Sequence[SessionEvent]) -> list[Row]:
+        """The one row of a record that has no place in the conversation; its event, if any, is without a kind."""
+        event = events[0]._replace(kind=None) if events else SessionEvent(None)
+        return [self._row(record, event, BESIDE, None, record.raw)]
 
     def _is_copy(self, event: SessionEvent) -> bool:
         """A call, result or subagent message that was already told under the same id (progress records repeat them)."""

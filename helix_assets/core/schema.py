@@ -21,6 +21,8 @@ UNPARSED = "unparsed"
 """Native type of a line that is no JSON object: its text is kept, it yields no event and counts as no record."""
 DOCUMENT = "document"
 """Native type of a file that is one object: it tells of the session as a whole and counts as no record."""
+BESIDE = -1
+"""`seq` of a record beside the conversation, such as a document or an agent's second copy: it has no place in it."""
 AFTER_THE_END = "(end of file)"
 """Native type of rows for what only the end of a file brought to light."""
 

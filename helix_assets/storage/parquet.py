@@ -5,6 +5,7 @@ Belongs here: rows to files and back; the only module that loads pyarrow for the
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 
 import helix_assets.storage.arrow  # noqa: F401 - makes pyarrow do without pandas
 from helix_assets.core.errors import StoreError
-from helix_assets.core.schema import Row
+from helix_assets.core.schema import BESIDE, Row
 from helix_assets.storage.raw_files import PartFile
 
 ZSTD_LEVEL = 3
@@ -144,21 +145,67 @@ class SessionWriter:
 
 
 def read_rows(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
-    """Rows of a session's parts in `seq` order, group by group; without `raw` the bulky column is not read."""
-    columns = list(Row._fields) if raw else LIGHT
+    """Rows of a session's parts in `seq` order, group by group; without `raw` the bulky column is not read.
+
+    Those beside the conversation come last.
+    """
+    last = []
     for path in paths:
-        try:
-            with pq.ParquetFile(path) as file:
-                for group in range(file.num_row_groups):
-                    table = file.read_row_group(group, columns=columns, use_threads=False)
-                    there = set(table.column_names)  # a file of an older version lacks the newer columns
-                    values = [
-                        table.column(name).to_pylist() if name in there else [None] * table.num_rows for name in columns
-                    ]
-                    if not raw:
-                        values.append([None] * table.num_rows)
-                    else:
-                        values[-1] = [None if text is None else text.encode() for text in values[-1]]
-                    yield from map(Row._make, zip(*values, strict=True))
-        except (OSError, pa.ArrowInvalid) as exc:
-            raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc
+        has_beside = False
+        for row in _rows(path, raw=raw):
+            if row.seq == BESIDE:
+                has_beside = True
+            else:
+                yield row
+        if has_beside:
+            last.append(path)
+    yield from read_beside(last, raw=raw)
+
+
+def read_placed(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
+    """The rows of the conversation alone, in `seq` order."""
+    for path in paths:
+        yield from (row for row in _rows(path, raw=raw) if row.seq != BESIDE)
+
+
+def read_beside(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
+    """The rows beside the conversation by file and line; of what was stored more than once the newest."""
+    held: Row | None = None
+    for row in heapq.merge(*(_beside(path, raw=raw) for path in paths), key=_line_of):
+        if held is not None and _line_of(held) != _line_of(row):
+            yield held
+        held = row
+    if held is not None:
+        yield held
+
+
+def _line_of(row: Row) -> tuple[int, int]:
+    return row.file, row.line
+
+
+def _beside(path: Path | IO[bytes], *, raw: bool) -> Iterator[Row]:
+    return (row for row in _rows(path, raw=raw, beside=True) if row.seq == BESIDE)
+
+
+def _rows(path: Path | IO[bytes], *, raw: bool, beside: bool = False) -> Iterator[Row]:
+    """All rows of a part as they lie; of those `beside` at least all."""
+    columns = list(Row._fields) if raw else LIGHT
+    if not isinstance(path, Path):
+        path.seek(0)
+    try:
+        with pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                if beside and BESIDE not in file.read_row_group(group, ["seq"], use_threads=False)["seq"].to_pylist():
+                    continue
+                table = file.read_row_group(group, columns=columns, use_threads=False)
+                there = set(table.column_names)  # a file of an older version lacks the newer columns
+                values = [
+                    table.column(name).to_pylist() if name in there else [None] * table.num_rows for name in columns
+                ]
+                if not raw:
+                    values.append([None] * table.num_rows)
+                else:
+                    values[-1] = [None if text is None else text.encode() for text in values[-1]]
+                yield from map(Row._make, zip(*values, strict=True))
+    except (OSError, pa.ArrowInvalid) as exc:
+        raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc

@@ -98,7 +98,7 @@ def _session(adapter: Adapter, found: list[FoundFile]) -> Told:
         parsers.append(parser)
         text = Path(file.path).read_bytes()
         order_us = 0
-        for number, line in enumerate([text] if file.role == "document" else text.splitlines(), 1):
+        for number, line in enumerate([text] if file.role in ("document", "about") else text.splitlines(), 1):
             obj = decode(line)
             assert isinstance(obj, dict), f"{file.path}:{number}: {obj}"
             record = record_of(adapter, obj, order_us=order_us, file=rank, line=number)

@@ -241,7 +241,7 @@ def test_blanked_prompt_id_is_not_matched_across_sessions() -> None:
 def test_discovery_yields_the_five_files_of_a_session_and_nothing_else(tmp_path: Path) -> None:
     session = tmp_path / "sessions" / "%2Frepo" / "id-1"
     (session / "subagents" / "x").mkdir(parents=True)
-    wanted = {"summary.json": "document", "signals.json": "document", "events.jsonl": "events"}
+    wanted = {"summary.json": "about", "signals.json": "about", "events.jsonl": "events"}
     wanted |= {"updates.jsonl": "main", "chat_history.jsonl": "fallback"}
     for name in [*wanted, "source-v1.jsonl", "usage.json", "subagents/x/meta.json"]:
         (session / name).write_text("{}")

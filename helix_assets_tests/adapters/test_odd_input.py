@@ -67,7 +67,7 @@ LINES = st.lists(OBJECTS | FRAMED | UPDATES, max_size=8)
 
 
 @pytest.mark.parametrize("adapter", [CodexAdapter(), GrokAdapter()], ids=lambda adapter: adapter.flavor)
-@pytest.mark.parametrize("role", ["main", "events", "fallback", "document"])
+@pytest.mark.parametrize("role", ["main", "events", "fallback", "document", "about"])
 @given(lines=LINES)
 @settings(max_examples=150, deadline=None)
 def test_any_object_is_survived(adapter: Adapter, role: str, lines: list[dict[str, Any]]) -> None:

@@ -26,8 +26,8 @@ from helix_assets.adapters.loose import as_count, as_object, as_text
 from helix_assets.core.errors import SkipSource
 
 _ROLES = {
-    "summary.json": "document",
-    "signals.json": "document",
+    "summary.json": "about",
+    "signals.json": "about",
     "events.jsonl": "events",
     "updates.jsonl": "main",
     "chat_history.jsonl": "fallback",
@@ -81,7 +81,7 @@ class GrokAdapter:
         known = state or {}
         if role == "events":
             return EventsParser(facts, known)
-        if role == "document":
+        if role == "about":
             return SummaryParser(facts)
         if role in ("fallback", "aside"):
             return ChatParser(facts, hash64, known, aside=role == "aside")
