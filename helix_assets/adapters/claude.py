@@ -14,7 +14,7 @@ import orjson
 
 from helix_assets.adapters.base import FoundFile, Identity, JsonObject, Problem, SessionFacts, found, is_folder, listing
 from helix_assets.adapters.jsonl import count_or_zero, decode, timestamp_us
-from helix_assets.adapters.loose import as_count
+from helix_assets.adapters.loose import as_count, line_count
 from helix_assets.core import commands
 from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, last_words, shorten
 
@@ -478,7 +478,7 @@ def _patch_lines(result: JsonObject) -> tuple[int | None, int | None]:
         return None, None
     lines = [line for hunk in patch for line in (_dict(hunk).get("lines") or []) if isinstance(line, str)]
     if not lines and result.get("type") == "create":
-        return len(_text(result.get("content")).splitlines()), 0
+        return line_count(_text(result.get("content"))), 0
     return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
 
 

@@ -80,3 +80,8 @@ def minted_us(value: Any) -> int | None:
         return (UUID(value).int >> 80) * 1000
     except ValueError:
         return None
+
+
+def line_count(text: str) -> int:
+    """Lines as an editor numbers them: what ends them is the line feed alone, and the last one may lack it."""
+    return text.count("\n") + (bool(text) and not text.endswith("\n"))

@@ -134,6 +134,20 @@ def test_prompt_given_with_a_resume_counts_though_the_answer_ends_the_copying() 
     assert [event.summary for event in told.of(EventKind.USER_MSG)] == ["own prompt"]
 
 
+def test_copied_history_that_ends_on_a_prompt_gives_the_fork_none() -> None:
+    old = {"timestamp": "2025-12-31T00:00:00Z", "type": "event_msg"}
+    told = feed_all(
+        CODEX,
+        [
+            line("session_meta", id="own", forked_from_id="source", timestamp="2026-01-01T00:00:00Z"),
+            old | {"payload": {"type": "user_message", "message": "old prompt"}},
+            line("turn_context", 0.1, model="gpt-5"),
+            line("event_msg/user_message", 9, message="own prompt"),
+        ],
+    )
+    assert [event.summary for event in told.of(EventKind.USER_MSG)] == ["own prompt"]
+
+
 def test_fork_without_copied_history_counts_from_its_first_turn() -> None:
     told = feed_all(
         CODEX,

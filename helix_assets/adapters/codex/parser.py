@@ -137,8 +137,9 @@ class CodexParser:
     def _release(self) -> list[SessionEvent]:
         """The prompt right before the first line that is surely the thread's own is its own too."""
         held, self._held = self._held, None
-        if held is None:
-            return []
+        begun = self._gate.begun
+        if held is None or (held[1] is not None and begun is not None and held[1] < begun):
+            return []  # copied with the time it had: the history ends on a prompt
         self._by_event, self._heard, self._prompt = True, True, held[0]
         text, ts_us = held
         return [_injected(text) if self._child else SessionEvent(EventKind.USER_MSG, "user", summary=text, ts_us=ts_us)]

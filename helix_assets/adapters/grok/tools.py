@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from helix_assets.adapters.base import JsonObject
-from helix_assets.adapters.loose import as_count, as_name, as_object, as_text, input_hash, packed, texts_of
+from helix_assets.adapters.loose import as_count, as_name, as_object, as_text, input_hash, line_count, packed, texts_of
 from helix_assets.core import commands
 from helix_assets.core.schema import EventKind, SessionEvent, shorten
 
@@ -119,5 +119,5 @@ def _edited_lines(given: JsonObject) -> tuple[int | None, int | None]:
         return len(after) - common, len(before) - common
     whole = given.get("contents") if type(given.get("contents")) is str else given.get("content")
     if type(whole) is str and any(key in given for key in _PATHS):
-        return len(whole.splitlines()), 0
+        return line_count(whole), 0
     return None, None
