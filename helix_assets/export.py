@@ -118,6 +118,8 @@ def _logical_digest(text: str | None) -> dict[str, Any] | None:
         return None
     digest: dict[str, Any] = orjson.loads(strip(text))
     del digest["coverage"]["generation"]
+    for signal in digest.get("signals", ()):
+        del signal["evidence"]  # keyed hashes, which are this store's own
     return digest
 
 

@@ -531,7 +531,7 @@ def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Dige
         unparsed_lines=unparsed,
     )
     try:
-        rows = run.fact_builder.finish(run.digests.counted_usage())
+        rows = run.fact_builder.finish(run.digests.counted_usage(), run.digests.signal_rows())
         head = replace(head, facts={fact: len(made) for fact, made in rows.items()})
         return run.digests.finish(head), rows, None
     except Exception as exc:  # noqa: BLE001 - as above

@@ -6,7 +6,6 @@ Not here: where digests are kept (storage) or which sessions need a new one (pip
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from helix_assets.core.failures import OTHER, error_class
 from helix_assets.core.moments import SECOND_US, iso
 from helix_assets.core.outcome import Ending, judge
 from helix_assets.core.schema import AFTER_THE_END, BESIDE, DIGEST_VERSION, DOCUMENT, UNPARSED, EventKind, Row
+from helix_assets.core.signals import Signal, SignalBuilder, SignalRow, fingerprint
 
 UNNAMED = "(unknown)"
 MAX_ERRORS = 20
@@ -27,10 +27,6 @@ MAX_NAME = 200
 MAX_BYTES = 30 << 10
 """A digest's lists are cut until its JSON is no larger, however large its session is."""
 IDLE_US = 10 * 60 * 1_000_000
-
-_VARYING = re.compile(
-    r"\[redacted:[a-z0-9_]+:?[a-z2-7]*\]?|0x[0-9a-f]+|\b[0-9a-f]{7,}\b|\d+|(?:/[\w.@+-]+)+|\"[^\"]*\"|'[^']*'"
-)
 
 
 class Tokens(BaseModel):
@@ -185,6 +181,7 @@ class Digest(BaseModel):
     first_prompt: str | None
     last_assistant: str | None
     error_snippets: list[ErrorSnippet]
+    signals: list[Signal] = []
     coverage: Coverage
     schema_version: int = DIGEST_VERSION
 
@@ -247,6 +244,7 @@ class DigestBuilder:
         self._last_run: str | None = None
         self._counts: Counter[str] = Counter()
         self._ending = Ending()
+        self._signals = SignalBuilder()
         self._streak = self._longest = 0
         self._active_us = 0
         self._last_ts: int | None = None
@@ -270,6 +268,7 @@ class DigestBuilder:
                 self._spend_of(row)
             if row.model and row.model != "<synthetic>":
                 self._models.setdefault(row.model)
+            self._signals.add(row)
             if row.kind is not None:
                 self._kinds[row.kind] += 1
                 self._time(row.ts_us)
@@ -380,6 +379,10 @@ class DigestBuilder:
     def _results_with(self, status: str) -> int:
         return sum(self._overruled.get(str(call), said) == status for call, (said, _) in self._results.items())
 
+    def signal_rows(self) -> list[SignalRow]:
+        """The session's signals as rows of their fact table."""
+        return self._signals.facts()
+
     def counted_usage(self) -> Iterator[tuple[Row, bool]]:
         """The rows whose tokens count, one per API message, and whether they are a subagent's spend."""
         for is_sidechain, spend in self._spend.items():
@@ -448,6 +451,7 @@ class DigestBuilder:
             first_prompt=self.first_prompt,
             last_assistant=self._last_assistant,
             error_snippets=sorted(self._errors.values(), key=lambda e: (-e.count, e.fingerprint))[:MAX_ERRORS],
+            signals=self._signals.finish(),
             coverage=Coverage(
                 generation=head.generation,
                 records=self._counts["records"],
@@ -497,11 +501,6 @@ _BY_KIND = {
 }
 
 
-def fingerprint(text: str) -> str:
-    """The error with all that varies from run to run taken out."""
-    return " ".join(_VARYING.sub("#", text.lower()).split())[:120]
-
-
 def _end_of(path: str) -> str:
     """A path short enough for a digest; of a very long one the end, which says more."""
     return path if len(path) <= MAX_NAME else "…" + path[-MAX_NAME:]
@@ -517,6 +516,7 @@ def _fitted(digest: Digest) -> Digest:
             update={
                 "files": digest.files[:room],
                 "error_snippets": digest.error_snippets[:room],
+                "signals": digest.signals[:room],
                 "tool_histogram": dict(sorted(tools)),
                 "models": digest.models[:room],
             }

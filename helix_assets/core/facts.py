@@ -234,8 +234,11 @@ class FactBuilder:
             )
         )  # fmt: skip
 
-    def finish(self, usage: Iterable[tuple[Row, bool]]) -> SessionFactRows:
-        """The facts of what was added so far; `usage` are the rows whose tokens count, and whether a subagent's."""
+    def finish(self, usage: Iterable[tuple[Row, bool]], signals: Sequence[tuple[Any, ...]] = ()) -> SessionFactRows:
+        """The facts of what was added so far, with what the digest knows better.
+
+        `usage` are the rows whose tokens count, and whether they are a subagent's; `signals` are rows of their table.
+        """
         calls = [_tool_call(call) for call in self._calls]
         operations = [
             operation for call, fact in zip(self._calls, calls, strict=True) for operation in _operations(call, fact)
@@ -246,6 +249,7 @@ class FactBuilder:
             "test_runs": self._tests,
             "token_usage": [_usage(row, is_sidechain) for row, is_sidechain in usage],
             "messages": self._messages,
+            "signals": signals,
         }
         # plain tuples: they cross from a worker to its parent in a third of the time
         return {name: list(map(tuple, rows)) for name, rows in found.items() if rows}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import orjson
 
 SCHEMA_VERSION = 1
-DIGEST_VERSION = 4
+DIGEST_VERSION = 5
 """Grows whenever the same rows would yield another digest: digests of an older one are derived anew."""
 FACTS_SINCE = 3
 """The first version of digests that have facts beside them."""
@@ -62,7 +62,7 @@ class SessionEvent(NamedTuple):
     `detail` is a small JSON object for what has no column (test counts, command program, error text).
     `input_hash` tells two calls of one tool apart without keeping the input. `ts_us` is set only where the event
     happened at another time than its record. `text` is the whole text of a tool's result, for what is derived from it
-    in passing; it is not stored.
+    in passing; it is not stored. `size` is how many characters a message has.
     """
 
     kind: EventKind | None
