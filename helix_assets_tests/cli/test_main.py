@@ -13,7 +13,7 @@ from helix_assets.cli import main as frame
 from helix_assets.core.errors import BusyError, HelixError, NotFoundError, SettingsError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-HEAVY = ["dagster", "duckdb", "pyarrow", "pandas", "sqlalchemy", "matplotlib", "pydantic", "rich", "hyperscan"]
+HEAVY = ["dagster", "duckdb", "pyarrow", "pandas", "sqlalchemy", "matplotlib", "pydantic", "rich", "re2"]
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
