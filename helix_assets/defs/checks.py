@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from helix_assets.core.errors import HelixError
-from helix_assets.defs import promises
+from helix_assets.defs import promises, totals
 from helix_assets.defs.assets import RETENTION_REPORT
 from helix_assets.defs.figures import SESSION_DIGESTS, SESSION_EVENTS
 from helix_assets.defs.promises import Answer
@@ -57,7 +57,9 @@ CHECKS = (
         blocking=True,
         before_eviction=True,
     ),
-    Check("token_totals_add_up", SESSION_DIGESTS, promises.token_totals_add_up, ERROR),
+    Check("token_totals_add_up", SESSION_DIGESTS, totals.token_totals_add_up, ERROR),
+    Check("prices_known", SESSION_DIGESTS, promises.prices_are_known, WARN),
+    Check("every_session_is_derived", SESSION_DIGESTS, promises.every_session_is_derived, WARN),
     Check("digests_at_current_version", SESSION_DIGESTS, promises.digests_are_current, WARN),
     Check("memory_within_its_cap", SESSION_DIGESTS, promises.memory_is_within_its_cap, WARN),
     Check("no_evicted_session_has_a_file_left", RETENTION_REPORT, promises.evicted_files_are_gone, ERROR),

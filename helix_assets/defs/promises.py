@@ -5,7 +5,8 @@ Belongs here: asking, by reading alone. How Dagster is told is `checks`; the pro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import shuffle
@@ -14,7 +15,6 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select
 
-from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.defs.partitions import key_of
 from helix_assets.evict import memory_bytes, plan
@@ -27,7 +27,6 @@ SAMPLE = 100
 SCAN_BYTES = 8 << 20
 UNPARSED_SHARE = 0.01
 _LISTED = 50
-_KINDS = ("input", "output", "cache_read", "cache_write")
 
 
 @dataclass(frozen=True)
@@ -73,75 +72,13 @@ def no_secret_survives(store: Store) -> Answer:
     from helix_assets.storage.parquet import read_rows
 
     scanned = found = 0
-    for row in read_rows(_sample(store), raw=True):
+    for row in read_rows(sampled_files(store), raw=True):
         texts = [row.raw or b"", *(text.encode() for text in (row.summary, row.detail, row.file_path) if text)]
         found += sum(store.redactor.scan(text) for text in texts)
         scanned += sum(map(len, texts))
         if scanned > SCAN_BYTES:
             break
     return Answer(found == 0, {"bytes_scanned": scanned, "secrets_found": found})
-
-
-def token_totals_add_up(store: Store) -> Answer:
-    """A session's tokens are those of its main thread and its subagents, and those of its messages, each counted once.
-
-    And the days' totals are the sessions' total.
-    """
-    s, d = sessions.c, digests.c
-    by_session: dict[str, tuple[int, ...]] = {}
-    by_day = by_home = 0
-    halves_differ = 0
-    with store.catalog.reading() as connection:
-        home = {uid: (flavor, day) for uid, flavor, day in connection.execute(select(s.session_uid, s.flavor, s.day))}
-        for uid, flavor, day, text in connection.execute(select(d.session_uid, d.flavor, d.day, d.digest)):
-            digest = orjson.loads(text)
-            both, main, sub = (_by_kind(digest[name]) for name in ("tokens", "tokens_main", "tokens_subagent"))
-            halves_differ += both != tuple(map(sum, zip(main, sub, strict=True)))
-            by_session[uid] = both
-            by_day += sum(both)
-            by_home += sum(both) if home.get(uid) == (flavor, day) else 0
-    sampled = _tokens_of_messages(_sample(store, covered=True))
-    messages_differ = sum(by_session.get(uid) != tokens for uid, tokens in sampled.items())
-    figures = {
-        "sessions": len(by_session),
-        "main_and_subagents_differ": halves_differ,
-        "sessions_compared_with_their_messages": len(sampled),
-        "messages_differ": messages_differ,
-        "tokens_over_sessions": by_day,
-        "tokens_over_days": by_home,
-    }
-    return Answer(not halves_differ and not messages_differ and by_day == by_home, figures)
-
-
-def _by_kind(tokens: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(tokens[kind] or 0 for kind in _KINDS)
-
-
-_MESSAGES = """
-with usage as (
-    select *, row_number() over (
-        partition by session_uid, coalesce(message_id, seq::text) order by coalesce(output_tokens, 0) desc, seq desc
-    ) as place
-    from read_parquet($files) where tokens is not null
-)
-select session_uid, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),
-    sum(coalesce(cache_write_5m_tokens, 0) + coalesce(cache_write_1h_tokens, 0))
-from usage where place = 1 group by session_uid
-"""
-
-
-def _tokens_of_messages(files: Sequence[Path]) -> dict[str, tuple[int, ...]]:
-    """Tokens by kind of each session that has any, from its stored rows: the last and largest line of each message."""
-    import duckdb
-
-    if not files:
-        return {}
-    try:
-        with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
-            rows = connection.execute(_MESSAGES, {"files": [str(path) for path in files]}).fetchall()
-    except duckdb.Error as exc:
-        raise StoreError("a file of the raw cache is missing or damaged: run `helix verify`") from exc
-    return {uid: tuple(int(number or 0) for number in tokens) for uid, *tokens in rows}
 
 
 class _Share(NamedTuple):
@@ -178,6 +115,34 @@ def stale_partitions(store: Store) -> set[tuple[str, str]]:
         return {(flavor, day) for flavor, day in connection.execute(query)}
 
 
+def prices_are_known(store: Store) -> Answer:
+    """Every model that tokens were spent on has a price; else the models are listed, and their costs are null."""
+    unpriced: Counter[str] = Counter()
+    with store.catalog.reading() as connection:
+        texts = connection.execute(select(digests.c.digest).where(digests.c.digest.contains('"unpriced_models":["')))
+        for text in texts.scalars():
+            unpriced.update(orjson.loads(text)["unpriced_models"])
+    figures: dict[str, Any] = {"models_without_a_price": len(unpriced)}
+    if unpriced:
+        figures["sessions_by_model"] = ", ".join(f"{model}: {n}" for model, n in unpriced.most_common(_LISTED))
+    return Answer(not unpriced, figures)
+
+
+def every_session_is_derived(store: Store) -> Answer:
+    """No session is set aside because its digest or its facts could not be made; those that are, are tried again."""
+    s = sessions.c
+    aside = and_(s.failure.is_not(None), s.evicted_at.is_(None))
+    with store.catalog.reading() as connection:
+        total = connection.execute(select(func.count()).select_from(sessions)).scalar_one()
+        count, tries, retry = connection.execute(
+            select(func.count(), func.max(s.failures), func.min(s.retry_at)).where(aside)
+        ).one()
+    figures: dict[str, Any] = {"sessions": total, "set_aside": count}
+    if count:
+        figures |= {"most_tries": tries, "next_try_at": retry}
+    return Answer(count == 0, figures)
+
+
 def evicted_files_are_gone(store: Store) -> Answer:
     """No session that counts as evicted has a file left, in the catalog or on the disk."""
     s = sessions.c
@@ -192,7 +157,7 @@ def evicted_files_are_gone(store: Store) -> Answer:
     return Answer(not named and not left, {"evicted": total, "files_named": named, "files_on_disk": left})
 
 
-def _sample(store: Store, *, covered: bool = False) -> list[Path]:
+def sampled_files(store: Store, *, covered: bool = False) -> list[Path]:
     """Files of the newest sessions and of some others in no order; whole sessions, and only files that are there."""
     s = sessions.c
     wanted: list[ColumnElement[bool]] = [s.row_count > 0, s.evicted_at.is_(None), *([is_covered()] if covered else [])]

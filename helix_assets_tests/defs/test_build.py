@@ -62,6 +62,8 @@ def test_the_checks_state_facts() -> None:
         ("session_events", "few_lines_unparsed"),
         ("session_digests", "every_evicted_session_has_a_covering_digest_or_a_loss_record"),
         ("session_digests", "token_totals_add_up"),
+        ("session_digests", "prices_known"),
+        ("session_digests", "every_session_is_derived"),
         ("session_digests", "digests_at_current_version"),
         ("session_digests", "memory_within_its_cap"),
         ("retention_report", "no_evicted_session_has_a_file_left"),

@@ -11,7 +11,7 @@ from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.defs.checks import ASSET_CHECKS, CHECKS, Check, evaluations
 from helix_assets.defs.resources import StoreResource
 from helix_assets.pipeline import sweep
-from helix_assets.storage.tables import digests, losses, raw_files, sessions
+from helix_assets.storage.tables import digests, fact_files, losses, raw_files, sessions
 from helix_assets.store import Store
 from helix_assets_tests.defs.runs import run_job
 
@@ -57,6 +57,29 @@ def leave_files(store: Store) -> None:
     change(store, update(sessions).values(evicted_at="2026-02-01T00:00:00.000Z"))
 
 
+def spend_elsewhere(store: Store) -> None:
+    moved = func.replace(fact_files.c.day, "2026", "2025")
+    change(store, update(fact_files).where(fact_files.c.fact == "token_usage").values(day=moved))
+
+
+def forget_a_fact_file(store: Store) -> None:
+    change(store, delete(fact_files).where(fact_files.c.fact == "token_usage"))
+
+
+def change_a_cost(store: Store) -> None:
+    cost = '"cost_usd":'
+    change(store, update(digests).values(digest=func.replace(digests.c.digest, cost, cost + "9")))
+
+
+def forget_a_price(store: Store) -> None:
+    none, some = '"unpriced_models":[]', '"unpriced_models":["homemade-9"]'
+    change(store, update(digests).values(digest=func.replace(digests.c.digest, none, some)))
+
+
+def set_aside(store: Store) -> None:
+    change(store, update(sessions).values(failure="ValueError", failures=1, retry_at="2026-02-01T00:00:00.000Z"))
+
+
 def lose_a_file(store: Store) -> None:
     next(store.raw.root.glob("*/*/*.parquet")).write_bytes(b"damaged")
 
@@ -67,6 +90,11 @@ BROKEN: list[tuple[str, Break]] = [
     ("token_totals_add_up", miscount_subagents),
     ("token_totals_add_up", miscount_messages),
     ("token_totals_add_up", lose_a_file),
+    ("token_totals_add_up", spend_elsewhere),
+    ("token_totals_add_up", forget_a_fact_file),
+    ("token_totals_add_up", change_a_cost),
+    ("prices_known", forget_a_price),
+    ("every_session_is_derived", set_aside),
     ("few_lines_unparsed", find_format_changed),
     ("digests_at_current_version", forget_derivation),
     ("no_evicted_session_has_a_file_left", leave_files),
