@@ -168,6 +168,8 @@ class _Sweep:
         repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
         self._exclusions = Exclusions(store.settings, store.places)
         self._workers: Workers | None = None
+        self._aside: list[dict[str, Any]] = []
+        self._aside_problems: list[dict[str, Any]] = []
 
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
@@ -224,10 +226,12 @@ class _Sweep:
             except SkipSource as exc:
                 self._set_aside(candidate, flavor, failed_status(file.path, str(exc)), str(exc))
                 self._report.files_skipped += 1
+                self._report.problems.append((shown, str(exc)))
                 continue
             uid = f"{flavor}:{self._store.shown_path(native_id)}"
             groups.setdefault(uid, []).append(candidate)
             self._report.files_changed += 1
+        self._note_aside()
         return groups
 
     def _native_id(self, flavor: str, file: FoundFile) -> str:
@@ -252,13 +256,18 @@ class _Sweep:
             "problem": problem,
             "discovered_at": at,
         }
-        with self._store.catalog.writing() as connection:
-            self._store.catalog.put_sources(connection, [row])
-            if problem:
-                rows = problem_rows(
-                    self._store, flavor, [Problem(file.path, problem)], {file.path: candidate.path_key}, at
-                )
-                self._store.catalog.put_problems(connection, rows)
+        self._aside.append(row)
+        if problem:
+            keys = {file.path: candidate.path_key}
+            self._aside_problems += problem_rows(self._store, flavor, [Problem(file.path, problem)], keys, at)
+
+    def _note_aside(self) -> None:
+        """Write down what was set aside, all in one transaction: there may be thousands of such files."""
+        if self._aside:
+            with self._store.catalog.writing() as connection:
+                self._store.catalog.put_sources(connection, self._aside)
+                self._store.catalog.put_problems(connection, self._aside_problems)
+            self._aside, self._aside_problems = [], []
 
     def _note_gone(self) -> None:
         """Mark files that the agent has deleted, what was stored of them stays; and note what cannot be looked at."""
@@ -334,6 +343,7 @@ class _Sweep:
             for candidate in changed:
                 if candidate.path_key not in reading:
                     self._set_aside(candidate, state.flavor, "superseded", None)
+        self._note_aside()
         return _Round(self._pool.start(tasks), states, groups)
 
     def _cannot_grow(self, state: SessionState, changed: list[Candidate]) -> None:

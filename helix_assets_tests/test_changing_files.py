@@ -146,3 +146,12 @@ def test_a_clock_that_lies_names_no_day_without_a_partition(tmp_path: Path, year
     memory.sweep()
     assert memory.store.catalog.session("claude:a").day == day
     memory.close()
+
+
+def test_a_file_whose_head_cannot_be_read_is_named_in_the_report(memory: Memory) -> None:
+    rollout = memory.folder / "home" / "codex" / "sessions" / "2026" / "06" / "05" / "rollout-x.jsonl.zst"
+    rollout.parent.mkdir(parents=True)
+    rollout.write_bytes(b"not packed at all")
+    report = memory.sweep()
+    assert report.problems == [(os.path.realpath(rollout), "reading failed: it cannot be decompressed")]
+    assert (report.files_skipped, memory.sweep().files_skipped) == (1, 0)
