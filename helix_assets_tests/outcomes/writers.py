@@ -41,6 +41,10 @@ class _Writer:
         self.moment = START
         self.number = 0
 
+    def write(self, home: Path) -> None:
+        """Put the session below `home`."""
+        raise NotImplementedError
+
     def tick(self) -> datetime:
         self.moment += PAUSE
         return self.moment
