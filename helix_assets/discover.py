@@ -36,7 +36,11 @@ def discover(settings: Settings) -> Discovery:
     """Scan every root of every enabled agent: names and states only, no file is opened."""
     seen = Discovery()
     for flavor, roots in settings.roots.items():
-        if (adapter := ADAPTERS.get(flavor)) is None:
+        try:
+            adapter = ADAPTERS[flavor]
+        except KeyError as exc:
+            seen.problems += [(flavor, Problem(str(root), f"folder cannot be read: {exc.args[0]}")) for root in roots]
+            seen.unknown += map(str, roots)
             continue
         for root in dict.fromkeys(os.path.realpath(root) for root in roots):
             problems: list[Problem] = []

@@ -6,14 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
-import orjson
 from sqlalchemy import ColumnElement, func, select
 
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size
 from helix_assets.core.moments import iso, microseconds
-from helix_assets.reading import has_store, is_proven, open_existing
+from helix_assets.reading import digest_shown, has_store, is_proven, open_existing, row_shown
 from helix_assets.settings import load_settings
-from helix_assets.settings.model import AGENTS
 from helix_assets.storage.tables import digests
 from helix_assets.storage.tables import sessions as table
 from helix_assets.store import Store
@@ -38,7 +36,7 @@ _CONDITIONS: dict[str, Callable[[Any], ColumnElement[bool]]] = {
 
 
 @click.command()
-@click.option("--agent", type=click.Choice(AGENTS), help="Only sessions of this agent.")
+@click.option("--agent", help="Only sessions of this agent.")
 @click.option("--repo", help="Only sessions of this repository.")
 @click.option("--day", type=_DAY, help="Only sessions of this partition day (UTC).")
 @click.option("--since", type=_MOMENT, help="Only sessions that ended at this time (UTC) or later.")
@@ -73,11 +71,14 @@ def _find(store: Store, wanted: list[ColumnElement[bool]], limit: int) -> tuple[
             .order_by(func.coalesce(s.started_us, 0).desc(), s.session_uid)
             .limit(limit)
         )
-        return [_describe(row, store.key) for row in connection.execute(query)], total
+        return [_describe(row, store) for row in connection.execute(query)], total
 
 
-def _describe(row: Any, key: bytes) -> dict[str, Any]:
-    digest = orjson.loads(row.digest) if row.digest and is_proven(row, key) else {}
+def _describe(row: Any, store: Store) -> dict[str, Any]:
+    version = row.redaction_version
+    digest = digest_shown(store, row.digest, version) if row.digest and is_proven(row, store.key) else {}
+    if version != store.redactor.version:
+        row = row_shown(store, row)
     return {
         "session_uid": row.session_uid,
         "flavor": row.flavor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from helix_assets.adapters import ADAPTERS
+from helix_assets.adapters import ADAPTERS, outside
 from helix_assets.core.moments import FIRST_DAY
 
 Partition = tuple[str, str]
@@ -12,7 +12,8 @@ Partition = tuple[str, str]
 
 # Without the end offset there would be no partition for today.
 DAYS = dg.DailyPartitionsDefinition(start_date=FIRST_DAY.isoformat(), end_offset=1)
-PARTITIONS = dg.MultiPartitionsDefinition({"flavor": dg.StaticPartitionsDefinition(list(ADAPTERS)), "day": DAYS})
+FLAVORS = dg.StaticPartitionsDefinition([*ADAPTERS, *outside()])
+PARTITIONS = dg.MultiPartitionsDefinition({"flavor": FLAVORS, "day": DAYS})
 
 
 def key_of(partition: Partition) -> dg.MultiPartitionKey:

@@ -18,6 +18,7 @@ _UNITS = {"b": 1} | {
     for power, prefix in enumerate("kmgt", start=1)
 }
 _SIZE = re.compile(r"(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+_AGENT_NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
 _RULE_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 PRICE_FIELDS = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 
@@ -113,6 +114,27 @@ def _toml_value(text: str) -> object:
         raise ValueError(f"is not a TOML value: {exc}") from exc
 
 
+def parse_agents(value: object) -> tuple[str, ...]:
+    """A list of agents' names, each once; whether there are such agents is asked once all settings are known."""
+    words = parse_texts(value)
+    for word in words:
+        _check_agent(word)
+    return tuple(dict.fromkeys(words))
+
+
+def _check_agent(name: str) -> None:
+    if not _AGENT_NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no name of an agent: use lower-case letters, digits, '-' and '_', at most 30")
+
+
+def parse_agent_roots(value: object) -> Mapping[str, str]:
+    """A table from an agent's name to its folder."""
+    roots = parse_names(value)
+    for name in roots:
+        _check_agent(name)
+    return roots
+
+
 def one_of(*choices: str) -> Kind:
     """One word of a fixed set."""
 
@@ -122,19 +144,6 @@ def one_of(*choices: str) -> Kind:
         return str(value)
 
     return Kind(str, parse)
-
-
-def some_of(*choices: str) -> Kind:
-    """A list of words out of a fixed set, in the order given, each once."""
-
-    def parse(value: object) -> tuple[str, ...]:
-        words = parse_texts(value)
-        for word in words:
-            if word not in choices:
-                raise ValueError(f"{word!r} is not one of {', '.join(choices)}")
-        return tuple(dict.fromkeys(words))
-
-    return Kind(_texts_from_env, parse)
 
 
 def parse_patterns(value: object) -> tuple[str, ...]:
@@ -213,4 +222,6 @@ TEXTS = Kind(_texts_from_env, parse_texts)
 PATTERNS = Kind(_texts_from_env, parse_patterns)
 NAMES = Kind(_toml_value, parse_names)
 RULES = Kind(_toml_value, parse_rules)
+AGENT_LIST = Kind(_texts_from_env, parse_agents)
+AGENT_ROOTS = Kind(_toml_value, parse_agent_roots)
 PRICES = Kind(_toml_value, parse_prices)

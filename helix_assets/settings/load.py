@@ -105,6 +105,7 @@ def _build(found: _Found, file: TomlFile | None, environ: Mapping[str, str]) -> 
         **built,
         **top,  # type: ignore[arg-type]  # the model's own kinds made these values
     )
+    refuse.unknown_agents(settings)
     return dataclasses.replace(
         settings,
         roots=_roots(settings, environ),
@@ -122,7 +123,8 @@ def _roots(settings: Settings, environ: Mapping[str, str]) -> dict[str, tuple[Pa
     """The folders to read per enabled agent: the usual ones and those of [sources], each once."""
     usual = places.agent_roots(environ)
     extra = {agent: getattr(settings.sources, f"{agent}_roots") for agent in AGENTS}
+    extra |= {agent: (root,) for agent, root in settings.sources.other_roots.items()}
     return {
-        agent: tuple(dict.fromkeys([*usual[agent], *(places.expand(path, environ) for path in extra[agent])]))
+        agent: tuple(dict.fromkeys([*usual.get(agent, ()), *(places.expand(path, environ) for path in extra[agent])]))
         for agent in settings.enabled_agents
     }

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from helix_assets.settings.kinds import (
+    AGENT_LIST,
+    AGENT_ROOTS,
     COUNT,
     NAMES,
     PATTERNS,
@@ -22,14 +24,12 @@ from helix_assets.settings.kinds import (
     Kind,
     RedactionRule,
     one_of,
-    some_of,
 )
 
 MIB = 1024**2
 GIB = 1024**3
 AGENTS = ("claude", "codex", "grok")
 CADENCE = one_of("daily", "weekly", "on-hook")
-AGENT_LIST = some_of(*AGENTS)
 
 
 def setting(env: str, kind: Kind, default: object) -> Any:
@@ -55,12 +55,16 @@ class RetentionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSettings:
-    """[sources]: which agents are read, and folders of theirs beside the usual ones."""
+    """[sources]: which agents are read, and folders of theirs beside the usual ones.
+
+    `other_roots` gives the folder of each agent whose adapter another package brings along.
+    """
 
     agents: tuple[str, ...] = setting("HELIX_AGENTS", AGENT_LIST, AGENTS)
     claude_roots: tuple[str, ...] = setting("HELIX_CLAUDE_ROOTS", TEXTS, ())
     codex_roots: tuple[str, ...] = setting("HELIX_CODEX_ROOTS", TEXTS, ())
     grok_roots: tuple[str, ...] = setting("HELIX_GROK_ROOTS", TEXTS, ())
+    other_roots: Mapping[str, str] = setting("HELIX_OTHER_ROOTS", AGENT_ROOTS, dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +142,8 @@ class Settings:
     @property
     def enabled_agents(self) -> tuple[str, ...]:
         """The agents whose logs are read: those of [sources] that [exclude] does not name."""
-        return tuple(agent for agent in self.sources.agents if agent not in self.exclude.agents)
+        agents = dict.fromkeys([*self.sources.agents, *self.sources.other_roots])
+        return tuple(agent for agent in agents if agent not in self.exclude.agents)
 
 
 SECTIONS: Mapping[str, type] = {

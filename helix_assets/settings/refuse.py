@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from helix_assets.core.errors import SettingsError
-from helix_assets.settings.model import SECTIONS, Known, Settings
+from helix_assets.settings.model import AGENTS, SECTIONS, Known, Settings
 from helix_assets.settings.toml_file import KeyPath, TomlFile
 
 # Set for other programs when a session closes; never taken for settings.
@@ -39,6 +39,20 @@ def unknown_key(file: TomlFile, key: KeyPath, spelled: KeyPath, known: Mapping[K
     top = [other[0] for other in known if len(other) == 1]
     near = _did_you_mean(key[0], [*SECTIONS, *top])
     raise SettingsError(f"{file.where(spelled)}: unknown key {key[0]!r}{_other_section(key[0], known) or near}")
+
+
+def unknown_agents(settings: Settings) -> None:
+    """Refuse an agent that is neither built in nor given a folder, and one of ours among the others."""
+    others = settings.sources.other_roots
+    for name, agents in (("sources.agents", settings.sources.agents), ("exclude.agents", settings.exclude.agents)):
+        for agent in agents:
+            if agent not in AGENTS and agent not in others:
+                choices = ", ".join([*AGENTS, *others])
+                raise SettingsError(f"{_origin(settings, name)}: agents {agent!r} is not one of {choices}")
+    for agent in others:
+        if agent in AGENTS:
+            where = _origin(settings, "sources.other_roots")
+            raise SettingsError(f"{where}: other_roots {agent!r} is built in: use {agent}_roots")
 
 
 def contradictions(settings: Settings) -> None:
