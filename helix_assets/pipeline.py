@@ -110,14 +110,15 @@ def scan(store: Store) -> Scan:
     """Compare the disk with the catalog; reads no transcript and writes nothing."""
     seen = discover(store.settings)
     known = store.catalog.known_sources()
-    found = {path: file for path, file in seen.files.items() if path in known}
-    for path, file in seen.files.items() if len(found) < len(seen.files) else ():
-        if path not in known:
-            found[store.path_key(path)] = file
-    gone_before = [key for key, source in known.items() if source.status == "gone"]
+    found = seen.files
+    if not found.keys() <= known.keys():
+        found = {path if path in known else store.path_key(path): file for path, file in found.items()}
+    # Nearly all files are fine: only the others are looked at one by one below.
+    unusual = {key: source.status for key, source in known.items() if source.status != "ok"}
+    gone_before = [key for key, status in unusual.items() if status == "gone"]
     changes = changed_sources(found, known, gone_before, seen.unknown)
     wakes = {"gone", "excluded"} if store.catalog.meta_value(_EXCLUSIONS) != _exclusions(store) else {"gone"}
-    again = [key for key, file in found.items() if key in known and _is_looked_at_again(known[key].status, file, wakes)]
+    again = [key for key, status in unusual.items() if key in found and _is_looked_at_again(status, found[key], wakes)]
     if again:
         changes = Changes(tuple(dict.fromkeys([*changes.changed, *again])), changes.gone)
     return Scan(seen, found, changes)

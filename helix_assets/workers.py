@@ -17,6 +17,8 @@ from helix_assets.task import Ingested, IngestTask, Workshop
 
 IN_PLACE_BYTES = 8 << 20
 PART_BYTES = 2 << 20
+TASK_BYTES = 64 << 10
+"""What a session costs beside its bytes, mostly its file, as so many bytes more."""
 PARTS_AHEAD = 4
 Outcome = tuple[IngestTask, Ingested | Exception]
 _shop: Workshop | None = None
@@ -47,7 +49,7 @@ class Workers:
 
     def start(self, tasks: Sequence[IngestTask], *, first: bool = False) -> Work:
         """Hand tasks in. The pool is given a few at once, and more whenever results are waited for."""
-        total = sum(task.weight for task in tasks)
+        total = sum(task.weight + TASK_BYTES for task in tasks)
         if self._count <= 1 or (self._pool is None and (len(tasks) <= 1 or total < IN_PLACE_BYTES)):
             return Work(in_place=tasks)
         work = Work(with_pool=len(tasks))
@@ -124,11 +126,12 @@ def _parts(tasks: Sequence[IngestTask]) -> Iterator[list[IngestTask]]:
     part: list[IngestTask] = []
     held = 0
     for task in sorted(tasks, key=lambda task: task.weight, reverse=True):
-        if part and held + task.weight > PART_BYTES:
+        weight = task.weight + TASK_BYTES
+        if part and held + weight > PART_BYTES:
             yield part
             part, held = [], 0
         part.append(task)
-        held += task.weight
+        held += weight
     if part:
         yield part
 

@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from helix_assets.core.schema import Record, SessionEvent
@@ -134,7 +135,7 @@ def listing(folder: str, problems: list[Problem]) -> list[os.DirEntry[str]]:
     """Entries of a folder by name; a folder that is absent is empty, one that cannot be read is a problem."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda e: e.name)
+            return sorted(entries, key=attrgetter("name"))
     except FileNotFoundError:
         return []
     except OSError as exc:
@@ -167,4 +168,6 @@ def found(entry: os.DirEntry[str], role: str, native_id: str | None, problems: l
         )
         problems.append(Problem(entry.path, f"skipped: it is {kind}"))
         return None
-    return FoundFile(entry.path, role, native_id, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
+    return FoundFile._make(
+        (entry.path, role, native_id, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)  # faster than by name
+    )

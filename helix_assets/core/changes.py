@@ -43,7 +43,7 @@ def changed_sources(
     `gone_before` are known to be gone already. Nothing under a folder of `unknown_under` counts as gone: a folder that
     cannot be read is not an empty one.
     """
-    changed = tuple(path for path, now in found.items() if (was := known.get(path)) is None or _differs(now, was))
+    changed = tuple([path for path, now in found.items() if (was := known.get(path)) is None or _differs(now, was)])
     hidden = tuple(folder.rstrip("/") + "/" for folder in unknown_under)
     missing = known.keys() - found.keys() - set(gone_before)
     gone = tuple(sorted(path for path in missing if not path.startswith(hidden))) if missing else ()

@@ -83,7 +83,8 @@ class Catalog:
         with self.reading() as connection:
             s = sources.c
             rows = connection.execute(select(s.path_key, s.dev, s.inode, s.size, s.mtime_ns, s.status))
-            return {path_key: KnownSource._make(rest) for path_key, *rest in rows}
+            # Straight from the driver: this is most of a sweep that finds nothing new.
+            return {row[0]: KnownSource._make(row[1:]) for row in rows.cursor.fetchall()}
 
     def session(self, session_uid: str) -> Row[Any]:
         """One session's row; NotFoundError when there is none."""
