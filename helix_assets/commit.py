@@ -5,13 +5,9 @@ Killed anywhere, either the whole batch counts or none of it: what is not named 
 
 from __future__ import annotations
 
-import ctypes
-import os
-import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from helix_assets.adapters import ADAPTERS
@@ -22,6 +18,7 @@ from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
 from helix_assets.plan import SessionState
 from helix_assets.sharing import Shares, owner_rows
+from helix_assets.storage.durable import sync
 from helix_assets.storage.key import text_hash
 from helix_assets.store import Store
 from helix_assets.task import Ingested, SourceCursor
@@ -159,26 +156,6 @@ def _publish(store: Store, batch: Batch, uid: str, result: Ingested) -> str | No
     name = f"flavor={result.task.flavor}/day={_day(batch, result)}/{stem}.parquet"
     store.raw.publish(result.part.name, name)
     return name
-
-
-def sync(root: Path, files: Sequence[Path]) -> None:
-    """Bring files and their folders to the disk: one syncfs where there is one, else file by file."""
-    if not files:
-        return
-    if len(files) > 4 and sys.platform == "linux":
-        fd = os.open(root, os.O_RDONLY)
-        try:
-            if ctypes.CDLL(None, use_errno=True).syncfs(fd) == 0:
-                return
-            raise OSError(ctypes.get_errno(), "syncfs failed", str(root))
-        finally:
-            os.close(fd)
-    for path in [*files, *{file.parent for file in files}]:
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: str) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from helix_assets.core.prices import (
 )
 from helix_assets.core.schema import FACTS_SINCE
 from helix_assets.settings import Settings
+from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import SessionRows
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import digests
@@ -225,6 +226,7 @@ def _reprice_partition(store: Store, partition: tuple[str, str], stale: Sequence
         for digest, row in zip(fresh, rows, strict=True)
     ]
     files = [new for file in old if (new := store.facts.replace("token_usage", partition, file, made)) is not None]
+    sync(store.data_dir, [store.facts.path(file.name) for file in files])
     with store.catalog.writing() as connection:
         store.catalog.put_fact_files(connection, files, [])
         for digest in fresh:

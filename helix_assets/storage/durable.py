@@ -1,0 +1,29 @@
+"""Bringing written files to the disk before the catalog names them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def sync(root: Path, files: Sequence[Path]) -> None:
+    """Bring files and their folders to the disk: one syncfs where there is one, else file by file."""
+    if not files:
+        return
+    if len(files) > 4 and sys.platform == "linux":
+        fd = os.open(root, os.O_RDONLY)
+        try:
+            if ctypes.CDLL(None, use_errno=True).syncfs(fd) == 0:
+                return
+            raise OSError(ctypes.get_errno(), "syncfs failed", str(root))
+        finally:
+            os.close(fd)
+    for path in [*files, *{file.parent for file in files}]:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
