@@ -49,6 +49,8 @@ _FIGURES = (
     "assistant_messages", "assistant_messages_subagent", "compactions", "unparsed_lines", "repo", "domain", "task_ref",
     "title", "outcome",
 )  # fmt: skip
+# Null where a model's price is unknown, and in digests from before there were prices.
+_COSTS = ("cost_usd", "cost_usd_main", "cost_usd_subagent", "price_table")
 
 
 class Exported(NamedTuple):
@@ -161,6 +163,7 @@ def _figures(row: Row[Any], key: bytes, files: Sequence[str]) -> dict[str, Any]:
         "uid": row.session_uid,
         "files": sorted(files),
         **{name: digest[name] for name in _FIGURES},
+        **{name: digest.get(name) for name in _COSTS},
         "tools": digest["tool_histogram"],
         "records": digest["record_count"],
         "edits": digest.get("edits"),
