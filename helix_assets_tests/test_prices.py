@@ -17,6 +17,7 @@ from helix_assets.core.moments import microseconds
 from helix_assets.core.prices import Spent, cost_pico, dollars
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.evict import apply
+from helix_assets.export import session_figures
 from helix_assets.prices import look_up, table_version
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, answer, prompt
@@ -77,6 +78,14 @@ def test_a_session_tells_its_cost_and_the_table(memory: Memory) -> None:
     digest = memory.digest(UID)
     assert (digest["cost_usd"], digest["cost_usd_main"], digest["cost_usd_subagent"]) == (25.000015, 25.000015, 0.0)
     assert digest["price_table"] == table_version({})
+
+
+def test_export_tells_the_cost(memory: Memory) -> None:
+    write(memory)
+    memory.sweep()
+    figures = session_figures(memory.store)[UID]
+    assert (figures["cost_usd"], figures["cost_usd_subagent"]) == (25.000015, 0.0)
+    assert figures["price_table"] == table_version({})
 
 
 def test_unknown_model_has_no_cost_and_is_named(memory: Memory) -> None:
