@@ -23,7 +23,7 @@ from helix_assets.core.moments import iso
 from helix_assets.core.redaction import strip_tags
 from helix_assets.core.schema import Row as EventRow
 from helix_assets.core.test_output import TestRun
-from helix_assets.reading import OpenSession, digest_text, open_session
+from helix_assets.reading import OpenSession, digest_shown, digest_text, open_session
 from helix_assets.settings import Settings
 from helix_assets.storage.tables import digests, sessions, sources
 from helix_assets.store import Store
@@ -147,9 +147,12 @@ def session_figures(store: Store) -> dict[str, dict[str, Any]]:
         )
         files_of: dict[str, list[str]] = {}
         for uid, flavor, path in files:
-            files_of.setdefault(uid, []).append(shown_path(store.settings, flavor, path))
-        for row in connection.execute(select(digests).order_by(digests.c.session_uid)):
-            figures[row.session_uid] = _figures(row, store.key, files_of.get(row.session_uid, ()))
+            files_of.setdefault(uid, []).append(store.shown_path(shown_path(store.settings, flavor, path)))
+        query = select(digests, sessions.c.redaction_version).outerjoin(
+            sessions, sessions.c.session_uid == digests.c.session_uid
+        )
+        for row in connection.execute(query.order_by(digests.c.session_uid)):
+            figures[row.session_uid] = _figures(store, row, files_of.get(row.session_uid, ()))
     runs = _test_runs(store)
     for uid, said in figures.items():
         if said["tests"] is None:
@@ -157,8 +160,8 @@ def session_figures(store: Store) -> dict[str, dict[str, Any]]:
     return figures
 
 
-def _figures(row: Row[Any], key: bytes, files: Sequence[str]) -> dict[str, Any]:
-    digest = orjson.loads(digest_text(row, key) or "{}")
+def _figures(store: Store, row: Row[Any], files: Sequence[str]) -> dict[str, Any]:
+    digest = digest_shown(store, digest_text(row, store.key) or "{}", row.redaction_version)
     return {
         "uid": row.session_uid,
         "files": sorted(files),

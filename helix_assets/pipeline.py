@@ -39,7 +39,7 @@ from helix_assets.plan import (
 )
 from helix_assets.prices import reprice
 from helix_assets.repositories import repository_root
-from helix_assets.rescan import RESCAN_BYTES, redact_memory
+from helix_assets.rescan import RESCAN_BYTES, redact_memory, redact_names, redact_rows
 from helix_assets.sharing import Wanted, settle
 from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.tables import sessions
@@ -174,6 +174,7 @@ class _Sweep:
 
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
+        redact_names(self._store)
         self._scan = scan(self._store)
         report = self._report
         report.files_seen = len(self._scan.found)
@@ -182,7 +183,7 @@ class _Sweep:
             self._note_gone()
             self._progress.start(_bytes_of(groups))
             self._ingest(groups)
-            redact_memory(self._store)
+            redact_memory(self._store, RESCAN_BYTES)
             self._rederive()
             reprice(self._store)
             count_day(self._store.catalog, self._clock())
@@ -450,13 +451,18 @@ class _Sweep:
                 uids.append(uid)
         for start in range(0, len(uids), REDERIVE_AT_ONCE):
             states = self._states(uids[start : start + REDERIVE_AT_ONCE])
-            tasks = [
-                plan_remake(self._store, state, self._present(state))
-                if was_evicted(state)
-                else plan_rederivation(self._store, state, reparse=self._is_from_old_rules(state.row))
-                for state in states.values()
-                if state.row is not None and can_be_told(self._store, state, self._present(state))
-            ]
+            tasks = []
+            for state in states.values():
+                if state.row is None:
+                    continue
+                if not can_be_told(self._store, state, self._present(state)):
+                    if state.row.redaction_version != self._store.redactor.version:
+                        redact_rows(self._store, state.row, state.parts)
+                elif was_evicted(state):
+                    tasks.append(plan_remake(self._store, state, self._present(state)))
+                else:
+                    is_stale = self._is_from_old_rules(state.row)
+                    tasks.append(plan_rederivation(self._store, state, reparse=is_stale))
             self._finish(_Round(self._pool.start(tasks), states, {}))
 
     def _is_from_old_rules(self, row: Row[Any]) -> bool:

@@ -10,11 +10,15 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import IO, Any
 
+import orjson
 from sqlalchemy import Row, func, or_, select
 
 from helix_assets.core.errors import NotFoundError, StoreError
+from helix_assets.core.redaction import Redactor
+from helix_assets.core.redaction.again import json_again, row_again, value_again
 from helix_assets.core.schema import Row as EventRow
 from helix_assets.settings import Settings
 from helix_assets.storage.catalog import Catalog
@@ -25,12 +29,16 @@ from helix_assets.store import Store, open_store
 
 @dataclass(frozen=True)
 class OpenSession:
-    """A session at one moment. Its files are held open: its rows can be read even if it is evicted meanwhile."""
+    """A session at one moment. Its files are held open: its rows can be read even if it is evicted meanwhile.
 
-    row: Row[Any]
-    sources: Sequence[Row[Any]]
+    All of it reads by the redaction rules in force; `redactor` is set where it was stored by other ones.
+    """
+
+    row: Any
+    sources: Sequence[Any]
     digest: str | None
     files: Sequence[IO[bytes]]
+    redactor: Redactor | None = None
 
     @property
     def evicted_at(self) -> str | None:
@@ -44,7 +52,8 @@ class OpenSession:
 
         for file in self.files:
             file.seek(0)
-        return read_rows(self.files, raw=raw)
+        rows = read_rows(self.files, raw=raw)
+        return rows if self.redactor is None else (row_again(self.redactor, row) for row in rows)
 
 
 def has_store(settings: Settings) -> bool:
@@ -92,7 +101,31 @@ def open_session(store: Store, session_uid: str) -> Iterator[OpenSession]:
         for part, file in zip(parts, files, strict=True):
             if stream_hash(file, store.key) != part.hash:
                 raise StoreError(f"a file of {session_uid} is damaged: run `helix verify`")
-        yield OpenSession(row, files_read, digest_text(digest, store.key), files)
+        text = digest_text(digest, store.key)
+        if not is_outdated(store, row.redaction_version):
+            yield OpenSession(row, files_read, text, files)
+            return
+        redactor = store.redactor
+        shown = [row_shown(store, source) for source in files_read]
+        yield OpenSession(row_shown(store, row), shown, text and json_again(redactor, text), files, redactor)
+
+
+def is_outdated(store: Store, redaction_version: str | None) -> bool:
+    """Whether something was redacted by other rules than those in force, and has to be once more before it is shown."""
+    return redaction_version != store.redactor.version
+
+
+def row_shown(store: Store, row: Row[Any]) -> Any:
+    """A row of the catalog with its texts by the rules in force."""
+    return SimpleNamespace(**value_again(store.redactor, dict(row._mapping)))
+
+
+def digest_shown(store: Store, text: str, redaction_version: str | None) -> dict[str, Any]:
+    """A digest as a reader may show it, by the rules in force."""
+    digest: dict[str, Any] = orjson.loads(text)
+    if is_outdated(store, redaction_version):
+        digest = value_again(store.redactor, digest)
+    return digest
 
 
 def _moment(store: Store, uid: str) -> tuple[Row[Any], Sequence[Row[Any]], Sequence[Row[Any]], Row[Any] | None]:

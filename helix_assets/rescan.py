@@ -1,77 +1,213 @@
 """After the redaction rules changed: what no re-derivation reaches is redacted again.
 
-Stored sessions are written anew by the sweep, a bounded part each time (`pipeline`). Here is the rest: digests of
-evicted sessions, names and paths in the catalog, notes in the hub folder. All of it is small.
+Stored sessions are written anew by the sweep, a bounded part each time (`pipeline`). Here is the rest: names in the
+catalog and notes in the hub folder, at once, for they are small; digests and facts of evicted sessions, partition by
+partition; stored rows that cannot be derived again. Not here: how a text is redacted (`core.redaction.again`).
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from sqlalchemy import Row, select, update
+from sqlalchemy import JSON, Connection, Row, Table, Text, or_, select, update
 
-from helix_assets.core.redaction import Redactor
+from helix_assets.core.errors import StoreError
+from helix_assets.core.redaction.again import row_again, text_again, value_again
+from helix_assets.core.redaction.redactor import Redactor
+from helix_assets.storage.durable import sync
+from helix_assets.storage.facts import FactFile
 from helix_assets.storage.key import text_hash
-from helix_assets.storage.tables import digests, problems, sessions, sources
+from helix_assets.storage.tables import digests, evictions, losses, problems, sessions, shared_keys, sources
 from helix_assets.store import Store
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 RESCAN_BYTES = 256 << 20
-"""How many bytes of stored sessions one sweep redacts again."""
+"""How many bytes of stored sessions, and of digests and facts of evicted ones, one sweep redacts again."""
 _NAMED = "names_redacted_with"
-_SESSION_TEXTS = ("cwd", "git_branch", "title", "task_ref", "repo", "domain", "failure")
+_OURS = frozenset({"path_key", "flavor", "role", "status", "head_hash", "tail_hash", "day", "file_key", "hash",
+                   "redaction_version", "session_uid", "native_session_id"})  # fmt: skip
+_UIDS = ((digests, "session_uid"), (evictions, "session_uid"), (losses, "session_uid"), (sessions, "parent_uid"))
 
 
-def redact_memory(store: Store) -> int:
-    """Redact by the rules in force what is kept of evicted sessions, and every name; gives how many texts changed."""
+def redact_names(store: Store) -> int:
+    """Redact by the rules in force every name, path and note; gives how many rows and notes changed.
+
+    Comes before a sweep looks at files, which are known by these names.
+    """
     redactor = store.redactor
-    changed = _evicted_sessions(store, redactor)
     if store.catalog.meta_value(_NAMED) == redactor.version:
-        return changed
-    changed += _hub_notes(store, redactor)
+        return 0
+    changed = _hub_notes(store, redactor)
+    try:
+        changed += _rename_sessions(store, redactor)
+        is_done = True
+    except StoreError:
+        is_done = False  # a damaged file is `verify`'s to name; the next sweep tries again
     with store.catalog.writing() as connection:
         for table in (sources, problems):
-            for row in connection.execute(select(table.c.id, table.c.path, table.c.path_key)).all():
-                path, key = redactor.text(row.path), redactor.text(row.path_key)
-                if path.hits or key.hits:
-                    values = {"path": path.text, "path_key": store.path_key(row.path_key) if key.hits else row.path_key}
+            for row in connection.execute(select(table)).all():
+                values = _changed_texts(table, row, redactor)
+                if redactor.text(row.path_key).hits:
+                    values["path_key"] = store.path_key(row.path_key)
+                if values:
                     connection.execute(update(table).where(table.c.id == row.id).values(**values))
                     changed += 1
-        store.catalog.set_meta(connection, _NAMED, redactor.version)
+        for key, message_id in connection.execute(select(shared_keys.c.key, shared_keys.c.message_id)).all():
+            if message_id and (clean := redactor.text(message_id)).hits:
+                connection.execute(update(shared_keys).where(shared_keys.c.key == key).values(message_id=clean.text))
+        if is_done:
+            store.catalog.set_meta(connection, _NAMED, redactor.version)
     return changed
 
 
-def _evicted_sessions(store: Store, redactor: Redactor) -> int:
-    """The rows and digests of sessions whose raw bytes are gone: their digest is all there is, so it is edited."""
-    stale = select(sessions).where(sessions.c.evicted_at.is_not(None), sessions.c.redaction_version != redactor.version)
+def redact_memory(store: Store, limit: int = RESCAN_BYTES) -> int:
+    """Redact by the rules in force what is kept of sessions without rows, up to a limit; gives how many went through.
+
+    Their digest and facts are all there is, so these are edited; of every partition all of them or none.
+    """
+    version = store.redactor.version
+    is_rowless = or_(sessions.c.evicted_at.is_not(None), sessions.c.row_count == 0)
+    stale = select(sessions).where(is_rowless, sessions.c.redaction_version != version)
+    partitions: dict[tuple[str, str], list[Row[Any]]] = defaultdict(list)
     with store.catalog.reading() as connection:
-        rows = connection.execute(stale).all()
-    changed = 0
-    for row in rows:
-        with store.catalog.writing() as connection:
-            text = connection.execute(select(digests.c.digest).where(digests.c.session_uid == row.session_uid)).scalar()
-            if text is not None:
-                clean = redactor.lines(text.encode())
-                if clean.hits:
-                    values = _digest_values(store, clean.data)
-                    connection.execute(update(digests).where(digests.c.session_uid == row.session_uid).values(**values))
-                    changed += 1
-            store.catalog.update_session(connection, row.id, **_session_values(row, redactor))
-    return changed
+        for row in connection.execute(stale.order_by(sessions.c.flavor, sessions.c.day)):
+            partitions[row.flavor, row.day].append(row)
+    done = spent = 0
+    for partition, rows in partitions.items():
+        if spent >= limit:
+            break
+        files = store.catalog.fact_files({partition})
+        try:
+            spent += sum(file.bytes for file in files) + _redact_sessions(store, rows, _again(store, files))
+        except StoreError:
+            continue  # damaged facts: `verify` names them, readers redact what they show
+        done += len(rows)
+    return done
 
 
-def _digest_values(store: Store, data: bytes) -> dict[str, Any]:
-    digest = orjson.loads(data)
-    hashed = text_hash(store.key, data)
-    return {"digest": data.decode(), "hash": hashed, "repo": digest["repo"], "domain": digest["domain"]}
+def redact_rows(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> None:
+    """Redact a session's stored rows where they lie: what else its digest covers can be read no more."""
+    facts = _again(store, store.catalog.fact_files({(row.flavor, row.day)}))
+    _redact_sessions(store, [row], facts, {row.id: parts})
 
 
-def _session_values(row: Row[Any], redactor: Redactor) -> dict[str, Any]:
-    texts = {name: getattr(row, name) for name in _SESSION_TEXTS}
-    clean = {name: redactor.text(text).text if text else text for name, text in texts.items()}
-    facts = orjson.loads(redactor.lines(orjson.dumps(row.facts)).data)
-    return {**clean, "facts": facts, "redaction_version": redactor.version}
+@dataclass
+class _Rewritten:
+    """New fact files and those they replace."""
+
+    fresh: list[FactFile] = field(default_factory=list)
+    replaced: list[FactFile] = field(default_factory=list)
+
+
+def _redact_sessions(
+    store: Store,
+    rows: Sequence[Row[Any]],
+    facts: _Rewritten,
+    parts: Mapping[int, Sequence[Row[Any]]] | None = None,
+    uids: Mapping[str, str] | None = None,
+) -> int:
+    """Write down sessions by the rules in force, in one step with their facts; gives the bytes of their digests."""
+    redactor, catalog, size = store.redactor, store.catalog, 0
+    held = {row.id: (parts or {}).get(row.id, ()) for row in rows}
+    fresh = {row.id: _rewrite(store, (uids or {}).get(row.session_uid, row.session_uid), held[row.id]) for row in rows}
+    written = [store.raw.path(part["name"]) for some in fresh.values() for part in some]
+    sync(store.data_dir, written + [store.facts.path(file.name) for file in facts.fresh])
+    with catalog.writing() as connection:
+        catalog.put_fact_files(connection, facts.fresh, [])
+        for row in rows:
+            if fresh[row.id]:
+                catalog.drop_raw_files(connection, [row.id])
+                catalog.put_raw_files(connection, [{"session_id": row.id, **part} for part in fresh[row.id]])
+            size += _redact_digest(store, connection, row.session_uid, (uids or {}).get(row.session_uid))
+            values = {**_changed_texts(sessions, row, redactor), "redaction_version": redactor.version}
+            for name in ("bytes", "row_count", "record_count") if fresh[row.id] else ():
+                values["raw_bytes" if name == "bytes" else name] = sum(part[name] for part in fresh[row.id])
+            catalog.update_session(connection, row.id, **values)
+        for old, new in (uids or {}).items():
+            _rename(connection, old, new)
+    for part in (part for some in held.values() for part in some):
+        store.raw.remove(part.name)
+    for file in facts.replaced:
+        store.facts.remove(file.name)
+    return size
+
+
+def _changed_texts(table: Table, row: Row[Any], redactor: Redactor) -> dict[str, Any]:
+    """The texts of a row, also those inside JSON, that the rules in force change."""
+    names = [c.name for c in table.columns if isinstance(c.type, Text | JSON) and c.name not in _OURS]
+    found = {name: row._mapping[name] for name in names if row._mapping[name]}
+    return {name: again for name, value in found.items() if (again := value_again(redactor, value)) != value}
+
+
+def _redact_digest(store: Store, connection: Connection, uid: str, renamed: str | None) -> int:
+    row = connection.execute(select(digests).where(digests.c.session_uid == uid)).one_or_none()
+    if row is None:
+        return 0
+    values: dict[str, Any]
+    if text_hash(store.key, row.digest.encode()) != row.hash:  # what is damaged stays so
+        values = {"digest": store.redactor.text(row.digest).text}
+    else:
+        digest = value_again(store.redactor, orjson.loads(row.digest)) | {"session_uid": renamed or uid}
+        text = orjson.dumps(digest).decode()
+        values = {"digest": text, "hash": text_hash(store.key, text.encode())}
+        values |= {"repo": digest["repo"], "domain": digest["domain"]}
+    connection.execute(update(digests).where(digests.c.session_uid == uid).values(**values))
+    return len(row.digest)
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+def _again(store: Store, files: Collection[FactFile], uids: Mapping[str, str] | None = None) -> _Rewritten:
+    """Fact files by the rules in force; those that stay as they are are left out."""
+    done = _Rewritten()
+    for file in files:
+        table = store.facts.read(file)
+        clean = _table_again(table, store.redactor, uids or {})
+        if clean is not table:
+            done.fresh.append(store.facts.write(file.fact, (file.flavor, file.day), file.version + 1, clean))
+            done.replaced.append(file)
+    return done
+
+
+def _table_again(table: pa.Table, redactor: Redactor, uids: Mapping[str, str]) -> pa.Table:
+    import pyarrow as pa
+
+    for place, column in enumerate(table.schema):
+        if not pa.types.is_string(column.type):
+            continue
+        packed = pa.concat_arrays(table.column(place).chunks or [pa.array([], pa.string())]).dictionary_encode()
+        texts = packed.dictionary.to_pylist()
+        is_uid = column.name == "session_uid"
+        clean = [uids.get(text, text) if is_uid else text_again(redactor, text) for text in texts]
+        if clean != texts:
+            fresh = pa.DictionaryArray.from_arrays(packed.indices, pa.array(clean, pa.string())).dictionary_decode()
+            table = table.set_column(place, column, fresh)
+    return table
+
+
+def _rewrite(store: Store, uid: str, parts: Sequence[Row[Any]]) -> list[dict[str, Any]]:
+    """New part files with the same rows by the rules in force, published; gives their rows for the catalog."""
+    from helix_assets.storage.parquet import SessionWriter, read_rows
+
+    fresh = []
+    for part in parts:
+        stem = part.name.removesuffix(".parquet")
+        writer = SessionWriter(store.raw.staging / os.path.basename(stem), uid, store.key)
+        for row in read_rows([store.raw.path(part.name)], raw=True):
+            writer.add([row_again(store.redactor, row)])
+        made, name = writer.close(), f"{stem}.again.parquet"
+        store.raw.publish(made.name, name)
+        counts = {"bytes": made.bytes, "row_count": made.rows, "record_count": made.records}
+        fresh.append({"part": part.part, "name": name, "hash": made.hash, **counts})
+    return fresh
 
 
 def _hub_notes(store: Store, redactor: Redactor) -> int:
@@ -88,3 +224,27 @@ def _hub_notes(store: Store, redactor: Redactor) -> int:
             os.replace(fresh, path)
             changed += 1
     return changed
+
+
+# -- sessions whose id holds a secret --------------------------------------------------------------------------------
+
+
+def _rename_sessions(store: Store, redactor: Redactor) -> int:
+    """Give sessions another id where the rules in force hide theirs; rows, facts, digest and log follow."""
+    with store.catalog.reading() as connection:
+        natives = connection.execute(select(sessions.c.session_uid, sessions.c.native_session_id)).all()
+    hidden = {row.session_uid for row in natives if redactor.text(row.native_session_id).hits}
+    rows = list(store.catalog.sessions_by_uid(hidden).values())
+    uids = {row.session_uid: f"{row.flavor}:{redactor.text(row.native_session_id).text}" for row in rows}
+    if rows:
+        facts = _again(store, store.catalog.fact_files({(row.flavor, row.day) for row in rows}), uids)
+        _redact_sessions(store, rows, facts, store.catalog.files_of([row.id for row in rows]), uids)
+    return len(rows)
+
+
+def _rename(connection: Connection, old: str, new: str) -> None:
+    native = new.partition(":")[2]
+    mine = sessions.c.session_uid == old
+    connection.execute(update(sessions).where(mine).values(session_uid=new, native_session_id=native))
+    for table, name in _UIDS:
+        connection.execute(update(table).where(table.c[name] == old).values({name: new}))

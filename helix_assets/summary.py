@@ -6,6 +6,7 @@ Belongs here: counting from the catalog alone; no raw file is opened. Not here: 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +14,15 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from helix_assets.adapters import ADAPTERS
+from helix_assets.core.redaction import Redactor
+from helix_assets.core.redaction.again import value_again
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.settings import Settings
 from helix_assets.storage.catalog import Catalog
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.lock import holder, is_locked
 from helix_assets.storage.tables import CATALOG_VERSION, digests, losses, problems, sessions, sources, sweeps
+from helix_assets.store import Store
 
 NEWEST = 5
 TOKEN_KINDS = ("input", "output", "cache_read", "cache_write")
@@ -60,6 +64,7 @@ class Trouble:
     problem_count: int
     lost_sessions: int
     never_read: int
+    records_withheld: int
 
 
 @dataclass(frozen=True)
@@ -112,9 +117,10 @@ def is_covered() -> ColumnElement[bool]:
     )
 
 
-def read_status(settings: Settings, catalog: Catalog, key: bytes) -> Status:
+def read_status(store: Store) -> Status:
     """Everything `helix status` tells, without opening a raw file or waiting for a writer."""
-    agents = figures_by_agent(catalog, key)
+    settings, catalog = store.settings, store.catalog
+    agents = figures_by_agent(catalog, store.key)
     policy = settings.retention
     with catalog.reading() as connection:
         usage = Usage(
@@ -129,8 +135,8 @@ def read_status(settings: Settings, catalog: Catalog, key: bytes) -> Status:
             agents=agents,
             usage=usage,
             sources=_counts(connection, sources.c.status),
-            trouble=_trouble(connection),
-            versions=_versions(connection),
+            trouble=_trouble(connection, store.redactor),
+            versions=_versions(connection, store.redactor.version),
             last_sweep=_last_sweep(connection),
             writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,
         )
@@ -150,7 +156,7 @@ def _distilled_bytes(settings: Settings) -> int:
     return sum(os.stat(path).st_size for path in paths if path.exists())
 
 
-def _trouble(connection: Connection) -> Trouble:
+def _trouble(connection: Connection, redactor: Redactor) -> Trouble:
     s, p = sessions.c, problems.c
     alive = s.evicted_at.is_(None)
     failed = and_(alive, s.failure.is_not(None))
@@ -162,16 +168,29 @@ def _trouble(connection: Connection) -> Trouble:
 
     return Trouble(
         uncovered=count(sessions, alive, ~is_covered()),
-        failed=[dict(row._mapping) for row in connection.execute(worst)],
+        failed=[_shown(row._mapping, redactor) for row in connection.execute(worst)],
         failed_count=count(sessions, failed),
-        problems=[dict(row._mapping) for row in connection.execute(newest)],
+        problems=[_shown(row._mapping, redactor) for row in connection.execute(newest)],
         problem_count=count(problems),
         lost_sessions=int(connection.execute(select(func.count(losses.c.session_uid.distinct()))).scalar_one()),
         never_read=count(sources, sources.c.status == "gone", sources.c.ingested_at.is_(None)),
+        records_withheld=_withheld(connection),
     )
 
 
-def _versions(connection: Connection) -> dict[str, Any]:
+def _shown(row: Mapping[Any, Any], redactor: Redactor) -> dict[str, Any]:
+    """A row by the redaction rules in force, which may be newer than those it was written by."""
+    shown: dict[str, Any] = value_again(redactor, dict(row))
+    return shown
+
+
+def _withheld(connection: Connection) -> int:
+    """Records that could not be redacted, over all sweeps: in their place lies a line that says so."""
+    counted = sweeps.c.counters["records_withheld"].as_integer()
+    return int(connection.execute(select(func.coalesce(func.sum(counted), 0))).scalar_one())
+
+
+def _versions(connection: Connection, redaction_version: str) -> dict[str, Any]:
     """Which rules made what is stored: how many sessions at which version, beside the version in force."""
     s = sessions.c
     parsed = select(s.flavor, s.parser_version, func.count()).group_by(s.flavor, s.parser_version)
@@ -185,7 +204,7 @@ def _versions(connection: Connection) -> dict[str, Any]:
             for flavor, held in sorted(by_parser.items())
         },
         "derivation": {"current": DIGEST_VERSION, "sessions": _counts(connection, s.derivation_version)},
-        "redaction": {"sessions": _counts(connection, s.redaction_version)},
+        "redaction": {"current": redaction_version, "sessions": _counts(connection, s.redaction_version)},
     }
 
 

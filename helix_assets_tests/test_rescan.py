@@ -88,7 +88,7 @@ def test_secret_in_a_file_name_is_hidden_by_new_rules(memory: Memory):
     memory.write(f"{WORD}x", *conversation(1, session="c"))
     memory.sweep()
     store = with_new_rules(memory)
-    assert rescan.redact_memory(store) > 0
+    assert rescan.redact_names(store) > 0
     with sqlite3.connect(store.data_dir / "helix.db") as connection:
         paths = connection.execute("select path, path_key from sources").fetchall()
     assert not any(WORD in text for row in paths for text in row)

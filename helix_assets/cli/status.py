@@ -20,8 +20,9 @@ def status(as_json: bool) -> None:
         _tell_empty(settings, as_json)
         return
     with closing(open_existing(settings)) as store:
-        found = read_status(settings, store.catalog, store.key)
-    emit(found, as_json, [_store(found), agents_table(found.agents), *_attention(found)])
+        found = read_status(store)
+        soon = vanishing(store, utc_now())
+    emit({**asdict(found), "vanishing": asdict(soon)}, as_json, [_store(found), agents_table(found.agents), *_attention(found), *_deadline(soon)])
 
 
 def _tell_empty(settings: Settings, as_json: bool) -> None:
@@ -45,8 +46,18 @@ def _store(found: Status) -> Table:
         *([f"parser of {flavor}", _held(held)] for flavor, held in versions["parsers"].items()),
         ["digest rules", _held(versions["derivation"])],
         ["redaction rules", _held(versions["redaction"])],
+        *_rescan(versions["redaction"]),
     ]
     return Table([Column("memory"), Column("")], rows)
+
+
+def _rescan(redaction: dict[str, Any]) -> list[list[str]]:
+    """How far sweeps are with redacting again by new rules; nothing once all of it is done."""
+    held = redaction["sessions"]
+    done, total = held.get(redaction["current"], 0), sum(held.values())
+    if done == total:
+        return []
+    return [["redacted by them", f"{human_count(done)} of {human_count(total)} sessions; sweeps do the rest"]]
 
 
 def agents_table(agents: list[AgentFigures]) -> Table:
@@ -86,6 +97,7 @@ def _attention(found: Status) -> list[Table]:
         ("sessions lost before they were digested", trouble.lost_sessions),
         ("source files that vanished before they were read", trouble.never_read),
         ("places in the logs that could not be read", trouble.problem_count),
+        ("records withheld because they could not be redacted", trouble.records_withheld),
     ]
     rows = [[human_count(count), what] for what, count in counts if count]
     if usage.raw_bytes > usage.raw_soft_cap_bytes:
@@ -100,6 +112,14 @@ def _attention(found: Status) -> list[Table]:
     if places:
         tables.append(Table([Column("newest problems"), Column("reason")], places))
     return tables
+
+
+def _deadline(soon: Vanishing) -> list[Table]:
+    """Logs that their agent is about to delete; nothing when all of them have been read."""
+    if not soon.due:
+        return []
+    what = f"logs ({human_size(soon.due_bytes)}) not read yet are deleted by Claude Code from {soon.first_due} on"
+    return [Table([Column("", "right"), Column("soon lost")], [[human_count(soon.due), f"{what}: run `helix sweep`"]])]
 
 
 def _place(problem: dict[str, Any]) -> str:

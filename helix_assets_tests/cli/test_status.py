@@ -116,7 +116,7 @@ def test_work_does_not_grow_with_the_sessions(swept: Path) -> None:
     store = open_store(settings)
     statements: list[str] = []
     event.listen(store.catalog.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
-    read_status(settings, store.catalog, store.key)
+    read_status(store)
     for_one = len(statements)
     with store.catalog.writing() as connection:
         session = dict(connection.execute(select(sessions)).one()._mapping) | {"id": None}
@@ -125,7 +125,7 @@ def test_work_does_not_grow_with_the_sessions(swept: Path) -> None:
         connection.execute(insert(sessions), [session | {"session_uid": name} for name in names])
         connection.execute(insert(digests), [digest | {"session_uid": name} for name in names])
     statements.clear()
-    found = read_status(settings, store.catalog, store.key)
+    found = read_status(store)
     store.close()
     assert found.agents[0].sessions == 10_000
     assert len(statements) == for_one
