@@ -13,6 +13,7 @@ from helix_assets import commit as commit_module
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.evict import apply
 from helix_assets.storage.catalog import Catalog
+from helix_assets.storage.facts import FactFile
 from helix_assets.storage.tables import sessions
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, answer, call, conversation, prompt, result
@@ -206,6 +207,25 @@ def test_facts_are_the_same_whatever_the_splitting(memory: Memory, tmp_path: Pat
         )
         assert ours == theirs
     twin.close()
+
+
+def test_facts_of_an_older_version_are_carried_over_without_their_new_columns(memory: Memory) -> None:
+    memory.write("s1", *conversation(1))
+    memory.sweep()
+    evict_all(memory)
+    (file,) = (file for file in memory.store.catalog.fact_files() if file.fact == "tool_calls")
+    old = memory.store.facts.write("tool_calls", (file.flavor, file.day), 9, read_without(memory, file, "language"))
+    with memory.store.catalog.writing() as connection:
+        memory.store.catalog.put_fact_files(connection, [old], [])
+    memory.store.facts.remove(file.name)
+    memory.write("s2", *conversation(1, session="b"))
+    memory.sweep()
+    assert [row["language"] for row in rows(memory, "tool_calls")] == [None, None]
+    assert verify(memory.store) == []
+
+
+def read_without(memory: Memory, file: FactFile, column: str) -> Any:
+    return memory.store.facts.read(file).drop_columns([column])
 
 
 def test_stale_digest_version_makes_facts_anew(memory: Memory) -> None:

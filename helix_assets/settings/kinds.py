@@ -211,6 +211,8 @@ def _parse_price(model: str, price: object) -> Mapping[str, float]:
             raise ValueError(f"the price of {model!r} has no field {field!r}: it has {', '.join(PRICE_FIELDS)}")
         if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < math.inf:
             raise ValueError(f"the {field} price of {model!r} must be dollars per million tokens, not {dollars!r}")
+    if missing := [field for field in ("input", "output") if field not in price]:
+        raise ValueError(f"the price of {model!r} lacks {' and '.join(missing)}: what is left out would cost nothing")
     return {field: float(dollars) for field, dollars in price.items()}
 
 

@@ -115,7 +115,7 @@ class FactFiles:
             raise StoreError(f"{file.name} cannot be read ({exc.strerror}): run `helix verify`") from exc
         if text_hash(self._key, data) != file.hash:
             raise StoreError(f"{file.name} is damaged: run `helix verify`")
-        return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).cast(schema_of(file.fact))
+        return _of_today(pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False), schema_of(file.fact))
 
     def rows(self, file: FactFile) -> list[SessionRows]:
         """The rows of a live file as they went in, by session."""
@@ -139,6 +139,18 @@ def schema_of(fact: str) -> pa.Schema:
         plain = next(kind for kind in getattr(hint, "__args__", (hint,)) if kind is not type(None))
         fields.append(pa.field(name, pa.timestamp("us", "UTC") if name == "ts" else types[plain]))
     return pa.schema(fields)
+
+
+def _of_today(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns in force; those that it was written without are null."""
+    import pyarrow as pa
+
+    there = set(table.column_names)
+    columns = [
+        table.column(field.name).cast(field.type) if field.name in there else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def without(table: pa.Table, uids: Collection[str]) -> pa.Table:

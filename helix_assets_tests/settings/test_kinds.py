@@ -56,6 +56,11 @@ def test_bad_price_is_refused(dollars: object) -> None:
         parse_prices({"model": {"input": dollars}})
 
 
+def test_price_without_output_is_refused() -> None:
+    with pytest.raises(ValueError, match="lacks output"):
+        parse_prices({"model": {"input": 1}})
+
+
 def test_unknown_price_field_is_refused() -> None:
     with pytest.raises(ValueError, match="has no field 'out'"):
         parse_prices({"model": {"out": 1}})

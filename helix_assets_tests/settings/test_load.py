@@ -71,7 +71,7 @@ def test_variable_wins_over_file_and_the_origin_says_so(machine: Machine) -> Non
         ("HELIX_EXCLUDE_REPOS", '["a,b", "c"]', "exclude.repos", ("a,b", "c")),
         ("HELIX_REPO_DOMAINS", '{helix = "forge"}', "repos.domains", {"helix": "forge"}),
         ("HELIX_REDACTION_RULES", '[{name = "x", pattern = "x+"}]', "redaction.rules", (RedactionRule("x", "x+"),)),
-        ("HELIX_PRICES", '{"m-*" = {input = 2}}', "prices", {"m-*": {"input": 2.0}}),
+        ("HELIX_PRICES", '{"m" = {input = 2, output = 3}}', "prices", {"m": {"input": 2.0, "output": 3.0}}),
         ("HELIX_WEB_PORT", "8080", "web.port", 8080),
     ],
 )
