@@ -1,14 +1,17 @@
 """`helix status`: what the memory holds and what went wrong. The counting is `summary`'s."""
 
 from contextlib import closing
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size
+from helix_assets.pipeline import utc_now
 from helix_assets.reading import has_store, open_existing
 from helix_assets.settings import Settings, load_settings
 from helix_assets.summary import TOKEN_KINDS, AgentFigures, Status, read_status
+from helix_assets.vanishing import Vanishing, vanishing
 
 
 @click.command()
@@ -22,7 +25,8 @@ def status(as_json: bool) -> None:
     with closing(open_existing(settings)) as store:
         found = read_status(store)
         soon = vanishing(store, utc_now())
-    emit({**asdict(found), "vanishing": asdict(soon)}, as_json, [_store(found), agents_table(found.agents), *_attention(found), *_deadline(soon)])
+    tables = [_store(found), agents_table(found.agents), *_attention(found), *_deadline(soon)]
+    emit({**asdict(found), "vanishing": asdict(soon)}, as_json, tables)
 
 
 def _tell_empty(settings: Settings, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import dagster as dg
 from helix_assets.core.errors import HelixError
 from helix_assets.defs import promises, totals
 from helix_assets.defs.assets import RETENTION_REPORT
-from helix_assets.defs.figures import SESSION_DIGESTS, SESSION_EVENTS
+from helix_assets.defs.figures import SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES
 from helix_assets.defs.promises import Answer
 from helix_assets.defs.resources import StoreResource
 from helix_assets.store import Store
@@ -46,6 +46,7 @@ class Check:
 
 
 CHECKS = (
+    Check("logs_read_before_they_are_deleted", SOURCE_FILES, promises.logs_are_read_before_they_go, WARN),
     Check("raw_cache_within_budget", SESSION_EVENTS, promises.raw_cache_is_within_budget, WARN, before_eviction=True),
     Check("no_secret_survives_in_raw_cache", SESSION_EVENTS, promises.no_secret_survives, ERROR),
     Check("few_lines_unparsed", SESSION_EVENTS, promises.few_lines_are_unparsed, WARN),

@@ -10,22 +10,25 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import shuffle
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select
 
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.defs.partitions import key_of
+from helix_assets.drift import drift_of, figures_of
 from helix_assets.evict import memory_bytes, plan
 from helix_assets.pipeline import utc_now
 from helix_assets.storage.tables import digests, losses, raw_files, sessions
 from helix_assets.store import Store
 from helix_assets.summary import is_covered
+from helix_assets.vanishing import vanishing
 
 SAMPLE = 100
 SCAN_BYTES = 8 << 20
 UNPARSED_SHARE = 0.01
+UNKNOWN_SHARE = 0.05
 _LISTED = 50
 
 
@@ -81,21 +84,23 @@ def no_secret_survives(store: Store) -> Answer:
     return Answer(found == 0, {"bytes_scanned": scanned, "secrets_found": found})
 
 
-class _Share(NamedTuple):
-    records: int
-    unparsed: int
-
-
 def few_lines_are_unparsed(store: Store) -> Answer:
-    """Of no agent's lines more than one in a hundred is not understood; more would mean a format that changed."""
-    s = sessions.c
-    query = select(s.flavor, func.sum(s.record_count), func.sum(s.unparsed_count)).group_by(s.flavor)
-    with store.catalog.reading() as connection:
-        rows = connection.execute(query).all()
-    shares = {flavor: _Share(records or 0, unparsed or 0) for flavor, records, unparsed in rows}
-    holds = all(share.unparsed <= max(1, UNPARSED_SHARE * share.records) for share in shares.values())
-    figures = {f"{flavor}_{name}": n for flavor, share in shares.items() for name, n in share._asdict().items()}
-    return Answer(holds, figures)
+    """Of no agent's lines are many not understood: broken ones, and types that are new; more mean a changed format."""
+    drifts = drift_of(store.catalog)
+    figures: dict[str, Any] = {}
+    for flavor, drift in drifts.items():
+        figures |= figures_of(flavor, drift)
+    totals = [drift.total for drift in drifts.values()]
+    is_readable = all(total.unparsed <= max(1, UNPARSED_SHARE * total.records) for total in totals)
+    is_known = all(total.unknown <= max(1, UNKNOWN_SHARE * total.records) for total in totals)
+    return Answer(is_readable and is_known, figures)
+
+
+def logs_are_read_before_they_go(store: Store) -> Answer:
+    """No log vanished before it was read, and none that is unread will be deleted by its agent within a week."""
+    found = vanishing(store, utc_now())
+    figures = {"vanished_unread": found.vanished, "deleted_soon": found.due, "deleted_soon_bytes": found.due_bytes}
+    return Answer(not found.vanished and not found.due, figures)
 
 
 def digests_are_current(store: Store) -> Answer:

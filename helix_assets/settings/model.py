@@ -57,6 +57,7 @@ class RetentionSettings:
 class SourceSettings:
     """[sources]: which agents are read, and folders of theirs beside the usual ones.
 
+    `claude_cleanup_days` is what Claude Code's own `cleanupPeriodDays` says: after so long it deletes a log.
     `other_roots` gives the folder of each agent whose adapter another package brings along.
     """
 
@@ -64,6 +65,7 @@ class SourceSettings:
     claude_roots: tuple[str, ...] = setting("HELIX_CLAUDE_ROOTS", TEXTS, ())
     codex_roots: tuple[str, ...] = setting("HELIX_CODEX_ROOTS", TEXTS, ())
     grok_roots: tuple[str, ...] = setting("HELIX_GROK_ROOTS", TEXTS, ())
+    claude_cleanup_days: int = setting("HELIX_CLAUDE_CLEANUP_DAYS", COUNT, 30)
     other_roots: Mapping[str, str] = setting("HELIX_OTHER_ROOTS", AGENT_ROOTS, dict)
 
 

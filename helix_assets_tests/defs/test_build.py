@@ -57,6 +57,7 @@ def test_data_flows_from_source_to_report() -> None:
 def test_the_checks_state_facts() -> None:
     checks = {(key.asset_key.to_user_string(), key.name) for key in defs.resolve_asset_graph().asset_check_keys}
     assert checks == {
+        ("source_files", "logs_read_before_they_are_deleted"),
         ("session_events", "raw_cache_within_budget"),
         ("session_events", "no_secret_survives_in_raw_cache"),
         ("session_events", "few_lines_unparsed"),
