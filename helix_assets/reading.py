@@ -18,7 +18,7 @@ from sqlalchemy import Row, func, or_, select
 
 from helix_assets.core.errors import NotFoundError, StoreError
 from helix_assets.core.redaction import Redactor
-from helix_assets.core.redaction.again import json_again, row_again, value_again
+from helix_assets.core.redaction.again import digest_again, row_again, value_again
 from helix_assets.core.schema import Row as EventRow
 from helix_assets.settings import Settings
 from helix_assets.storage.catalog import Catalog
@@ -107,7 +107,8 @@ def open_session(store: Store, session_uid: str) -> Iterator[OpenSession]:
             return
         redactor = store.redactor
         shown = [row_shown(store, source) for source in files_read]
-        yield OpenSession(row_shown(store, row), shown, text and json_again(redactor, text), files, redactor)
+        digest_now = text and orjson.dumps(digest_shown(store, text, row.redaction_version)).decode()
+        yield OpenSession(row_shown(store, row), shown, digest_now, files, redactor)
 
 
 def is_outdated(store: Store, redaction_version: str | None) -> bool:
@@ -124,7 +125,7 @@ def digest_shown(store: Store, text: str, redaction_version: str | None) -> dict
     """A digest as a reader may show it, by the rules in force."""
     digest: dict[str, Any] = orjson.loads(text)
     if is_outdated(store, redaction_version):
-        digest = value_again(store.redactor, digest)
+        digest = digest_again(store.redactor, digest)
     return digest
 
 

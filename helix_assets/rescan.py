@@ -17,7 +17,7 @@ import orjson
 from sqlalchemy import JSON, Connection, Row, Table, Text, or_, select, update
 
 from helix_assets.core.errors import StoreError
-from helix_assets.core.redaction.again import row_again, text_again, value_again
+from helix_assets.core.redaction.again import digest_again, row_again, text_again, value_again
 from helix_assets.core.redaction.redactor import Redactor
 from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import FactFile
@@ -154,7 +154,7 @@ def _redact_digest(store: Store, connection: Connection, uid: str, renamed: str 
     if text_hash(store.key, row.digest.encode()) != row.hash:  # what is damaged stays so
         values = {"digest": store.redactor.text(row.digest).text}
     else:
-        digest = value_again(store.redactor, orjson.loads(row.digest)) | {"session_uid": renamed or uid}
+        digest = digest_again(store.redactor, orjson.loads(row.digest)) | {"session_uid": renamed or uid}
         text = orjson.dumps(digest).decode()
         values = {"digest": text, "hash": text_hash(store.key, text.encode())}
         values |= {"repo": digest["repo"], "domain": digest["domain"]}

@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 
 from helix_assets.core.redaction.redactor import Redactor
-from helix_assets.core.schema import Row
+from helix_assets.core.schema import Row, shorten
+from helix_assets.core.signals import SAMPLE_CHARS, fingerprint
 
 _CUT = "…"
 _EDGE = re.compile(r"[ /\\]")
@@ -41,14 +42,25 @@ def value_again(redactor: Redactor, value: Any) -> Any:
     return value
 
 
-def json_again(redactor: Redactor, text: str) -> str:
-    """JSON text with each of its texts by the rules in force."""
-    return orjson.dumps(value_again(redactor, orjson.loads(text))).decode()
+def digest_again(redactor: Redactor, digest: dict[str, Any]) -> dict[str, Any]:
+    """A digest by the rules in force. Fingerprints of errors spell a text in another way, so they are made anew."""
+    clean: dict[str, Any] = value_again(redactor, digest)
+    marks = {}
+    for old, snippet in zip(digest["error_snippets"], clean["error_snippets"], strict=True):
+        if snippet["sample"] != old["sample"]:
+            snippet["fingerprint"] = fingerprint(snippet["sample"])
+        marks[old["fingerprint"]] = snippet["fingerprint"]
+    for old, signal in zip(digest.get("signals", ()), clean.get("signals", ()), strict=True):
+        if old["name"] == "error":
+            kind, _, body = old["sample"].removesuffix(_CUT).partition(": ")
+            mark = next((new for before, new in marks.items() if before.startswith(body)), None)
+            signal["sample"] = shorten(f"{kind}: {mark}", SAMPLE_CHARS) if mark else kind
+    return clean
 
 
 def row_again(redactor: Redactor, row: Row) -> Row:
     """A stored row as it would read by the rules in force, as far as its own texts tell."""
     texts: dict[str, Any] = {name: text_again(redactor, text) for name in _TEXTS if (text := getattr(row, name))}
-    detail = json_again(redactor, row.detail) if row.detail else row.detail
-    raw = redactor.lines(row.raw).data if row.raw else row.raw
-    return row._replace(**texts, detail=detail, raw=raw)
+    if row.detail:
+        texts["detail"] = orjson.dumps(value_again(redactor, orjson.loads(row.detail))).decode()
+    return row._replace(**texts, raw=redactor.lines(row.raw).data if row.raw else row.raw)

@@ -1,0 +1,91 @@
+"""Between a change of the redaction rules and the sweeps that follow, no command shows what the new rules hide."""
+
+import json
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from helix_assets.cli.main import run
+from helix_assets_tests.cli.conftest import UID, write_session
+from helix_assets_tests.memory import answer, call, prompt, result
+
+WORD = "quokkaword1234"
+CUT = "x" * 185 + f" {WORD} and more"
+RULE = f"[[redaction.rules]]\nname = 'house-word'\npattern = '{WORD}'\n"
+READERS = (
+    ["sessions"],
+    ["sessions", "--json"],
+    ["show", UID],
+    ["show", UID, "--json"],
+    ["show", UID, "--payload", "1"],
+    ["show", UID, "--payload", "1", "--json"],
+    ["digest", UID],
+    ["digest", UID, "--json"],
+    ["status"],
+    ["status", "--json"],
+    ["export"],
+    ["export", "--sessions"],
+)
+
+
+@pytest.fixture
+def outdated(home: Path) -> Path:
+    """A session full of a word that no rule knew when it was swept; the rule is there since."""
+    write_session(
+        home,
+        UID,
+        prompt("p1", "10:00:00", CUT, gitBranch=f"fix/{WORD}", cwd=f"/home/u/{WORD}"),
+        call("c1", "10:00:01", "Read", "toolu_1", file_path=f"/home/u/{WORD}/a.py"),
+        result("r1", "10:00:02", "toolu_1", f"Error: {WORD} is not there", failed=True),
+        call("c2", "10:00:03", f"mcp__{WORD}__get", "toolu_2", path=WORD),
+        b"no record " + WORD.encode() + b"\n",
+        answer("a1", "10:00:04", f"the word is {WORD}", message="m1"),
+    )
+    with redirect_stdout(StringIO()):
+        assert run(["sweep"]) == 0
+    (home / "no-helix.toml").write_text(RULE)
+    return home
+
+
+def shown(capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    assert run(list(command)) == 0
+    told = capsys.readouterr()
+    return told.out + told.err
+
+
+@pytest.mark.parametrize("command", READERS, ids=" ".join)
+def test_no_reader_shows_what_new_rules_hide(
+    outdated: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    (outdated / "no-helix.toml").write_text("")
+    assert command[0] == "status" or WORD in shown(capsys, *command)
+    (outdated / "no-helix.toml").write_text(RULE)
+    text = shown(capsys, *command)
+    assert WORD not in text
+    assert "quokkawo" not in text
+
+
+def test_digest_of_an_evicted_session_is_shown_by_new_rules(
+    outdated: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (outdated / "no-helix.toml").write_text("")
+    monkeypatch.setenv("HELIX_RAW_SOFT_CAP_BYTES", "1")
+    assert run(["evict", "--apply"]) == 0
+    capsys.readouterr()
+    (outdated / "no-helix.toml").write_text(RULE)
+    for command in (["show", UID], ["show", UID, "--json"], ["digest", UID]):
+        text = shown(capsys, *command)
+        assert "house_word" in text
+        assert WORD not in text
+
+
+def test_status_tells_how_far_the_rescan_is(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    redaction = json.loads(shown(capsys, "status", "--json"))["versions"]["redaction"]
+    assert redaction["current"] not in redaction["sessions"]
+    assert "0 of 1 sessions; sweeps do the rest" in shown(capsys, "status")
+    shown(capsys, "sweep")
+    redaction = json.loads(shown(capsys, "status", "--json"))["versions"]["redaction"]
+    assert redaction["sessions"] == {redaction["current"]: 1}
+    assert "sweeps do the rest" not in shown(capsys, "status")
