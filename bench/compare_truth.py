@@ -1,6 +1,6 @@
 """Product against a generator's truth.json, session by session and field by field.
 
-    python bench/compare_truth.py TRUTH.json SESSIONS.json      (SESSIONS.json from `helix export --sessions`)
+    python bench/compare_truth.py TRUTH.json SESSIONS.json [--home HOME]  (SESSIONS.json from `helix export --sessions`)
 
 Understands the truth file of the reference generator (a list of sessions) and of `helix demo` (a mapping by uid).
 Prints how many sessions agree per field and the first disagreements; exits 1 if a field falls below its bar.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,22 @@ def _brief(run: Json) -> str:
     return f"{framework}: {counts} {'ok' if run['success'] else 'failed'}"
 
 
+def queued_prompts(home: Path) -> Counter[str]:
+    """Prompts typed while Claude worked, by session: lines that the reference generator plants and does not count."""
+    counts: Counter[str] = Counter()
+    for path in home.glob("claude/projects/*/*.jsonl"):
+        for line in path.read_bytes().split(b"\n"):
+            if b'"queued_command"' in line and json.loads(line)["attachment"].get("commandMode", "prompt") == "prompt":
+                counts[f"claude:{path.stem}"] += 1
+    return counts
+
+
 def main() -> int:
     """Compare and report; 0 when every field reaches its bar."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("truth", type=Path)
     parser.add_argument("sessions", type=Path)
+    parser.add_argument("--home", type=Path, help="The logs: prompts that the truth leaves out are looked up in them.")
     parser.add_argument("--worst", type=int, default=12)
     options = parser.parse_args()
     truth = json.loads(options.truth.read_bytes())["sessions"]
@@ -73,6 +84,8 @@ def main() -> int:
     agree: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     bars: dict[str, float] = {}
     wrong: list[str] = []
+    queued = queued_prompts(options.home) if options.home else Counter()
+    explained = 0
     missing = [uid for uid in wanted if uid not in made]
     for uid in wanted.keys() & made.keys():
         for name, value, bar in expected_of(wanted[uid]):
@@ -80,7 +93,9 @@ def main() -> int:
             cell = agree[name, uid.partition(":")[0]]
             cell[1] += 1
             bars[name] = bar
-            if (got or 0) == (value or 0):
+            is_queued = name == "user_prompts" and queued[uid] and got == value + queued[uid]
+            explained += is_queued
+            if (got or 0) == (value or 0) or is_queued:
                 cell[0] += 1
             else:
                 wrong.append(f"{uid} {name}: truth {value}, product {got}")
@@ -91,6 +106,8 @@ def main() -> int:
         print(
             f"{name:26}{flavor:8}{right:>6} of {of:<6}{right / of:.4f}{'  below ' + str(bars[name]) if below else ''}"
         )
+    if options.home:
+        print(f"sessions whose prompts differ by exactly their attachment/queued_command lines: {explained}")
     print(f"missing {len(missing)}: {missing[:5]}")
     for text in sorted(wrong)[: options.worst]:
         print("  ", text[:300])
