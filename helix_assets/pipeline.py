@@ -26,7 +26,7 @@ from helix_assets.core.errors import HelixError, SkipSource
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
-from helix_assets.evict import make_room
+from helix_assets.evict import make_room, truncate_log
 from helix_assets.plan import (
     Candidate,
     SessionState,
@@ -174,7 +174,7 @@ class _Sweep:
 
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
-        redact_names(self._store)
+        self._redacted_again = redact_names(self._store)
         self._scan = scan(self._store)
         report = self._report
         report.files_seen = len(self._scan.found)
@@ -183,7 +183,7 @@ class _Sweep:
             self._note_gone()
             self._progress.start(_bytes_of(groups))
             self._ingest(groups)
-            redact_memory(self._store, RESCAN_BYTES)
+            self._redacted_again += redact_memory(self._store, RESCAN_BYTES)
             self._rederive()
             reprice(self._store)
             count_day(self._store.catalog, self._clock())
@@ -193,6 +193,8 @@ class _Sweep:
                 self._workers.close()
         report.seconds = time.perf_counter() - begin
         self._note_sweep(started)
+        if self._redacted_again:
+            truncate_log(self._store)  # what was written over lies in it
         return report
 
     @property
@@ -446,6 +448,7 @@ class _Sweep:
         uids = []
         rescanned = 0
         for uid, _, _, size, by_rules, otherwise in stale:
+            self._redacted_again += bool(by_rules)
             rescanned += size if by_rules else 0
             if otherwise or rescanned <= RESCAN_BYTES or rescanned == size:
                 uids.append(uid)

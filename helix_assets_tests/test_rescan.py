@@ -9,11 +9,12 @@ import pytest
 
 from helix_assets import evict, rescan
 from helix_assets.core.retention import RetentionPolicy
+from helix_assets.export import session_figures
 from helix_assets.settings import load_settings
 from helix_assets.storage.parquet import read_rows
 from helix_assets.store import Store, open_store
 from helix_assets.verify import verify
-from helix_assets_tests.memory import Memory, conversation, prompt
+from helix_assets_tests.memory import Memory, call, conversation, prompt, result
 
 WORD = "quokkaword1234"
 RULES = f"[{{name = 'house-word', pattern = '{WORD}'}}]"
@@ -92,3 +93,48 @@ def test_secret_in_a_file_name_is_hidden_by_new_rules(memory: Memory):
     with sqlite3.connect(store.data_dir / "helix.db") as connection:
         paths = connection.execute("select path, path_key from sources").fetchall()
     assert not any(WORD in text for row in paths for text in row)
+
+
+def stored_bytes(store: Store) -> bytes:
+    """Every byte below the data folder, names of files too; Parquet as its text, for it is compressed."""
+    texts = [told(store).encode()]
+    for path in store.data_dir.rglob("*"):
+        texts += [str(path).encode(), path.read_bytes() if path.is_file() else b""]
+    texts += [repr(store.facts.read(file).to_pylist()).encode() for file in store.catalog.fact_files()]
+    return b"\n".join(texts)
+
+
+@pytest.mark.parametrize("evicted", [False, True])
+def test_no_byte_keeps_what_new_rules_hide(memory: Memory, evicted: bool):
+    """In ids of sessions, errors and their fingerprints, log, notes and free pages of the catalog."""
+    policy = RetentionPolicy(soft_cap_bytes=1, hard_cap_bytes=1 << 40, max_age_days=400, distilled_cap_bytes=1 << 40)
+    memory.write(f"{WORD}x", *conversation(1, session="c"))
+    failed = result("r2", "11:00:02", "toolu_2", f"Error: {WORD} is not there", failed=True)
+    memory.write("s2", prompt("p2", "11:00:00", WORD), call("c2", "11:00:01", "Bash", "toolu_2", command=WORD), failed)
+    memory.sweep()
+    if evicted:
+        evict.apply(memory.store, clock=lambda: memory.now, policy=policy)
+    assert WORD.encode() in stored_bytes(memory.store)
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD[:-4].encode() not in stored_bytes(store)
+    assert verify(store) == []
+    uids = store.catalog.sessions_by_uid([row["uid"] for row in session_figures(store).values()])
+    assert len(uids) == 3
+    assert sum("house_word" in uid for uid in uids) == 1
+    assert memory.sweep().touched == set()
+
+
+def test_rows_that_can_not_be_told_again_are_redacted_where_they_lie(memory: Memory):
+    """A session that grew after its eviction, whose source is gone: its digest covers more than is stored."""
+    policy = RetentionPolicy(soft_cap_bytes=1, hard_cap_bytes=1 << 40, max_age_days=400, distilled_cap_bytes=1 << 40)
+    evict.apply(memory.store, clock=lambda: memory.now, policy=policy)
+    memory.write("s1", prompt("p9", "12:00:00", f"and {WORD}"), append=True)
+    memory.sweep()
+    before = memory.digest("claude:s1")
+    memory.path("s1").unlink()
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD.encode() not in stored_bytes(store)
+    assert verify(store) == []
+    assert memory.digest("claude:s1")["record_count"] == before["record_count"] == 6
