@@ -243,7 +243,7 @@ class ClaudeParser:
 
     def _call(self, block: JsonObject, place: dict[str, Any]) -> SessionEvent:
         arguments = _dict(block.get("input"))
-        name = _text(block.get("name"))
+        name = _id_or_none(block.get("name")) or ""
         command = arguments.get("command")
         detail: JsonObject = {}
         if isinstance(command, str):
@@ -445,6 +445,8 @@ def _result(block: JsonObject, outcome: Any, place: dict[str, Any]) -> SessionEv
         detail=_detail(
             {
                 "agent": agent if isinstance(agent, str) else None,
+                # the file itself is not read: what a path in a log names need not be Claude's
+                "spilled_bytes": as_count(more.get("persistedOutputSize")) if more.get("persistedOutputPath") else None,
                 "background": _str_or_none(more.get("backgroundTaskId")),
             }
         ),

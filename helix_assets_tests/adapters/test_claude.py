@@ -10,9 +10,11 @@ import orjson
 import pytest
 from sqlalchemy import select
 
+from helix_assets.adapters.claude import ClaudeAdapter
+from helix_assets.core.schema import EventKind
 from helix_assets.storage.tables import sessions
-from helix_assets_tests.adapters.reading import FIXTURES
-from helix_assets_tests.memory import Memory
+from helix_assets_tests.adapters.reading import FIXTURES, feed_all
+from helix_assets_tests.memory import Memory, line
 
 CASES = sorted(path.name for path in (FIXTURES / "claude").iterdir() if path.is_dir())
 
@@ -163,6 +165,30 @@ def test_trouble_is_told_as_what_it_was(swept: dict[str, Swept]):
 def test_exit_codes_are_told_where_the_log_knows_them(swept: dict[str, Swept]):
     codes = {row["call_id"]: row.get("exit_code") for row in swept["trouble"].rows(kind="tool_result")}
     assert [codes[f"toolu_8{name}"] for name in ("make", "lint", "again", "grep", "bg")] == [2, None, 0, 0, 1]
+
+
+def test_spilled_output_is_known_by_its_size_alone(tmp_path: Path):
+    secret = tmp_path / "elsewhere.txt"
+    secret.write_text("not Claude's")
+    preview = "<persisted-output>\nOutput too large (1.2MB). Full output saved to: ...\n</persisted-output>"
+    block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": preview, "is_error": False}
+    outcome = {"stdout": "head", "stderr": "", "persistedOutputPath": str(secret), "persistedOutputSize": 1234567}
+    memory = Memory(tmp_path)
+    memory.write("s1", line("user", "r1", "10:00:00", message={"content": [block]}, toolUseResult=outcome))
+    memory.sweep()
+    (row,) = [row for row in map(orjson.loads, memory.exported().splitlines()) if row.get("kind") == "tool_result"]
+    memory.close()
+    assert row["detail"]["spilled_bytes"] == 1234567
+    assert "not Claude's" not in str(row)
+
+
+def test_blanked_tool_name_is_unknown():
+    (event,) = feed_all(ClaudeAdapter(), [tool_use("[trimmed for fixture]")]).of(EventKind.TOOL_CALL)
+    assert event.tool is None
+
+
+def tool_use(name: str) -> dict[str, Any]:
+    return {"type": "assistant", "message": {"content": [{"type": "tool_use", "id": "t1", "name": name, "input": {}}]}}
 
 
 def test_synthetic_is_a_message_but_no_model(swept: dict[str, Swept]):
