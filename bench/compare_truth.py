@@ -60,13 +60,18 @@ def _brief(run: Json) -> str:
     return f"{framework}: {counts} {'ok' if run['success'] else 'failed'}"
 
 
-def queued_prompts(home: Path) -> Counter[str]:
-    """Prompts typed while Claude worked, by session: lines that the reference generator plants and does not count."""
+def queued_prompts(home: Path, wanted: dict[str, Json]) -> Counter[str]:
+    """Prompts typed while Claude worked, by session: lines that the reference generator plants and does not count.
+
+    Those in the history that a session was resumed from are not its own.
+    """
     counts: Counter[str] = Counter()
     for path in home.glob("claude/projects/*/*.jsonl"):
-        for line in path.read_bytes().split(b"\n"):
+        uid = f"claude:{path.stem}"
+        copied = wanted.get(uid, {}).get("copied_records", 0)
+        for line in path.read_bytes().split(b"\n")[copied:]:
             if b'"queued_command"' in line and json.loads(line)["attachment"].get("commandMode", "prompt") == "prompt":
-                counts[f"claude:{path.stem}"] += 1
+                counts[uid] += 1
     return counts
 
 
@@ -84,7 +89,7 @@ def main() -> int:
     agree: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     bars: dict[str, float] = {}
     wrong: list[str] = []
-    queued = queued_prompts(options.home) if options.home else Counter()
+    queued = queued_prompts(options.home, wanted) if options.home else Counter()
     explained = 0
     missing = [uid for uid in wanted if uid not in made]
     for uid in wanted.keys() & made.keys():
