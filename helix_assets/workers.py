@@ -146,8 +146,8 @@ def _set_up(shop: Workshop) -> None:
     global _shop  # noqa: PLW0603 - one workshop per worker process, handed over once
     _shop = shop
     os.umask(0o077)
-    # Rows are many, short-lived and without cycles: looking for cycles among them at the usual rate takes a tenth of
-    # the time and finds nothing.
+    # Rows are many, short-lived and without cycles: with large files, looking for cycles among them at the usual rate
+    # took a tenth of the time.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
 
