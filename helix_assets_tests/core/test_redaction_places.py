@@ -109,6 +109,9 @@ my password: §
 Password: §
 pw: §
 pass: §
+USER: admin  PASS: §
+username=app\nPASS: §
+ftp pass: §
 passwd: §
 PIN/password = §
 login: admin / password: §

@@ -61,6 +61,30 @@ max_tokens=4096, token_count = 18231, "input_tokens": 48321
 eos_token = "<|endoftext|>", pad_token_id = 50256
 --- PASS: TestParserKeepsTokens2 (0.05s)
 tests/test_auth.py::test_token_2 PASSED [ 51%]
+ok  pass: shouldHandle3Items (3 ms)
+--- pass: testbekifokalozoze (#.#s)
+    --- PASS: TestParser/keeps_2_tokens (0.00s)
+PASS: TestRetry3Times
+XPASS: tst-cancel17
+PASS: test_parser_2.sh 14 - reads all 3 lines
+PASS: gdb.base/break2.exp: step 1 over x2y
+pass: renders2Columns (12 ms)
+✔ pass: keepsOrder2Times (0.321ms)
+√ pass: returns404WhenMissing
+[pass]: keepsOrder2Times
+PASS TestHandle3Items
+PASS  src/lib/a2b.test.ts (5.12 s)
+pass: 123456, fail: 0
+pass 123456, passed: 123456, pass=34 fail=2 skip=1
+{"status":"pass","title":"handles3ItemsIn2Rows"}
+pass: 98.5%
+Pass: handles3Items
+ok 1 - pass: handles3Items
+ok 2 pass=handles3ItemsIn2Rows
+PASS [   0.005s] my-crate tests::keeps_2_of_3
+Running pass: InstCombine2Pass
+first pass: tokenizeLine2Words
+result=pass: e2e_login_3_users
 The password field is required and must be at least 12 characters.
 Bearer authentication is required
 You need an API key; create one in the dashboard under Settings.

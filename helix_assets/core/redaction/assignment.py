@@ -13,6 +13,7 @@ from helix_assets.core.redaction.engine import Found
 from helix_assets.core.redaction.judge import (
     is_placeholder,
     is_reference,
+    is_test_name,
     is_wordlike,
     looks_chosen,
     looks_generated,
@@ -78,6 +79,13 @@ TRIGGER = (
     rf"(?:--?\w+[ =])?{_DIGITS}"
 )
 
+_TIMING = re.compile(rb"[ \t]+[(\[]?[0-9#.]+ ?(?:ms|s|sec|seconds)\b")
+_BEFORE_VERDICT = re.compile(
+    rb"(?i)(?:---|===|\xe2\x9c[\x85\x93-\x96]|\xe2\x88\x9a|\bok(?: \d+)?[ .-]*|^\s*\[|result[ =:]*"
+    rb"|\b(?:running|compiler|optimi[sz]er|optimi[sz]ation|analysis|first|second|third|final|last|next|single|test|tests|lint))[ \t]*\Z"
+)
+_ACCOUNT = re.compile(rb"(?i)user|login|account|e-?mail|host|server")
+_MIXED = re.compile(rb"[0-9]{3}|[!@$^&*+=?]|[a-z][0-9][A-Za-z]+[0-9]")
 _PREFIX = re.compile(rb"[\w.$-]{1,48}\Z")
 _OPENING = re.compile(rb"[ \t]{0,4}(?:[bBrRfFuU]{1,2}(?=[\"']))?(\"\"\"|'''|[\"'`])?")
 _BARE = re.compile(rb"[^\s\"'`<>,;&|\x00\x80-\xff]+")
@@ -124,9 +132,11 @@ def assigned_secret(view: bytes, found: Found) -> Value | None:
     prefix = _PREFIX.search(view, max(0, start - 48), start)
     name_start = prefix.start() if prefix else start
     standard = name_standard(view[name_start:sign_start])
-    if standard is None or _is_not_assigned(view, name_start, sign):
+    if standard is None or (sign == b">" and view[name_start - 1 : name_start] not in (b"<", b":")):
         return None
     value = _read_value(view, name_start, found.end(), sign)
+    if value and view[name_start:sign_start].lower() == b"pass" and _is_verdict(view, name_start, value):
+        return None
     if sign.startswith(b"(") and b"." in view[start:sign_start]:
         return None
     if value and sign == b">" and view[value.end : value.end + 2] != b"</":
@@ -136,12 +146,19 @@ def assigned_secret(view: bytes, found: Found) -> Value | None:
     return value if _is_secret(value.text, value.form, standard) else None
 
 
-def _is_not_assigned(view: bytes, name_start: int, sign: bytes) -> bool:
-    """Tell what only looks like an assignment: a tag that is not one, a call that is not quoted."""
-    if sign == b">":
-        return view[name_start - 1 : name_start] not in (b"<", b":")
-    # A test run's verdict: `--- PASS: TestParser`.
-    return sign[:1] == b":" and view.startswith(b"PASS:", name_start)
+def _is_verdict(view: bytes, name_start: int, value: Value) -> bool:
+    """Tell a test run's verdict, and a compiler's pass, from a password: `--- PASS: TestParser`, `ok pass: x (3 ms)`."""
+    if value.form.quoted:
+        return False
+    if is_test_name(value.text) or _TIMING.match(view, value.end) or value.text.endswith(b"%"):
+        return True
+    line = view[max(0, name_start - 80) : name_start].rpartition(b"\n")[2]
+    if _BEFORE_VERDICT.search(line):
+        return True
+    is_shouted = view.startswith(b"PASS:", name_start)
+    return (
+        is_shouted and not _ACCOUNT.search(view, max(0, name_start - 80), name_start) and not _MIXED.search(value.text)
+    )
 
 
 def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | None:

@@ -17,6 +17,7 @@ from helix_assets.core.redaction.engine import Pattern, PatternSet, RuleError, c
 from helix_assets.core.redaction.judge import (
     is_placeholder,
     is_reference,
+    is_test_name,
     is_wordlike,
     looks_chosen,
     looks_generated,
@@ -238,7 +239,7 @@ def _is_told(value: bytes) -> bool:
         return False
     if not digits:
         return looks_generated(value, 10)
-    return len(value) >= 6 and letters >= 3 and not _IDENTIFIER.match(value)
+    return len(value) >= 6 and letters >= 3 and not _IDENTIFIER.match(value) and not is_test_name(value)
 
 
 def _is_random(value: bytes) -> bool:

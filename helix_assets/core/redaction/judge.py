@@ -74,6 +74,12 @@ _PATH = re.compile(
     rb"|\.(?:py|js|ts|tsx|json|ya?ml|toml|txt|md|pem|key|crt|env|go|rs|sh|html?|css|cfg|ini|conf|lock|log|sql|java|rb|php|xml|csv)$"
 )
 _WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# `handles3Items`, `test_parses_v2`: what a test runner names after PASS.
+_TEST_NAME = re.compile(
+    rb"(?:[Tt]est|[Ss]hould|spec|it|when|given|can|does|is|has|(?:return|handle|render|keep|parse|throw|create|update|delete"
+    rb"|reject|accept|check|work|support|validate|show|write|read|load|save|find|call|set|get|add|remove|build|run)s?)"
+    rb"(?:[0-9]{1,3}[A-Z]|[A-Z_])(?:[A-Za-z]|[0-9]{1,3}(?![0-9])|_)*(?<![0-9][0-9])\Z"
+)
 _UUID = re.compile(rb"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _SWITCHES = re.compile(rb"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -113,6 +119,11 @@ def is_reference(value: bytes) -> bool:
 def is_pathlike(value: bytes) -> bool:
     """Say whether a value with slashes or a suffix reads like a path and not like base64."""
     return b"://" in value[:24] or is_wordlike(value) or len(value) < 12
+
+
+def is_test_name(value: bytes) -> bool:
+    """Say whether the value reads like the name of a test: a verb, then words, hardly a digit."""
+    return _TEST_NAME.match(value) is not None
 
 
 def looks_generated(value: bytes, shortest: int = 8) -> bool:
