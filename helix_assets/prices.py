@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, update
 
-from helix_assets.core.errors import StoreError
+from helix_assets.core.errors import StopRun, StoreError
 from helix_assets.core.facts import SessionFactRows, TokenUsage
 from helix_assets.core.moments import EPOCH, SECOND_US, microseconds
 from helix_assets.core.prices import (
@@ -53,41 +53,41 @@ _WHOLE_TURNS = frozenset({"grok"})
 """Agents whose usage is that of a turn: a sum of requests, which says nothing of how large any of them was."""
 
 
-def table_version(own: Mapping[str, Mapping[str, float]]) -> str:
-    """The name of the table in force: the package's version, and a mark of the person's own prices."""
-    version = f"genai-prices {_package_version()}"
-    return f"{version} + own {_mark(own)}" if own else version
+def load_table(settings: Settings, remembered: str | None, models: Iterable[str]) -> tuple[PriceTable, str]:
+    """The table with these models' prices, and what to remember of it for the next time.
+
+    `remembered` spares looking up, as long as the package is the same: its version alone takes a twentieth of a second.
+    """
+    mark = package_mark()
+    kept = json.loads(remembered) if remembered is not None else {}
+    if kept.get("package") != mark:
+        kept = {"package": mark, "version": _package_version(), "models": {}}
+    known = {model: _unpacked(packed) for model, packed in kept["models"].items()}
+    for model in models:
+        if model not in known:
+            known[model] = look_up(model)
+    own = tuple((pattern.lower(), own_rates(price)) for pattern, price in settings.prices.items())
+    version = f"genai-prices {kept['version']}" + (f" + own {_mark(settings.prices)}" if own else "")
+    return PriceTable(version, known, own), json.dumps({**kept, "models": known})
 
 
-@cache
+def package_mark() -> str:
+    """Changes with the installed package; does not load it."""
+    spec = find_spec("genai_prices")
+    if spec is None or spec.origin is None:
+        raise StopRun("the package genai-prices is not installed: install helix_assets with its dependencies")
+    info = os.stat(os.path.join(os.path.dirname(spec.origin), "data.py"))
+    return f"{info.st_size}.{info.st_mtime_ns}"
+
+
 def _package_version() -> str:
-    from importlib import metadata  # slow to load, and not needed while no price changed
+    from importlib import metadata  # slow to load
 
     return metadata.version("genai-prices")
 
 
 def _mark(own: Mapping[str, Mapping[str, float]]) -> str:
     return blake2b(json.dumps(own, sort_keys=True).encode(), digest_size=4).hexdigest()
-
-
-def load_table(settings: Settings, remembered: str | None, models: Iterable[str]) -> PriceTable:
-    """The table with these models' prices; `remembered` is what an earlier one of the same package looked up."""
-    version = _package_version()
-    known: dict[str, ModelPrices | None] = {}
-    if remembered is not None:
-        kept = json.loads(remembered)
-        if kept.get("version") == version:
-            known = {model: _unpacked(packed) for model, packed in kept["models"].items()}
-    for model in models:
-        if model not in known:
-            known[model] = look_up(model)
-    own = tuple((pattern.lower(), own_rates(price)) for pattern, price in settings.prices.items())
-    return PriceTable(table_version(settings.prices), known, own)
-
-
-def packed_table(table: PriceTable) -> str:
-    """What was looked up, as it is remembered."""
-    return json.dumps({"version": _package_version(), "models": table.models})
 
 
 def _unpacked(packed: Any) -> ModelPrices | None:
@@ -178,10 +178,10 @@ def reprice(store: Store) -> int:
 
     Costs a look at one file when nothing changed.
     """
-    in_force = _fingerprint(store.settings)
+    in_force = f"{package_mark()} {_mark(store.settings.prices)}"
     if store.catalog.meta_value(_PRICED_WITH) == in_force:
         return 0
-    version = table_version(store.settings.prices)
+    version = table_of(store, ()).version
     stale: dict[tuple[str, str], list[Digest]] = defaultdict(list)
     for digest, partition in _digests(store):
         if digest.price_table != version and digest.schema_version >= FACTS_SINCE:
@@ -194,13 +194,6 @@ def reprice(store: Store) -> int:
     with store.catalog.writing() as connection:
         store.catalog.set_meta(connection, _PRICED_WITH, in_force)
     return sum(map(len, stale.values()))
-
-
-def _fingerprint(settings: Settings) -> str:
-    """Changes with the installed package and the person's own prices; loads neither."""
-    spec = find_spec("genai_prices")
-    info = os.stat(os.path.join(os.path.dirname(spec.origin), "data.py")) if spec and spec.origin else None
-    return f"{info and (info.st_size, info.st_mtime_ns)} {_mark(settings.prices)}"
 
 
 def _digests(store: Store) -> Iterator[tuple[Digest, tuple[str, str]]]:
@@ -240,8 +233,7 @@ def _reprice_partition(store: Store, partition: tuple[str, str], stale: Sequence
 def table_of(store: Store, models: Iterable[str]) -> PriceTable:
     """The table in force with these models; what had to be looked up is remembered in the catalog."""
     remembered = store.catalog.meta_value(REMEMBERED)
-    table = load_table(store.settings, remembered, sorted(models))
-    fresh = packed_table(table)
+    table, fresh = load_table(store.settings, remembered, sorted(models))
     if fresh != remembered:
         with store.catalog.writing() as connection:
             store.catalog.set_meta(connection, REMEMBERED, fresh)

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from helix_assets.core.prices import Spent, cost_pico, dollars
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.evict import apply
 from helix_assets.export import session_figures
-from helix_assets.prices import look_up, table_version
+from helix_assets.prices import look_up
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, answer, prompt
 
@@ -77,7 +78,7 @@ def test_a_session_tells_its_cost_and_the_table(memory: Memory) -> None:
     memory.sweep()
     digest = memory.digest(UID)
     assert (digest["cost_usd"], digest["cost_usd_main"], digest["cost_usd_subagent"]) == (25.000015, 25.000015, 0.0)
-    assert digest["price_table"] == table_version({})
+    assert digest["price_table"] == f"genai-prices {version('genai-prices')}"
 
 
 def test_export_tells_the_cost(memory: Memory) -> None:
@@ -85,7 +86,7 @@ def test_export_tells_the_cost(memory: Memory) -> None:
     memory.sweep()
     figures = session_figures(memory.store)[UID]
     assert (figures["cost_usd"], figures["cost_usd_subagent"]) == (25.000015, 0.0)
-    assert figures["price_table"] == table_version({})
+    assert figures["price_table"].startswith("genai-prices ")
 
 
 def test_unknown_model_has_no_cost_and_is_named(memory: Memory) -> None:
@@ -108,6 +109,7 @@ def test_known_models_need_no_package(memory: Memory, monkeypatch: pytest.Monkey
     write(memory)
     memory.sweep()
     monkeypatch.setattr(prices, "look_up", lambda model: pytest.fail(f"{model} was looked up again"))
+    monkeypatch.setattr(prices, "_package_version", lambda: pytest.fail("the package was asked again"))
     write(memory, name="s2")
     memory.sweep()
     assert memory.digest("claude:s2")["cost_usd"] == 25.000015
@@ -128,5 +130,5 @@ def test_new_prices_reach_evicted_sessions_too(memory: Memory) -> None:
 def test_sweep_without_news_loads_no_price(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     write(memory)
     memory.sweep()
-    monkeypatch.setattr(prices, "table_version", lambda own: pytest.fail("prices were loaded"))
+    monkeypatch.setattr(prices, "load_table", lambda *_: pytest.fail("prices were loaded"))
     memory.sweep()
