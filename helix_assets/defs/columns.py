@@ -14,7 +14,7 @@ _TYPE_NAMES = {int: "int64", float: "double", bool: "bool", str: "string", bytes
 _SESSION = {"session_uid": "agent and native id of the session", "flavor": "the agent", "day": "partition day, UTC"}
 
 EVENT_COLUMNS = _SESSION | {
-    "seq": "place in the session, from 0",
+    "seq": "place in the session, from 0; -1 for what stands beside the conversation",
     "parent_seq": "place of the event it follows",
     "ts_us": "microseconds since 1970",
     "kind": "one of thirteen kinds; none for a record that yields no event",
