@@ -9,6 +9,7 @@ from helix_assets.cli.output import Column, Table, emit
 from helix_assets.core.errors import StoreError
 from helix_assets.reading import open_existing
 from helix_assets.settings import load_settings
+from helix_assets.store import Store
 from helix_assets.verify import Violation
 from helix_assets.verify import verify as run_verify
 
@@ -16,12 +17,14 @@ _EXIT_VIOLATED = 1
 
 
 @click.command()
+@click.option("--secrets", is_flag=True, help="Search every stored byte for secrets and canaries, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def verify(as_json: bool) -> int:
+def verify(secrets: bool, as_json: bool) -> int:
     """Prove that catalog, files and digests agree; exit code 1 when they do not."""
     try:
         with closing(open_existing(load_settings())) as store:
             found = run_verify(store)
+            found += _survivors(store) if secrets else []
     except StoreError as exc:  # not even the catalog opens
         found = [Violation("store_opens", str(exc))]
     data = {"is_sound": not found, "violations": [asdict(violation) for violation in found]}
@@ -29,6 +32,15 @@ def verify(as_json: bool) -> int:
     if not as_json:
         click.echo(f"{len(found)} violations." if found else "The store is sound.")
     return _EXIT_VIOLATED if found else 0
+
+
+def _survivors(store: Store) -> list[Violation]:
+    from helix_assets.verify_secrets import surviving_secrets
+
+    try:
+        return [Violation("secret_survives", *survivor) for survivor in surviving_secrets(store)]
+    except StoreError as exc:
+        return [Violation("secrets_searched", str(exc))]
 
 
 def _listing(found: list[Violation]) -> Table:

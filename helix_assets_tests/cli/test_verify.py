@@ -27,3 +27,23 @@ def test_catalog_that_does_not_open_is_a_violation(swept: Path, capsys: pytest.C
     (swept / "data" / "helix.db").write_bytes(b"no database at all")
     assert run(["verify"]) == 1
     assert "store opens" in capsys.readouterr().out
+
+
+def test_canary_ends_with_exit_code_1_where_secrets_are_asked_for(
+    swept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (swept / "data" / "canaries.txt").write_text("please do step 1\n")
+    (swept / "data" / "canaries.txt").chmod(0o600)
+    assert run(["verify"]) == 0
+    assert run(["verify", "--secrets"]) == 1
+    told = capsys.readouterr().out
+    assert "secret survives" in told
+    assert UID in told
+    assert "please do step 1" not in told
+
+
+def test_canary_list_that_can_not_be_read_is_a_violation(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (swept / "data" / "canaries.txt").write_bytes(b"\xff")
+    (swept / "data" / "canaries.txt").chmod(0o600)
+    assert run(["verify", "--secrets"]) == 1
+    assert "canaries.txt cannot be read" in capsys.readouterr().out

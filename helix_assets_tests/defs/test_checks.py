@@ -147,6 +147,12 @@ def test_a_secret_in_the_raw_cache_is_seen(store: Store, monkeypatch: pytest.Mon
     assert answer.figures["secrets_found"] > 0
 
 
+def test_a_canary_in_the_raw_cache_is_seen(store: Store) -> None:
+    sweep(store)
+    (store.data_dir / "canaries.txt").write_text('"type":"user"\n')
+    assert not BY_NAME["no_secret_survives_in_raw_cache"].answer(store).holds
+
+
 @pytest.mark.parametrize("name", ["raw_cache_within_budget", "memory_within_its_cap"])
 def test_a_passed_cap_is_seen(store: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep(store)

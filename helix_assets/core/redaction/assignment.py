@@ -82,7 +82,8 @@ TRIGGER = (
 _TIMING = re.compile(rb"[ \t]+[(\[]?[0-9#.]+ ?(?:ms|s|sec|seconds)\b")
 _BEFORE_VERDICT = re.compile(
     rb"(?i)(?:---|===|\xe2\x9c[\x85\x93-\x96]|\xe2\x88\x9a|\bok(?: \d+)?[ .-]*|^\s*\[|result[ =:]*"
-    rb"|\b(?:running|compiler|optimi[sz]er|optimi[sz]ation|analysis|first|second|third|final|last|next|single|test|tests|lint))[ \t]*\Z"
+    rb"|\b(?:running|compiler|optimi[sz]er|optimi[sz]ation|analysis|first|second|third|final|last|next|single|tests?"
+    rb"|lint))[ \t]*\Z"
 )
 _ACCOUNT = re.compile(rb"(?i)user|login|account|e-?mail|host|server")
 _MIXED = re.compile(rb"[0-9]{3}|[!@$^&*+=?]|[a-z][0-9][A-Za-z]+[0-9]")
@@ -147,7 +148,7 @@ def assigned_secret(view: bytes, found: Found) -> Value | None:
 
 
 def _is_verdict(view: bytes, name_start: int, value: Value) -> bool:
-    """Tell a test run's verdict, and a compiler's pass, from a password: `--- PASS: TestParser`, `ok pass: x (3 ms)`."""
+    """Tell a test's verdict, and a compiler's pass, from a password: `--- PASS: TestParser`, `ok pass: x (3 ms)`."""
     if value.form.quoted:
         return False
     if is_test_name(value.text) or _TIMING.match(view, value.end) or value.text.endswith(b"%"):

@@ -1,0 +1,172 @@
+"""Proves that no secret is stored: every byte below the data folder is read and put to the rules in force.
+
+Canaries are texts that must never be found whatever the rules say: one per line of `canaries.txt` in the data folder,
+as they are. Belongs here: reading what is stored and naming the place of a hit. Part of `verify`; changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from helix_assets.core.errors import StoreError
+from helix_assets.core.redaction import Redactor
+from helix_assets.storage.parquet import read_rows
+from helix_assets.store import Store
+
+CANARIES = "canaries.txt"
+_NOT_TEXT = frozenset({CANARIES, "key"})
+_TEXT_BYTES = 1 << 20
+_OVERLAP = 1 << 14
+_SQLITE = b"SQLite format 3\0"
+_BY_RULES = "a secret by the rules in force"
+
+
+class Survivor(NamedTuple):
+    """What should not be stored, and where it is; never the secret itself."""
+
+    what: str
+    session_uid: str | None
+    place: str
+
+
+class Probe:
+    """Looks for secrets in texts: those that the rules would still redact, and canaries."""
+
+    def __init__(self, redactor: Redactor, canaries: Sequence[str] = ()) -> None:
+        self._redactor = redactor
+        self._canaries = [_spellings(canary) for canary in canaries]
+
+    def canaries(self, data: bytes) -> list[str]:
+        """The canaries that are in these bytes, by their line in the list."""
+        found = (n for n, spellings in enumerate(self._canaries, start=1) if any(text in data for text in spellings))
+        return [f"the text of line {number} of {CANARIES}" for number in found]
+
+    def told(self, data: bytes) -> list[str]:
+        """What is in these bytes, in words."""
+        return ([_BY_RULES] if self._redactor.scan(data) else []) + self.canaries(data)
+
+
+def load_probe(store: Store) -> Probe:
+    """The rules in force and the canaries of a store; a canary list that is not there is an empty one."""
+    path = store.data_dir / CANARIES
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        lines = []
+    except (OSError, UnicodeDecodeError) as exc:
+        raise StoreError(f"{path} cannot be read: {exc}. It holds one text per line") from exc
+    return Probe(store.redactor, [line.strip() for line in lines])
+
+
+def _spellings(canary: str) -> tuple[bytes, ...]:
+    """A canary as it is, and as it reads inside JSON, and inside JSON inside JSON."""
+    if not canary:
+        return ()
+    once = json.dumps(canary, ensure_ascii=False)[1:-1]
+    twice = json.dumps(once, ensure_ascii=False)[1:-1]
+    return tuple({text.encode() for text in (canary, once, twice, json.dumps(canary)[1:-1])})
+
+
+def surviving_secrets(store: Store) -> list[Survivor]:
+    """Read all that is stored: raw rows, facts, every table of every SQLite file, notes, logs, names of files."""
+    return list(dict.fromkeys(_survivors(store, load_probe(store))))
+
+
+def _survivors(store: Store, probe: Probe) -> Iterator[Survivor]:
+    for folder, _, names in os.walk(store.data_dir):
+        for name in sorted(names):
+            path = Path(folder, name)
+            place = str(path.relative_to(store.data_dir))
+            try:
+                yield from _named(probe.told(place.encode("utf-8", "replace")), "the name of a file")
+                yield from _file(probe, path, place)
+            except (OSError, StoreError, sqlite3.Error) as exc:
+                if path.exists():  # else a sweep beside us replaced it
+                    yield Survivor(f"cannot be searched ({type(exc).__name__})", None, place)
+
+
+def _named(found: Iterable[str], place: str, uid: str | None = None) -> Iterator[Survivor]:
+    return (Survivor(what, uid, place) for what in found)
+
+
+def _file(probe: Probe, path: Path, place: str) -> Iterator[Survivor]:
+    if path.name in _NOT_TEXT or not path.is_file():
+        return
+    if path.suffix == ".parquet":
+        yield from _parquet(probe, path, place)
+        return
+    with path.open("rb") as file:
+        is_database = file.read(len(_SQLITE)) == _SQLITE
+    if is_database:
+        yield from _tables(probe, path, place)
+    # What a database has dropped may still lie in it, and its log beside it: rules need whole texts, canaries do not.
+    yield from _bytes(probe, path, place, canaries_only=is_database or path.name.endswith(("-wal", "-shm")))
+
+
+def _bytes(probe: Probe, path: Path, place: str, *, canaries_only: bool) -> Iterator[Survivor]:
+    look = probe.canaries if canaries_only else probe.told
+    found: dict[str, None] = {}
+    with path.open("rb") as file:
+        tail = b""
+        while block := file.read(_TEXT_BYTES):
+            found |= dict.fromkeys(look(tail + block))
+            tail = block[-_OVERLAP:]
+    yield from _named(found, place)
+
+
+def _parquet(probe: Probe, path: Path, place: str) -> Iterator[Survivor]:
+    if place.startswith("raw"):
+        uid = None
+        for _, found in survivors_in_rows(probe, [path]):
+            uid = uid or (_session_of(path) if found else None)
+            yield from _named(found, place, uid)
+        return
+    try:
+        table = pq.ParquetFile(path).read(use_threads=False)
+    except pa.ArrowInvalid as exc:
+        raise StoreError("is damaged: run `helix verify`") from exc
+    for name in table.column_names:
+        if pa.types.is_string(table.column(name).type):
+            for text in table.column(name).unique().to_pylist():
+                yield from _named(probe.told((text or "").encode()), f"{place}, column {name}")
+
+
+def survivors_in_rows(probe: Probe, paths: Sequence[Path]) -> Iterator[tuple[bytes, list[str]]]:
+    """Each text of some raw files with what is found in it."""
+    for row in (row for path in paths for row in read_rows([path], raw=True)):
+        for value in row:
+            if value and isinstance(value, str | bytes):
+                text = value if isinstance(value, bytes) else value.encode()
+                yield text, probe.told(text)
+
+
+def _session_of(path: Path) -> str:
+    return str(pq.ParquetFile(path).read_row_group(0, columns=["session_uid"]).column(0)[0].as_py())
+
+
+def _tables(probe: Probe, path: Path, place: str) -> Iterator[Survivor]:
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=60)) as connection:
+        connection.text_factory = bytes
+        names = connection.execute("select name from sqlite_master where type = 'table' and sql is not null")
+        for (name,) in names.fetchall():
+            table = name.decode()
+            rows = connection.execute('select * from "{}"'.format(table.replace('"', '""')))
+            columns = [column[0] for column in rows.description]
+            for row in rows:
+                yield from _row(probe, f"{place}, table {table}", dict(zip(columns, row, strict=True)))
+
+
+def _row(probe: Probe, place: str, row: dict[str, Any]) -> Iterator[Survivor]:
+    uid = row.get("session_uid")
+    for column, value in row.items():
+        if isinstance(value, bytes):
+            yield from _named(probe.told(value), f"{place}, column {column}", uid.decode() if uid else None)
