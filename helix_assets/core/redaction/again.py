@@ -13,7 +13,6 @@ import orjson
 
 from helix_assets.core.redaction.redactor import Redactor
 from helix_assets.core.schema import Row, shorten
-from helix_assets.core.signals import SAMPLE_CHARS, fingerprint
 
 _CUT = "…"
 _EDGE = re.compile(r"[ /\\]")
@@ -44,6 +43,8 @@ def value_again(redactor: Redactor, value: Any) -> Any:
 
 def digest_again(redactor: Redactor, digest: dict[str, Any]) -> dict[str, Any]:
     """A digest by the rules in force. Fingerprints of errors spell a text in another way, so they are made anew."""
+    from helix_assets.core.signals import SAMPLE_CHARS, fingerprint  # loads pydantic: not for who only shows a text
+
     clean: dict[str, Any] = value_again(redactor, digest)
     marks = {}
     for old, snippet in zip(digest["error_snippets"], clean["error_snippets"], strict=True):
