@@ -231,6 +231,7 @@ class _SessionRun:
         self.sources = [_Source(f, self.adapter, shop, self._hash64) for f in task.files]
         self._source_of = {source.task.rank: source for source in self.sources}
         self.unparsed_before = task.unparsed if task.append else 0
+        self.withheld = 0
         self.shareable: set[int] = set()
         self.message_ids: dict[int, str] = {}
         self._last_message: str | None = None
@@ -289,7 +290,9 @@ class _SessionRun:
         """Stored records that the files do not tell anew: of other files, or vanished from a rewritten one."""
         for row in rows:
             if row.raw and row.record_key not in self._told:
-                raw = self._shop.redactor.lines(row.raw).data  # by the rules in force, which may be newer
+                redacted = self._shop.redactor.lines(row.raw)  # by the rules in force, which may be newer
+                raw = redacted.data
+                self.withheld += redacted.withheld
                 obj = decode(raw)
                 self.unparsed_before += row.native_type == UNPARSED
                 # the row may bear the time of its event, such as the begin of a message that the record closes
@@ -478,7 +481,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
         lines=sum(s.lines for s in sources),
         bytes_read=sum(s.bytes_read for s in sources),
         redactions=sum(s.redactions for s in sources),
-        withheld=sum(s.withheld for s in sources),
+        withheld=sum(s.withheld for s in sources) + run.withheld,
         shareable=sorted(run.shareable),
         message_ids=run.message_ids,
         fact_rows=fact_rows,
