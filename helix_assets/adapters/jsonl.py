@@ -76,7 +76,13 @@ def block_reader(fd: int, path: str, offset: int = 0) -> Callable[[int], bytes]:
     if path.endswith(PACKED):
         return _unpacking(fd, offset)
     os.lseek(fd, offset, os.SEEK_SET)
-    return partial(os.read, fd)
+    return partial(_read_ahead, fd)
+
+
+def _read_ahead(fd: int, size: int) -> bytes:
+    """What is left of a plain file, at most `size`: a buffer of the full size costs more than reading a small file."""
+    left = os.fstat(fd).st_size - os.lseek(fd, 0, os.SEEK_CUR)
+    return os.read(fd, min(size, max(left, 0) + 1))
 
 
 def _unpacking(fd: int, offset: int) -> Callable[[int], bytes]:
@@ -127,7 +133,7 @@ def whole_lines(
             if held > MAX_LINE_BYTES:
                 skipped, pending, held = held, [], 0
             continue
-        data = b"".join([*pending, block[:cut]])
+        data = b"".join([*pending, block[:cut]]) if pending or cut < len(block) else block
         yield Chunk(data, line, offset)
         line += data.count(b"\n")
         offset += len(data)
