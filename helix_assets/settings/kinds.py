@@ -32,6 +32,14 @@ class RedactionRule:
     keyword: str | None = None
 
 
+class ItemError(ValueError):
+    """What is wrong with one item of a list: `place` is its number, and its key where one is to blame."""
+
+    def __init__(self, reason: str, *place: str) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
 class Kind(NamedTuple):
     """How to read one kind of value: from its text in a variable, then from its TOML value."""
 
@@ -172,28 +180,39 @@ def parse_rules(value: object) -> tuple[RedactionRule, ...]:
     """Redaction rules: tables of name, pattern and perhaps keyword, each name once."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ValueError("must be a list of tables: write each rule under [[redaction.rules]]")
-    rules = tuple(_parse_rule(item) for item in value)
-    names = [rule.name for rule in rules]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"rule {name!r} is defined twice")
-    return rules
+    rules: list[RedactionRule] = []
+    for number, item in enumerate(value):
+        rule = _parse_rule(item, str(number))
+        if any(rule.name == other.name for other in rules):
+            raise ItemError(f"rule {rule.name!r} is defined twice", str(number), "name")
+        rules.append(rule)
+    return tuple(rules)
 
 
-def _parse_rule(table: dict[str, object]) -> RedactionRule:
+def _parse_rule(table: dict[str, object], number: str) -> RedactionRule:
+    from helix_assets.core.redaction.engine import compile_user_pattern  # loads re2: only for who has own rules
+
     for key in table:
         if key not in ("name", "pattern", "keyword"):
-            raise ValueError(f"a redaction rule has no key {key!r}: it has name, pattern and keyword")
+            raise ItemError(f"a redaction rule has no key {key!r}: it has name, pattern and keyword", number, key)
     for key in ("name", "pattern"):
         if key not in table:
-            raise ValueError(f"a redaction rule needs a {key!r}")
-    name, pattern = parse_text(table["name"]), parse_text(table["pattern"])
+            raise ItemError(f"a redaction rule needs a {key!r}", number)
+    texts = {}
+    for key, value in table.items():
+        try:
+            texts[key] = parse_text(value)
+        except ValueError as exc:
+            raise ItemError(f"{key} of a redaction rule {exc}", number, key) from exc
+    name = texts["name"]
     if not _RULE_NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name for a rule: use lower-case letters, digits and '-', at most 40")
-    _check_pattern(pattern)
-    if re.search(pattern, "") is not None:
-        raise ValueError(f"the pattern of rule {name!r} matches the empty text, so it would match everywhere")
-    return RedactionRule(name, pattern, parse_text(table["keyword"]) if "keyword" in table else None)
+        reason = "is no name for a rule: use lower-case letters, digits and '-', at most 40"
+        raise ItemError(f"{name!r} {reason}", number, "name")
+    try:
+        compile_user_pattern(name, texts["pattern"])
+    except ValueError as exc:
+        raise ItemError(str(exc), number, "pattern") from exc
+    return RedactionRule(name, texts["pattern"], texts.get("keyword"))
 
 
 def parse_prices(value: object) -> Mapping[str, Mapping[str, float]]:

@@ -6,12 +6,12 @@ malformed value here. No folder is created and the store is not opened.
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from helix_assets.core.errors import SettingsError
 from helix_assets.settings import places, refuse
-from helix_assets.settings.kinds import parse_text
+from helix_assets.settings.kinds import ItemError, parse_text
 from helix_assets.settings.model import AGENTS, SECTIONS, Known, Settings, known_settings
 from helix_assets.settings.toml_file import KeyPath, TomlFile, read_toml
 
@@ -26,9 +26,12 @@ class _Found:
     values: dict[KeyPath, object] = dataclasses.field(default_factory=dict)
     origins: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def take(self, item: Known, raw: object, where: str) -> None:
+    def take(self, item: Known, raw: object, where: str, where_item: Callable[..., str] | None = None) -> None:
+        """Check and keep a value; `where_item` tells where an item of it stands."""
         try:
             self.values[item.key] = item.kind.parse(raw)
+        except ItemError as exc:
+            raise SettingsError(f"{where_item(*exc.place) if where_item else where}: {exc}") from exc
         except ValueError as exc:
             raise SettingsError(f"{where}: {item.key[-1]} {exc}") from exc
         self.origins[item.name] = where
@@ -63,7 +66,7 @@ def _take_from_file(found: _Found, file: TomlFile, known: Mapping[KeyPath, Known
         refuse.unknown_key(file, key, spelled, known)
         if key in found.values:
             raise SettingsError(f"{file.where(spelled)}: {key[-1]!r} is already set at {found.origins['.'.join(key)]}")
-        found.take(known[key], raw, file.where(spelled))
+        found.take(known[key], raw, file.where(spelled), lambda *place, at=spelled: file.where((*at, *place)))
 
 
 def _leaves(file: TomlFile) -> Iterator[tuple[KeyPath, KeyPath, object]]:

@@ -6,6 +6,7 @@ not known here.
 
 import re
 import tomllib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,12 +59,18 @@ def _syntax_error(path: Path, message: str) -> str:
 
 
 def _key_lines(text: str) -> dict[KeyPath, int]:
+    """Where each key stands; in a list of tables, written `[[name]]`, they are numbered: `name`, `0`, key."""
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
+    tables: Counter[KeyPath] = Counter()
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.fullmatch(line):
             table = _key_path(header[1])
             lines.setdefault(table, number)
+            if line.lstrip().startswith("[["):
+                tables[table] += 1
+                table = (*table, str(tables[table] - 1))
+                lines[table] = number
         elif assignment := _ASSIGNMENT.match(line):
             lines.setdefault(table + _key_path(assignment[1]), number)
     return lines

@@ -37,7 +37,7 @@ def test_redaction_rule_is_read() -> None:
     ("rules", "reason"),
     [
         ([{"name": "a"}], "needs a 'pattern'"),
-        ([{"name": "a", "pattern": "["}], "is not a regular expression"),
+        ([{"name": "a", "pattern": "["}], "bad pattern at position 0: unterminated character set"),
         ([{"name": "a", "pattern": "x*"}], "matches the empty text"),
         ([{"name": "A b", "pattern": "x"}], "is no name for a rule"),
         ([{"name": "a", "pattern": "x", "colour": "red"}], "has no key 'colour'"),

@@ -4,6 +4,7 @@ Belongs here: how a pattern is compiled and refused. What the patterns look for 
 """
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -16,6 +17,8 @@ except ImportError:  # no wheel for this platform: built-in rules run on `re`, u
 
 # Room for the DFA of the trigger, a union of all rules; the default of 8 MiB makes it start over again and again.
 _MAX_MEMORY = 256 << 20
+# Texts in which a pattern that can match nothing does so.
+_SAMPLES = (b"", b"a 1\nb")
 _NOT_LINEAR = re.compile(r"\(\?(?:=|!|<=|<!|P=|>|\()|\\[1-9]|[+*?}]\+")
 
 
@@ -43,17 +46,21 @@ class Pattern(Protocol):
     def finditer(self, text: bytes) -> Iterator[Found]: ...
 
 
-def compile_pattern(pattern: str, *, never_capture: bool = False) -> Pattern:
-    """Compile one of our own patterns; they work on bytes and stay linear in either engine."""
+def compile_pattern(pattern: str, *, never_capture: bool = False, within_lines: bool = False) -> Pattern:
+    """Compile one of our own patterns; they work on bytes and stay linear in either engine.
+
+    `within_lines` keeps a pattern from matching over the end of a line, where the engine can.
+    """
     encoded = pattern.encode("utf-8")
     if re2 is None:
         return re.compile(encoded)  # type: ignore[return-value]
-    compiled: Pattern = re2.compile(encoded, _options(never_capture=never_capture))
+    compiled: Pattern = re2.compile(encoded, _options(never_capture=never_capture, never_nl=within_lines))
     return compiled
 
 
-def _options(*, never_capture: bool = False) -> "re2.Options":
+def _options(*, never_capture: bool = False, never_nl: bool = False) -> "re2.Options":
     options = re2.Options()
+    options.never_nl = never_nl
     options.encoding = re2.Options.Encoding.LATIN1
     options.max_mem = _MAX_MEMORY
     options.log_errors = False
@@ -85,7 +92,8 @@ def compile_user_pattern(name: str, pattern: str) -> Pattern:
     if re2 is None:
         raise RuleError(f"rule {name!r}: own rules need the google-re2 package, which is not installed here")
     try:
-        checked = re.compile(pattern)
+        with warnings.catch_warnings(action="ignore"):  # of what may mean something else one day
+            re.compile(pattern)
     except re.error as error:
         where = "" if error.pos is None else f" at position {error.pos}"
         raise RuleError(f"rule {name!r}: bad pattern{where}: {error.msg}") from error
@@ -94,14 +102,18 @@ def compile_user_pattern(name: str, pattern: str) -> Pattern:
             f"rule {name!r}: bad pattern at position {odd.start()}: {odd.group()!r} cannot run in linear time "
             "(no look-around, back-references or possessive repeats)"
         )
-    if checked.match("") is not None:
-        raise RuleError(f"rule {name!r}: bad pattern at position 0: it matches the empty text")
     try:
-        return compile_pattern(pattern)
+        compiled = compile_pattern(pattern)
     except re2.error as error:
-        raise RuleError(f"rule {name!r}: bad pattern: {_reason(error)}") from error
+        raise RuleError(f"rule {name!r}: bad pattern{_reason(pattern, error)}") from error
+    if any(found.start() == found.end() for text in _SAMPLES for found in compiled.finditer(text)):
+        raise RuleError(f"rule {name!r}: bad pattern at position 0: it matches the empty text, so it would everywhere")
+    return compiled
 
 
-def _reason(error: Exception) -> str:
-    reason = error.args[0] if error.args else error
-    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+def _reason(pattern: str, error: Exception) -> str:
+    """Position and reason of a refusal; the engine names the piece of the pattern that it stumbled over."""
+    told = error.args[0] if error.args else error
+    reason = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
+    at = pattern.find(reason.rpartition(": ")[2])
+    return f": {reason}" if at < 0 else f" at position {at}: {reason}"

@@ -32,6 +32,9 @@ _VEILS = (
     r"(?:\\+u00[2-7][0-9a-fA-F]){3}",
     r"&\#(?:x[0-9a-fA-F]{2}|[0-9]{2,3});",
 )
+# A person's own pattern sees so many bytes at a time.
+_PIECE = 16_384
+_OVERLAP = 4_096
 _REPEAT = re.compile(r"\{(\d+),?\d*\}")
 _COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
 _TOUCHES = re.compile(rb"[A-Za-z0-9_]")
@@ -62,13 +65,24 @@ class Finder:
 
     @cached_property
     def raw_trigger(self) -> Pattern:
-        """Matches raw lines worth a look: the heads of all rules, written so that escapes do not hide them."""
+        """Matches raw text worth a look: the heads of all rules, written so that escapes do not hide them."""
+        return compile_pattern(self._heads, never_capture=True)
+
+    @cached_property
+    def line_trigger(self) -> Pattern:
+        """The same for chunks of lines. A person's pattern must not run on over all the lines that follow."""
+        if not self._extra:
+            return self.raw_trigger
+        return compile_pattern(self._heads, never_capture=True, within_lines=True)
+
+    @cached_property
+    def _heads(self) -> str:
         heads = [*map(_head, TOKENS), *map(_head, CONTEXTS), assignment.TRIGGER, blocks.TRIGGER, *_VEILS]
         heads += [
             f"(?i:{re.escape(rule.keyword)})" if rule.keyword else _unanchored(rule.pattern) for rule, _ in self._extra
         ]
         # Sorted, the engine folds common prefixes, which keeps its automaton small.
-        return compile_pattern("|".join(f"(?:{head})" for head in sorted(heads)), never_capture=True)
+        return "|".join(f"(?:{head})" for head in sorted(heads))
 
     @cached_property
     def _token_trigger(self) -> Pattern:
@@ -95,7 +109,7 @@ class Finder:
             found += [Span(start, end, "private_key") for start, end in blocks.private_key_spans(view)]
         for rule, pattern in self._extra:
             if rule.keyword.lower().encode() in view.lower():
-                found += self._matches(rule, pattern, view)
+                found += self._own_matches(rule, pattern, view)
         if self._allow:
             found = [span for span in found if view[span.start : span.end] not in self._allow]
         return _merged(found)
@@ -140,6 +154,12 @@ class Finder:
                 if value:
                     yield Span(value.start, value.end, kind_of(view[found.start(1) : found.end(1)]))
                 at = value.end if value else found.end(1)
+
+    def _own_matches(self, rule: Rule, pattern: Pattern, view: bytes) -> Iterator[Span]:
+        """Try a person's pattern piece by piece: one that looks far ahead at each place would be slow on long lines."""
+        for at in range(0, max(1, len(view) - _OVERLAP), _PIECE - _OVERLAP):
+            for span in self._matches(rule, pattern, view[at : at + _PIECE]):
+                yield Span(at + span.start, at + span.end, span.kind)
 
     def _matches(self, rule: Rule, pattern: Pattern, view: bytes) -> Iterator[Span]:
         kind = rule.kind or rule.name

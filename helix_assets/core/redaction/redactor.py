@@ -103,7 +103,7 @@ class Redactor:
         return self._bytes(data)[1] if self._finder.raw_trigger.search(data) else 0
 
     def _lines_worth_a_look(self, chunk: bytes) -> Iterator[tuple[int, int]]:
-        trigger = self._finder.raw_trigger
+        trigger = self._finder.line_trigger
         at = 0
         while found := trigger.search(chunk, at):
             if _inside_blob(chunk, found.start()):
