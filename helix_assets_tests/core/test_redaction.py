@@ -156,6 +156,22 @@ def test_catastrophic_pattern_stays_linear() -> None:
     assert redactor.text("a" * 50_000 + "b").hits == 0
 
 
+@pytest.mark.parametrize("before", [0, 5_000, 12_280, 16_380, 16_384, 28_660, 100_000])
+@pytest.mark.parametrize("secret", ["ID-" + "7" * 20, "ID-" + "7" * 30_000])
+def test_own_rule_holds_anywhere_in_a_long_text(before: int, secret: str) -> None:
+    redactor = Redactor(b"k", [Rule("mine", "", r"\bID-[0-9]+\b")])
+    text = "x" * before + f" {secret} " + "y" * 20_000
+    assert redactor.text(text).text == text.replace(secret, redactor.text(secret).text)
+
+
+def test_own_rule_may_begin_with_a_quote() -> None:
+    redactor = Redactor(b"k", [Rule("mine", "", r'"ID-[0-9]+"')])
+    line = b'{"a":"ID-123456","b":"\\"ID-123456\\""}'
+    assert redactor.lines(line).hits == 2
+    assert b"ID-" not in redactor.lines(line).data
+    assert json.loads(redactor.lines(line).data)
+
+
 def test_scan_counts_secrets_but_not_marks() -> None:
     line = json.dumps({"a": TOKEN, "b": OTHER}).encode()
     assert REDACTOR.scan(line) == 2

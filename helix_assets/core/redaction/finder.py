@@ -32,9 +32,10 @@ _VEILS = (
     r"(?:\\+u00[2-7][0-9a-fA-F]){3}",
     r"&\#(?:x[0-9a-fA-F]{2}|[0-9]{2,3});",
 )
-# A person's own pattern sees so many bytes at a time.
+# A person's own pattern sees so many bytes at a time, and of a match that goes on so many.
 _PIECE = 16_384
 _OVERLAP = 4_096
+_LONGEST = 1 << 20
 _REPEAT = re.compile(r"\{(\d+),?\d*\}")
 _COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
 _TOUCHES = re.compile(rb"[A-Za-z0-9_]")
@@ -157,26 +158,42 @@ class Finder:
 
     def _own_matches(self, rule: Rule, pattern: Pattern, view: bytes) -> Iterator[Span]:
         """Try a person's pattern piece by piece: one that looks far ahead at each place would be slow on long lines."""
+        which = min(pattern.groups, 1)
         for at in range(0, max(1, len(view) - _OVERLAP), _PIECE - _OVERLAP):
-            for span in self._matches(rule, pattern, view[at : at + _PIECE]):
-                yield Span(at + span.start, at + span.end, span.kind)
+            piece = view[at : at + _PIECE]
+            is_last = at + len(piece) == len(view)
+            for match in pattern.finditer(piece):
+                begin, end = match.span()
+                if at and begin == 0 and end <= _OVERLAP:
+                    continue  # the piece before knows what stands in front of it
+                if end < len(piece) or is_last:
+                    yield from _judged(rule, at, match.span(which), view)
+                elif begin < len(piece) - _OVERLAP:  # else the next piece has it whole
+                    whole = pattern.match(view[at + begin : at + begin + _LONGEST])
+                    if whole:
+                        yield from _judged(rule, at + begin, whole.span(which), view)
 
     def _matches(self, rule: Rule, pattern: Pattern, view: bytes) -> Iterator[Span]:
-        kind = rule.kind or rule.name
+        which = min(pattern.groups, 1)
         for match in pattern.finditer(view):
-            start, end = match.span(1) if pattern.groups else match.span()
-            if start < 0 or end == start:
-                continue
-            if rule.check == "cookie":
-                yield from _cookies(view, start, end)
-                continue
-            # A quote may belong to the JSON around the secret.
-            quote = view.find(b'"', start, end)
-            end = _without_tail(view, start, end if quote < 0 else quote)
-            if end == start:
-                continue
-            if BLANK not in view[start - 1 : end + 1] and _passes(rule.check, view[start:end], view):
-                yield Span(start, end, kind)
+            yield from _judged(rule, 0, match.span(which), view)
+
+
+def _judged(rule: Rule, offset: int, span: tuple[int, int], view: bytes) -> Iterator[Span]:
+    """The secret, or secrets, in a match at `offset + span`."""
+    start, end = offset + span[0], offset + span[1]
+    if span[0] < 0:
+        return
+    if rule.check == "cookie":
+        yield from _cookies(view, start, end)
+        return
+    # Quotes may belong to the JSON around the secret.
+    while start < end and view[start] == 0x22:
+        start += 1
+    quote = view.find(b'"', start, end)
+    end = _without_tail(view, start, end if quote < 0 else quote)
+    if start < end and BLANK not in view[start - 1 : end + 1] and _passes(rule.check, view[start:end], view):
+        yield Span(start, end, rule.kind or rule.name)
 
 
 def _own(rule: Rule) -> Rule:
