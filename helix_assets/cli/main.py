@@ -38,6 +38,8 @@ COMMANDS = {
     "show": Entry("helix_assets.cli.show:show", "Show the events of one session."),
     "digest": Entry("helix_assets.cli.digest:digest", "Show the digest of one session."),
     "evict": Entry("helix_assets.cli.evict:evict", "Plan or apply the eviction of raw bytes."),
+    "pin": Entry("helix_assets.cli.pin:pin", "Keep a session's raw bytes from eviction."),
+    "unpin": Entry("helix_assets.cli.pin:unpin", "Let a session's raw bytes be evicted again."),
     "verify": Entry("helix_assets.cli.verify:verify", "Prove that catalog, files and digests agree."),
     "export": Entry("helix_assets.cli.export:export", "Write the logical content in a canonical order."),
     "config": Entry("helix_assets.cli.config:config", "Show the settings in force and where each comes from."),

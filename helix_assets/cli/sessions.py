@@ -97,6 +97,7 @@ def _describe(row: Any, store: Store) -> dict[str, Any]:
         "tokens": digest.get("tokens"),
         "raw_bytes": row.raw_bytes,
         "evicted_at": row.evicted_at,
+        "is_pinned": row.is_pinned,
     }
 
 
@@ -110,6 +111,8 @@ def _listing(found: list[dict[str, Any]]) -> Table:
 
 def _row(item: dict[str, Any]) -> list[str]:
     stored = "evicted" if item["evicted_at"] else human_size(item["raw_bytes"])
+    if item["is_pinned"]:
+        stored += ", pinned"
     events = "" if item["events"] is None else human_count(item["events"])
     tokens = "" if item["tokens"] is None else human_count(item["tokens"]["output"])
     started = (item["started_at"] or item["day"])[:16].replace("T", " ")

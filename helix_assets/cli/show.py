@@ -99,6 +99,7 @@ def _head(session: OpenSession) -> dict[str, Any]:
         "outcome": row.outcome,
         "parent_uid": row.parent_uid,
         "evicted_at": session.evicted_at,
+        "is_pinned": row.is_pinned,
     }
 
 
