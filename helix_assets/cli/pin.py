@@ -1,4 +1,4 @@
-"""`helix pin`, `helix unpin`: a person's word on whose raw bytes stay. What it means to a plan is `core.retention`'s."""
+"""`helix pin`, `helix unpin`: a person's word on whose raw bytes stay. What it does to a plan is `core.retention`'s."""
 
 from contextlib import closing
 
