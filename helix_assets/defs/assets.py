@@ -1,22 +1,27 @@
 """The four assets. Bodies call the pipeline; what they tell Dagster is put together in `record` and `report`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 
 import dagster as dg
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from pydantic import Field
 
+from helix_assets.core.errors import SettingsError
+from helix_assets.core.retention import RetentionPolicy
 from helix_assets.defs.columns import DIGEST_COLUMNS, EVICTION_COLUMNS, SOURCE_COLUMNS, event_schema, table_schema
 from helix_assets.defs.figures import CODE_VERSIONS, SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES, TIERS
 from helix_assets.defs.partitions import DAYS, PARTITIONS, partition_of
 from helix_assets.defs.record import ending_well_when_busy, record
-from helix_assets.defs.report import evict_and_tell, report_of
+from helix_assets.defs.report import RETENTION_REPORT, evict_and_tell, report_of
 from helix_assets.defs.resources import StoreResource
+from helix_assets.evict import policy_of
 from helix_assets.pipeline import scan, sweep
+from helix_assets.settings.kinds import parse_size
 from helix_assets.storage.tables import digests, evictions, sources
+from helix_assets.store import Store
 
-RETENTION_REPORT = "retention_report"
 OWNERS = ["team:helix"]
 # Dagster logs nothing for an output with this mark. Its own events would carry one data version for all partitions.
 _LOGGED_BY_US = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
@@ -89,9 +94,34 @@ def session_memory(context: dg.AssetExecutionContext, store: StoreResource) -> I
 
 
 class RetentionConfig(dg.Config):
-    """What a run of retention_report may do. Only a job sets it."""
+    """What a run of retention_report may do, and by which caps. Only the eviction job, or a person, sets it."""
 
-    apply: bool = Field(default=False, description="Evict what today's plan lists. Otherwise it is only shown.")
+    apply: bool = Field(
+        default=False,
+        description="Evict what today's plan lists. `false` is a dry run: the report shows what would go.",
+    )
+    raw_soft_cap_bytes: str | None = Field(
+        default=None, description='Evict down to this size, such as "2GiB", in this run. Default: as in the settings.'
+    )
+    raw_hard_cap_bytes: str | None = Field(
+        default=None,
+        description='Above this size, such as "3GiB", even what no digest covers goes, after a try to derive one and '
+        "with a loss record each. For this run. Default: as in the settings.",
+    )
+    raw_max_age_days: int | None = Field(
+        default=None, description="Covered sessions older than this go, in this run. Default: as in the settings."
+    )
+
+    def policy(self, store: Store) -> RetentionPolicy:
+        """The caps of this run; SettingsError if they make no sense."""
+        sizes = {"soft_cap_bytes": self.raw_soft_cap_bytes, "hard_cap_bytes": self.raw_hard_cap_bytes}
+        try:
+            own: dict[str, float] = {name: parse_size(text) for name, text in sizes.items() if text is not None}
+        except ValueError as exc:
+            raise SettingsError(f"a cap in the config of this run: {exc}") from exc
+        if self.raw_max_age_days is not None:
+            own["max_age_days"] = self.raw_max_age_days
+        return replace(policy_of(store.settings.retention), **own)  # type: ignore[arg-type]  # a size is an int
 
 
 REPORT_SPEC = dg.AssetSpec(
@@ -123,10 +153,11 @@ def retention_report(
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Render the log of evictions of each day asked for; before that evict, if a job says so."""
     with ending_well_when_busy(context), store.open() as opened:
+        policy = config.policy(opened)
         if config.apply:
-            evict_and_tell(context, opened, [date.fromisoformat(key) for key in context.partition_keys])
+            evict_and_tell(context, opened, [date.fromisoformat(key) for key in context.partition_keys], policy)
         for key in context.partition_keys:
-            context.add_asset_metadata(report_of(opened, date.fromisoformat(key)), partition_key=key)
+            context.add_asset_metadata(report_of(opened, date.fromisoformat(key), policy), partition_key=key)
         yield dg.MaterializeResult()
 
 

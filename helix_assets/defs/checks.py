@@ -7,9 +7,9 @@ import dagster as dg
 
 from helix_assets.core.errors import HelixError
 from helix_assets.defs import promises, totals
-from helix_assets.defs.assets import RETENTION_REPORT
 from helix_assets.defs.figures import SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES
 from helix_assets.defs.promises import Answer
+from helix_assets.defs.report import RETENTION_REPORT
 from helix_assets.defs.resources import StoreResource
 from helix_assets.store import Store
 

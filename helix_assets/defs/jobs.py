@@ -5,17 +5,14 @@ from collections.abc import Collection
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from helix_assets.defs.assets import RETENTION_REPORT
 from helix_assets.defs.checks import CHECKS, evaluations
 from helix_assets.defs.partitions import Partition
 from helix_assets.defs.promises import stale_partitions
 from helix_assets.defs.record import ending_well_when_busy, record_all
+from helix_assets.defs.report import RETENTION_REPORT
 from helix_assets.defs.resources import StoreResource
 from helix_assets.pipeline import sweep
 from helix_assets.store import Store
-
-EVICT = False
-"""Whether the eviction job evicts; otherwise it shows its plan."""
 
 
 def _sweep_and_tell(context: dg.OpExecutionContext, store: Store, only: Collection[Partition] | None = None) -> None:
@@ -55,10 +52,11 @@ def rederive_job() -> None:
 
 eviction_job = dg.define_asset_job(
     "eviction_job",
-    description="Asks whether all that was evicted is covered; only then makes today's report, which may evict.",
+    description="Asks whether all that was evicted is covered; only then evicts what today's plan lists, and tells. "
+    "For a dry run, or other caps, change the config of retention_report.",
     selection=dg.AssetSelection.assets(RETENTION_REPORT)
     | dg.AssetSelection.checks(*(check.key for check in CHECKS if check.before_eviction)),
-    config={"ops": {RETENTION_REPORT: {"config": {"apply": EVICT}}}},
+    config={"ops": {RETENTION_REPORT: {"config": {"apply": True}}}},
 )
 
 JOBS: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = [sweep_job, rederive_job, eviction_job]

@@ -15,7 +15,7 @@ from typing import Any
 import dagster as dg
 from sqlalchemy import Table, func, select
 
-from helix_assets.core.retention import EvictionPlan
+from helix_assets.core.retention import Decision, EvictionPlan, RetentionPolicy
 from helix_assets.defs.figures import PARTITION_ROWS, ROWS, SESSION_EVENTS
 from helix_assets.defs.partitions import key_of
 from helix_assets.defs.plots import bars_by_day, usage_over_time
@@ -24,31 +24,67 @@ from helix_assets.pipeline import sweep, utc_now
 from helix_assets.storage.tables import evictions, losses, sessions, sweeps
 from helix_assets.store import Store
 
+RETENTION_REPORT = "retention_report"
+DATA_LOSS = "session_memory.data_loss"
+"""The name of the event and log line that tell of raw bytes gone without a digest."""
 PLOT_DAYS = 60
 _NEWEST_SWEEPS = 500
 
 
-def evict_and_tell(context: dg.AssetExecutionContext, store: Store, days: Sequence[date]) -> None:
+def evict_and_tell(
+    context: dg.AssetExecutionContext, store: Store, days: Sequence[date], policy: RetentionPolicy
+) -> None:
     """Evict what the plan of this moment lists, and log for each partition what went and why; only for today."""
     if list(days) != [utc_now().date()]:
         raise dg.Failure("only today's partition of retention_report can evict; start the job for today's key")
-    done = apply(store, clock=utc_now, analyze=lambda: sweep(store))
-    for partition, decisions in sorted(done.by_partition().items()):
-        reasons = Counter(str(decision.reason) for decision in decisions)
-        metadata = {"sessions_evicted": len(decisions), "bytes_evicted": sum(d.bytes for d in decisions)}
-        metadata |= {f"because_{reason}": count for reason, count in reasons.items()}
-        lost = [decision for decision in decisions if decision.is_loss]
-        if lost:
-            context.log.warning(f"session_memory.data_loss: {len(lost)} sessions of {key_of(partition)} went uncovered")
-            metadata["session_memory.data_loss"] = len(lost)
-        context.log_event(dg.AssetObservation(SESSION_EVENTS, partition=key_of(partition), metadata=metadata))
+    try:
+        done = apply(store, clock=utc_now, policy=policy, analyze=lambda: sweep(store))
+        for partition, decisions in sorted(done.by_partition().items()):
+            event = dg.AssetObservation(SESSION_EVENTS, partition=key_of(partition), metadata=_what_went(decisions))
+            context.log_event(event)
+    finally:
+        tell_losses(context, store)
 
 
-def report_of(store: Store, day: date) -> dict[str, Any]:
+def _what_went(decisions: Sequence[Decision]) -> dict[str, float]:
+    reasons = Counter(str(decision.reason) for decision in decisions)
+    return {
+        "sessions_evicted": len(decisions),
+        "bytes_evicted": sum(decision.bytes for decision in decisions),
+        "oldest_age_days": max(decision.age_days for decision in decisions),
+        "newest_age_days": min(decision.age_days for decision in decisions),
+        "sessions_lost": sum(decision.is_loss for decision in decisions),
+        **{f"because_{reason}": count for reason, count in reasons.items()},
+    }
+
+
+def tell_losses(context: dg.AssetExecutionContext, store: Store) -> None:
+    """An event and a log line `session_memory.data_loss` for each loss that Dagster has not been told of.
+
+    Dagster's own last event says which these are: a kill in between, or a loss outside Dagster, leaves none untold.
+    """
+    before = context.instance.fetch_observations(dg.AssetKey(RETENTION_REPORT), limit=1).records
+    last = before[0].asset_observation if before else None
+    told = int(str(last.metadata["loss"].value)) if last is not None else 0
+    with store.catalog.reading() as connection:
+        fresh = connection.execute(select(losses).where(losses.c.id > told).order_by(losses.c.id)).all()
+    for loss in fresh:
+        of = key_of((loss.flavor, loss.day))
+        context.log.error(
+            f"{DATA_LOSS}: a session of {of}, {loss.bytes} bytes, {loss.records} records, without a digest"
+        )
+        metadata = {"loss": loss.id, "event": DATA_LOSS, "at": loss.at, "session_of": str(of), "bytes": loss.bytes,
+                    "records": loss.records, "reason": loss.reason}  # fmt: skip
+        context.log_event(
+            dg.AssetObservation(RETENTION_REPORT, partition=loss.at[:10], description=DATA_LOSS, metadata=metadata)
+        )
+
+
+def report_of(store: Store, day: date, policy: RetentionPolicy) -> dict[str, Any]:
     """What the log says of a day; for today also what would go now, and how full the raw cache has been lately."""
     metadata = _logged(store, day)
     if day == utc_now().date():
-        metadata |= _planned(plan(store, now=utc_now())) | _pictures(store, day)
+        metadata |= _planned(plan(store, now=utc_now(), policy=policy)) | _pictures(store, day)
     return metadata
 
 

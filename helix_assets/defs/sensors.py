@@ -1,17 +1,23 @@
-"""The sensor that notices changed logs. It compares and asks for a sweep, which alone moves the cursors of files."""
+"""The sensors: one notices changed logs and asks for a sweep, the other a full raw cache and asks for an eviction.
+
+They compare and ask; sweeps alone move the cursors of files, and the eviction job alone evicts.
+"""
 
 import time
 from hashlib import blake2b
 
 import dagster as dg
 from dagster._core.storage.tags import RUN_KEY_TAG
+from sqlalchemy import func, select
 
 from helix_assets.core.changes import fingerprint
-from helix_assets.defs.jobs import sweep_job
+from helix_assets.defs.jobs import eviction_job, sweep_job
 from helix_assets.defs.record import is_recorded, state_of
 from helix_assets.defs.resources import StoreResource
-from helix_assets.pipeline import scan
+from helix_assets.evict import plan
+from helix_assets.pipeline import scan, utc_now
 from helix_assets.storage.lock import holder, is_locked
+from helix_assets.storage.tables import sweeps
 from helix_assets.store import Store
 
 INTERVAL_S = 30
@@ -65,4 +71,36 @@ def _wait_s(instance: dg.DagsterInstance, run_key: str, attempt: int) -> float:
     return float(ended + pause - time.time())
 
 
-SENSORS = [tier0_sensor]
+@dg.sensor(
+    job_name=eviction_job.name, minimum_interval_seconds=INTERVAL_S, default_status=dg.DefaultSensorStatus.RUNNING
+)
+def budget_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
+    """Ask for an eviction after a sweep that left the raw cache above its soft cap; once per sweep and caps.
+
+    Nothing is asked for when the plan would evict nothing. What an eviction leaves is the next sweep's, or the daily
+    schedule's, to look at again: an eviction that fails or cannot get below the cap is not repeated in a loop.
+    """
+    with store.open() as opened:
+        if is_locked(opened.data_dir):
+            return dg.SkipReason(f"the store is in use by {holder(opened.data_dir)}")
+        question = _question(opened)
+        if context.cursor == question:
+            return dg.SkipReason("no sweep since this was looked at")
+        context.update_cursor(question)
+        if opened.catalog.raw_usage() <= opened.settings.retention.raw_soft_cap_bytes:
+            return dg.SkipReason("the raw cache is within its soft cap")
+        now = plan(opened, now=utc_now())
+    if not now.goes and not now.must_analyze:
+        return dg.SkipReason("the raw cache is above its soft cap, but nothing in it may go")
+    return dg.RunRequest(run_key=question, partition_key=utc_now().date().isoformat())
+
+
+def _question(store: Store) -> str:
+    """The last sweep that left a trace, and the caps it is held against."""
+    with store.catalog.reading() as connection:
+        last = connection.execute(select(func.max(sweeps.c.id))).scalar_one()
+    caps = store.settings.retention
+    return f"sweep-{last or 0}-{caps.raw_soft_cap_bytes}-{caps.raw_hard_cap_bytes}"
+
+
+SENSORS = [tier0_sensor, budget_sensor]

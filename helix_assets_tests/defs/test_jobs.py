@@ -1,4 +1,4 @@
-"""The jobs: a broken promise stops the eviction job, a dry run evicts nothing, stale partitions are derived again."""
+"""The jobs: eviction is live, a broken promise stops it, a dry run evicts nothing, stale partitions are refreshed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,15 +8,13 @@ import dagster as dg
 import pytest
 from sqlalchemy import func, select, update
 
+from helix_assets.core.digest import DigestBuilder
 from helix_assets.core.schema import DIGEST_VERSION
-from helix_assets.defs.jobs import EVICT
 from helix_assets.defs.promises import stale_partitions
 from helix_assets.pipeline import sweep, utc_now
-from helix_assets.storage.tables import evictions, raw_files, sessions
+from helix_assets.storage.tables import evictions, losses, raw_files, sessions
 from helix_assets.store import Store
 from helix_assets_tests.defs.runs import Result, latest, logged, partitions, run_job
-
-APPLY = {"ops": {"retention_report": {"config": {"apply": True}}}}
 
 
 @pytest.fixture
@@ -30,6 +28,11 @@ def real_instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 def tight(monkeypatch: pytest.MonkeyPatch) -> None:
     """A budget that the sample home passes."""
     monkeypatch.setenv("HELIX_RAW_SOFT_CAP_BYTES", "20KiB")
+
+
+def config(**options: Any) -> dict[str, Any]:
+    """What a person types in the launchpad."""
+    return {"ops": {"retention_report": {"config": options}}}
 
 
 def today() -> str:
@@ -52,26 +55,69 @@ def test_a_broken_promise_stops_the_eviction(store: Store, real_instance: dg.Dag
         broken = {"evicted_at": "2026-02-01T00:00:00.000Z", "derived_generation": None}
         connection.execute(update(sessions).where(sessions.c.id == one).values(broken))
     files = count(store, raw_files)
-    result = run_job(real_instance, "eviction_job", partition_key=today(), run_config=APPLY)
+    result = run_job(real_instance, "eviction_job", partition_key=today())
     assert not result.success
     assert "retention_report" not in steps(result, "STEP_START")
     assert (count(store, raw_files), count(store, evictions)) == (files, 0)
 
 
-def test_the_job_evicts_only_when_told_to(store: Store, real_instance: dg.DagsterInstance) -> None:
+def test_a_dry_run_shows_what_the_job_then_evicts(store: Store, real_instance: dg.DagsterInstance) -> None:
     sweep(store)
     files = count(store, raw_files)
-    assert not EVICT
-    assert run_job(real_instance, "eviction_job", partition_key=today()).success
+    assert run_job(real_instance, "eviction_job", partition_key=today(), run_config=config(apply=False)).success
     assert count(store, raw_files) == files
     planned = latest(real_instance, "retention_report", today()).metadata["plan/sessions_to_go"].value
-    assert run_job(real_instance, "eviction_job", partition_key=today(), run_config=APPLY).success
+    assert run_job(real_instance, "eviction_job", partition_key=today()).success
     assert count(store, evictions) == files - count(store, raw_files) == planned != 0
+
+
+def test_other_caps_hold_for_one_run(store: Store, instance: dg.DagsterInstance) -> None:
+    sweep(store)
+    higher = config(apply=True, raw_soft_cap_bytes="1GiB", raw_max_age_days=36500)
+    assert run_job(instance, "eviction_job", partition_key=today(), run_config=higher).success
+    assert count(store, evictions) == 0
+    assert latest(instance, "retention_report", today()).metadata["plan/soft_cap"].value == 1 << 30
+
+
+@pytest.mark.parametrize("cap", [{"raw_soft_cap_bytes": "0"}, {"raw_hard_cap_bytes": "1KiB"}, {"raw_max_age_days": -1}])
+def test_caps_that_make_no_sense_evict_nothing(cap: dict[str, Any], store: Store, instance: dg.DagsterInstance) -> None:
+    sweep(store)
+    assert not run_job(instance, "eviction_job", partition_key=today(), run_config=config(apply=True, **cap)).success
+    assert count(store, evictions) == 0
+
+
+def data_losses(instance: dg.DagsterInstance) -> list[dg.AssetObservation]:
+    records = instance.fetch_observations(dg.AssetKey("retention_report"), limit=100).records
+    return [record.asset_observation for record in records if record.asset_observation]
+
+
+def test_each_loss_is_told_once(store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(DigestBuilder, "finish", fail)
+    sweep(store)
+    overflowing = config(apply=True, raw_soft_cap_bytes="1KiB", raw_hard_cap_bytes="10KiB")
+    for _ in range(2):
+        assert run_job(instance, "eviction_job", partition_key=today(), run_config=overflowing).success
+    told = [observation.metadata["loss"].value for observation in data_losses(instance)]
+    assert sorted(told) == list(range(1, count(store, losses) + 1)) != []
+    assert {observation.description for observation in data_losses(instance)} == {"session_memory.data_loss"}
+
+
+def test_a_loss_outside_dagster_is_told_by_the_next_job(store: Store, instance: dg.DagsterInstance) -> None:
+    sweep(store)
+    loss = {"at": f"{today()}T00:00:00.000Z", "session_uid": "claude:x", "flavor": "claude", "day": "2026-01-05",
+            "bytes": 7, "records": 1, "generation": 1, "reason": "overflow"}  # fmt: skip
+    with store.catalog.writing() as connection:
+        store.catalog.put_loss(connection, **loss)
+    run_job(instance, "eviction_job", partition_key=today())
+    assert [observation.metadata["bytes"].value for observation in data_losses(instance)] == [7]
 
 
 def test_an_eviction_is_asked_for_before_and_checked_after(store: Store, real_instance: dg.DagsterInstance) -> None:
     sweep(store)
-    result = run_job(real_instance, "eviction_job", partition_key=today(), run_config=APPLY)
+    result = run_job(real_instance, "eviction_job", partition_key=today())
     order = steps(result, "STEP_SUCCESS")
     assert set(order[:2]) == {
         "session_digests_every_evicted_session_has_a_covering_digest_or_a_loss_record",
@@ -82,11 +128,11 @@ def test_an_eviction_is_asked_for_before_and_checked_after(store: Store, real_in
 
 def test_each_partition_says_what_went_and_why(store: Store, real_instance: dg.DagsterInstance) -> None:
     sweep(store)
-    run_job(real_instance, "eviction_job", partition_key=today(), run_config=APPLY)
+    run_job(real_instance, "eviction_job", partition_key=today())
     observed = real_instance.fetch_observations(dg.AssetKey("session_events"), limit=100).records
     told = [record.asset_observation.metadata for record in observed if record.asset_observation]
     assert sum(int(str(m["sessions_evicted"].value)) for m in told) == count(store, evictions)
-    assert all("because_over_soft_cap" in metadata for metadata in told)
+    assert all({"because_over_soft_cap", "oldest_age_days", "bytes_evicted"} <= metadata.keys() for metadata in told)
     report = latest(real_instance, "retention_report", today()).metadata
     assert report["dagster/partition_row_count"].value == count(store, evictions)
 
@@ -94,14 +140,14 @@ def test_each_partition_says_what_went_and_why(store: Store, real_instance: dg.D
 def test_another_day_than_today_never_evicts(store: Store, instance: dg.DagsterInstance) -> None:
     sweep(store)
     files = count(store, raw_files)
-    result = run_job(instance, "eviction_job", partition_key="2026-01-05", run_config=APPLY)
+    result = run_job(instance, "eviction_job", partition_key="2026-01-05")
     assert not result.success
     assert count(store, raw_files) == files
 
 
 def test_a_report_of_an_old_day_renders_the_log_alone(store: Store, instance: dg.DagsterInstance) -> None:
     sweep(store)
-    run_job(instance, "eviction_job", partition_key="2026-01-05")
+    run_job(instance, "eviction_job", partition_key="2026-01-05", run_config=config(apply=False))
     metadata = latest(instance, "retention_report", "2026-01-05").metadata
     assert metadata["dagster/partition_row_count"].value == 0
     assert not [name for name in metadata if name.startswith("plan/")]

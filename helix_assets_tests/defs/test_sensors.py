@@ -1,4 +1,4 @@
-"""The sensor asks for a sweep when there is something to sweep, again when that failed, and never piles up."""
+"""The sensors ask for a sweep or an eviction when there is need, again when that failed, and never pile up."""
 
 import time
 from pathlib import Path
@@ -6,11 +6,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster._core.storage.tags import RUN_KEY_TAG
+from sqlalchemy import update
 
-from helix_assets.defs.sensors import INTERVAL_S, tier0_sensor
+from helix_assets.defs.sensors import INTERVAL_S, budget_sensor, tier0_sensor
 from helix_assets.demo import append
 from helix_assets.pipeline import sweep
 from helix_assets.storage.lock import writer_lock
+from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
 from helix_assets_tests.defs.runs import run_job
 
@@ -116,3 +118,62 @@ def test_deleted_logs_are_noted_once(store: Store, logs: Path, instance: dg.Dags
     request, cursor = tick(instance)
     answer_with(instance, request)
     assert isinstance(tick(instance, cursor)[0], dg.SkipReason)
+
+
+# -- the budget ------------------------------------------------------------------------------------------------------
+
+
+def budget_tick(cursor: str | None = None) -> tuple[dg.RunRequest | dg.SkipReason, str]:
+    """One look at the budget; gives the answer and the cursor after it."""
+    from helix_assets.defs.resources import StoreResource
+
+    context = dg.build_sensor_context(cursor=cursor, resources={"store": StoreResource()})
+    answer = budget_sensor(context)
+    assert isinstance(answer, dg.RunRequest | dg.SkipReason)
+    return answer, context.cursor or ""
+
+
+def evict_as(instance: dg.DagsterInstance, request: dg.RunRequest | dg.SkipReason) -> dg.ExecuteInProcessResult:
+    assert isinstance(request, dg.RunRequest)
+    return run_job(instance, "eviction_job", partition_key=str(request.partition_key))
+
+
+def test_a_sweep_that_left_too_much_asks_for_one_eviction(
+    store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HELIX_RAW_SOFT_CAP_BYTES", "20KiB")
+    sweep(store)
+    request, cursor = budget_tick()
+    assert evict_as(instance, request).success
+    assert store.catalog.raw_usage() <= 20 << 10
+    assert isinstance(budget_tick(cursor)[0], dg.SkipReason)
+
+
+def test_an_eviction_that_failed_is_not_repeated_before_the_next_sweep(
+    store: Store, logs: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HELIX_RAW_SOFT_CAP_BYTES", "20KiB")
+    sweep(store)
+    first, cursor = budget_tick()
+    with monkeypatch.context() as broken:
+        broken.setattr("helix_assets.defs.report.apply", lambda *_, **__: 1 / 0)
+        assert not evict_as(instance, first).success
+    assert isinstance(budget_tick(cursor)[0], dg.SkipReason)
+    append(logs, share=0.3)
+    sweep(store)
+    assert isinstance(budget_tick(cursor)[0], dg.RunRequest)
+
+
+def test_nothing_is_asked_for_within_the_soft_cap(store: Store) -> None:
+    sweep(store)
+    answer, _ = budget_tick()
+    assert answer == dg.SkipReason("the raw cache is within its soft cap")
+
+
+def test_nothing_is_asked_for_when_nothing_may_go(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELIX_RAW_SOFT_CAP_BYTES", "20KiB")
+    sweep(store)
+    with store.catalog.writing() as connection:
+        connection.execute(update(sessions).values(is_pinned=True))
+    answer, _ = budget_tick()
+    assert answer == dg.SkipReason("the raw cache is above its soft cap, but nothing in it may go")
