@@ -20,6 +20,7 @@ from sqlalchemy import Row, or_, select
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile, Problem, utf8_name
 from helix_assets.adapters.jsonl import failed_status
+from helix_assets.backup import back_up_if_due
 from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
 from helix_assets.core.changes import Changes, changed_sources
 from helix_assets.core.errors import HelixError, SkipSource
@@ -144,7 +145,9 @@ def sweep(
     `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen.
     """
     with store.writing("sweep"):
-        return _Sweep(store, clock, progress or Progress(), only).run()
+        report = _Sweep(store, clock, progress or Progress(), only).run()
+        back_up_if_due(store, clock())
+        return report
 
 
 @dataclass

@@ -226,10 +226,10 @@ def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     is_cut = file.size < source.offset and not file.path.endswith(PACKED)
     if file.role in ("document", "about") or is_cut or (file.dev, file.inode) != (source.dev, source.inode):
         return False
-    return _begins_alike(store, file.path, source)
+    return begins_alike(store, file.path, source)
 
 
-def _begins_alike(store: Store, path: str, source: Row[Any]) -> bool:
+def begins_alike(store: Store, path: str, source: Row[Any]) -> bool:
     """Whether a file says, up to where its source was read, what that said then."""
     if source.head_hash is None:
         return False
@@ -261,7 +261,7 @@ def _told_before(
 def _took_over(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     """Whether the file is that of the source, packed or moved since."""
     is_namesake = _plain_name(candidate.shown) == _plain_name(source.path)
-    return is_namesake and _begins_alike(store, candidate.file.path, source)
+    return is_namesake and begins_alike(store, candidate.file.path, source)
 
 
 def _plain_name(path: str) -> str:

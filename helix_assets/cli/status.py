@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from helix_assets.backup import Copy, copies
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size
 from helix_assets.pipeline import utc_now
 from helix_assets.reading import has_store, open_existing
@@ -25,8 +26,9 @@ def status(as_json: bool) -> None:
     with closing(open_existing(settings)) as store:
         found = read_status(store)
         soon = vanishing(store, utc_now())
-    tables = [_store(found), agents_table(found.agents), *_attention(found), *_deadline(soon)]
-    emit({**asdict(found), "vanishing": asdict(soon)}, as_json, tables)
+    copy = next(reversed(copies(settings)), None)
+    tables = [_store(found), _last_copy(copy), agents_table(found.agents), *_attention(found), *_deadline(soon)]
+    emit({**asdict(found), "vanishing": asdict(soon), "backup": copy}, as_json, tables)
 
 
 def _tell_empty(settings: Settings, as_json: bool) -> None:
@@ -53,6 +55,14 @@ def _store(found: Status) -> Table:
         *_rescan(versions["redaction"]),
     ]
     return Table([Column("memory"), Column("")], rows)
+
+
+def _last_copy(copy: Copy | None) -> Table:
+    """How old the newest proven copy is."""
+    if copy is None:
+        return Table([Column("last copy"), Column("")], [["none", "`helix backup` makes one"]])
+    hours = copy.age(utc_now()).total_seconds() / 3600
+    return Table([Column("last copy"), Column("")], [[copy.made_at, f"{hours:.0f} h old, {human_size(copy.bytes)}"]])
 
 
 def _rescan(redaction: dict[str, Any]) -> list[list[str]]:

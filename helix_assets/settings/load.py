@@ -115,6 +115,9 @@ def _build(found: _Found, file: TomlFile | None, environ: Mapping[str, str]) -> 
         exclude=dataclasses.replace(
             settings.exclude, paths=tuple(str(places.expand(path, environ)) for path in settings.exclude.paths)
         ),
+        backup=dataclasses.replace(
+            settings.backup, dir=settings.backup.dir and str(places.expand(settings.backup.dir, environ))
+        ),
         repos=dataclasses.replace(
             settings.repos,
             paths={str(places.expand(path, environ)): repo for path, repo in settings.repos.paths.items()},

@@ -30,6 +30,7 @@ MIB = 1024**2
 GIB = 1024**3
 AGENTS = ("claude", "codex", "grok")
 CADENCE = one_of("daily", "weekly", "on-hook")
+BACKUP_SCHEDULE = one_of("daily", "off")
 
 
 def setting(env: str, kind: Kind, default: object) -> Any:
@@ -118,6 +119,15 @@ class SweepSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSettings:
+    """[backup]: where copies of the memory go (empty: `backup` in the data folder), how many, and whether by itself."""
+
+    dir: str = setting("HELIX_BACKUP_DIR", TEXT, "")
+    keep: int = setting("HELIX_BACKUP_KEEP", COUNT, 5)
+    schedule: Literal["daily", "off"] = setting("HELIX_BACKUP_SCHEDULE", BACKUP_SCHEDULE, "daily")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that a run needs to know of its surroundings; read once, handed down, never changed."""
 
@@ -132,6 +142,7 @@ class Settings:
     redaction: RedactionSettings = field(default_factory=RedactionSettings)
     web: WebSettings = field(default_factory=WebSettings)
     sweep: SweepSettings = field(default_factory=SweepSettings)
+    backup: BackupSettings = field(default_factory=BackupSettings)
     prices: Mapping[str, Mapping[str, float]] = setting("HELIX_PRICES", PRICES, dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     """Where each setting came from, by dotted name; what is not in here is a default."""
@@ -140,6 +151,11 @@ class Settings:
     def catalog_path(self) -> Path:
         """The SQLite catalog; it is never anywhere else."""
         return self.data_dir / "helix.db"
+
+    @property
+    def backup_dir(self) -> Path:
+        """The folder of the copies."""
+        return Path(self.backup.dir) if self.backup.dir else self.data_dir / "backup"
 
     @property
     def enabled_agents(self) -> tuple[str, ...]:
@@ -157,6 +173,7 @@ SECTIONS: Mapping[str, type] = {
     "redaction": RedactionSettings,
     "web": WebSettings,
     "sweep": SweepSettings,
+    "backup": BackupSettings,
 }
 
 

@@ -1,0 +1,59 @@
+"""`helix restore`: puts a copy of the memory back. What that takes is `restore`'s."""
+
+import click
+
+from helix_assets.cli.output import emit, human_count
+from helix_assets.core.errors import StoreError
+from helix_assets.pipeline import utc_now
+from helix_assets.restore import Restored, choose_copy, is_sound
+from helix_assets.restore import restore as run_restore
+from helix_assets.settings import load_settings
+
+
+@click.command()
+@click.option("--from", "generation", help="The copy, by name or number; the newest without it.")
+@click.option("--yes", is_flag=True, help="Do it though the store that is there is sound.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def restore(generation: str | None, yes: bool, as_json: bool) -> None:
+    """Put a copy of catalog, key and facts back. What lies there now is moved aside, nothing is deleted."""
+    settings = load_settings()
+    copy = choose_copy(settings, generation)
+    if not yes and is_sound(settings):
+        raise StoreError(
+            f"the store in {settings.data_dir} is sound: nothing needs to be restored. "
+            f"--yes puts the copy of {copy.made_at} in its place all the same"
+        )
+    done = run_restore(settings, copy, utc_now())
+    emit(_as_data(done), as_json)
+    if not as_json:
+        _tell(done)
+
+
+def _as_data(done: Restored) -> dict[str, object]:
+    return {
+        "copy": done.copy,
+        "aside": done.aside,
+        "files_set_aside": done.set_aside,
+        "lost": done.lost,
+        "reread": done.reread,
+        "gone": done.gone,
+        "newer": done.newer,
+    }
+
+
+def _tell(done: Restored) -> None:
+    click.echo(f"The copy of {done.copy.made_at} is back, with {human_count(done.copy.digests)} digests.")
+    if done.lost:
+        click.echo(
+            f"{human_count(len(done.lost))} sessions have no raw bytes any more; their digests stay. "
+            f"{human_count(len(done.reread))} of them are read again by the next sweep."
+        )
+    for uid in done.gone:
+        click.echo(f"  lost for good, but for the digest: {uid}")
+    if done.newer:
+        click.echo(
+            f"{human_count(done.newer)} sessions are newer than the copy: the next sweep takes them in again "
+            "where their logs still exist."
+        )
+    click.echo(f"What was there before lies in {done.aside}: delete that folder when you need it no more.")
+    click.echo("Next: `helix sweep`, then `helix verify`.")
