@@ -542,3 +542,8 @@ def test_dry_run_without_a_store_makes_none(home: Path, capsys: pytest.CaptureFi
     assert run(["evict"]) == 0
     assert "no memory" in capsys.readouterr().out
     assert not (home / "data").exists()
+
+
+def test_dry_run_and_apply_together_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evict", "--dry-run", "--apply"]) == 2
+    assert "exclude each other" in capsys.readouterr().err

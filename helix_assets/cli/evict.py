@@ -17,21 +17,24 @@ EXIT_NOT_DONE = 1
 
 
 @click.command()
-@click.option("--dry-run/--apply", "is_dry_run", default=True, help="Show what would go (default), or evict it.")
+@click.option("--dry-run", "shows", is_flag=True, help="Show what would go (this is what happens anyway).")
+@click.option("--apply", "applies", is_flag=True, help="Evict it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def evict(is_dry_run: bool, as_json: bool) -> int:
+def evict(shows: bool, applies: bool, as_json: bool) -> int:
     """Show which raw bytes would go and why, or evict them with --apply. Digests always stay.
 
     Exit code 1 says that the raw cache is still above its hard cap, or that files could not be deleted; 75 that another
     process is writing.
     """
+    if shows and applies:
+        raise click.UsageError("--dry-run and --apply exclude each other")
     settings = load_settings()
-    if is_dry_run and not has_store(settings):
+    if not applies and not has_store(settings):
         nothing = f"There is no memory in {settings.data_dir} yet, so nothing would go."
         click.echo(to_json({"goes": [], "stays": []}) if as_json else nothing)
         return 0
     with closing(open_store(settings)) as store:
-        return _show(store, as_json) if is_dry_run else _apply(store, as_json)
+        return _apply(store, as_json) if applies else _show(store, as_json)
 
 
 def _show(store: Store, as_json: bool) -> int:

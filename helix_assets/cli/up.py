@@ -28,6 +28,7 @@ def up(port: int | None, host: str, allow_remote: bool, read_only: bool, demo: b
     settings = load_settings()
     if demo:
         settings = enter_demo(settings.data_dir.absolute())
+        click.echo(f"The demo's memory is apart from yours. To ask it: export HELIX_DATA_DIR={settings.data_dir}")
     # The children know the state by this variable, whatever their folder.
     os.environ["HELIX_DATA_DIR"] = str(settings.data_dir.absolute())
     options = ServeOptions(port or settings.web.port, host, allow_remote=allow_remote, read_only=read_only)

@@ -190,10 +190,11 @@ def _beside(path: Path | IO[bytes], *, raw: bool) -> Iterator[Row]:
 def _rows(path: Path | IO[bytes], *, raw: bool, beside: bool = False) -> Iterator[Row]:
     """All rows of a part as they lie; of those `beside` at least all."""
     columns = list(Row._fields) if raw else LIGHT
-    if not isinstance(path, Path):
-        path.seek(0)
+    # Arrow opens the file itself: a Python file handed to it is closed by one of its threads, and a process that ends
+    # just then is aborted.
+    name = str(path) if isinstance(path, Path) else f"/dev/fd/{path.fileno()}"
     try:
-        with pq.ParquetFile(path) as file:
+        with pa.OSFile(name) as source, pq.ParquetFile(source) as file:
             for group in range(file.num_row_groups):
                 if beside and BESIDE not in file.read_row_group(group, ["seq"], use_threads=False)["seq"].to_pylist():
                     continue
