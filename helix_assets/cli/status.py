@@ -8,6 +8,7 @@ import click
 
 from helix_assets.backup import Copy, copies
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size
+from helix_assets.drift import drift_of
 from helix_assets.pipeline import utc_now
 from helix_assets.reading import has_store, open_existing
 from helix_assets.settings import Settings, load_settings
@@ -26,9 +27,11 @@ def status(as_json: bool) -> None:
     with closing(open_existing(settings)) as store:
         found = read_status(store)
         soon = vanishing(store, utc_now())
+        unknown = {flavor: dict(drift.types) for flavor, drift in drift_of(store.catalog).items() if drift.types}
     copy = next(reversed(copies(settings)), None)
     tables = [_store(found), _last_copy(copy), agents_table(found.agents), *_attention(found), *_deadline(soon)]
-    emit({**asdict(found), "vanishing": asdict(soon), "backup": copy}, as_json, tables)
+    tables += _unknown_types(unknown)
+    emit({**asdict(found), "vanishing": asdict(soon), "backup": copy, "unknown_types": unknown}, as_json, tables)
 
 
 def _tell_empty(settings: Settings, as_json: bool) -> None:
@@ -55,6 +58,17 @@ def _store(found: Status) -> Table:
         *_rescan(versions["redaction"]),
     ]
     return Table([Column("memory"), Column("")], rows)
+
+
+def _unknown_types(unknown: dict[str, dict[str, int]]) -> list[Table]:
+    """Record types that the parsers do not know yet: kept whole, and a sign that a format has changed."""
+    rows = [
+        [flavor, name, human_count(count)]
+        for flavor, types in unknown.items()
+        for name, count in sorted(types.items(), key=lambda item: -item[1])
+    ]
+    columns = [Column("agent"), Column("record type not known yet"), Column("records, kept", "right")]
+    return [Table(columns, rows)] if rows else []
 
 
 def _last_copy(copy: Copy | None) -> Table:

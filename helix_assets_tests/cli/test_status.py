@@ -15,7 +15,7 @@ from helix_assets.store import open_store
 from helix_assets.summary import read_status
 from helix_assets_tests.cli.conftest import UID, write_session
 from helix_assets_tests.cli.test_main import run_python
-from helix_assets_tests.memory import conversation
+from helix_assets_tests.memory import conversation, line
 
 
 def status(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -64,6 +64,15 @@ def test_uncovered_and_failed_sessions_are_counted_with_the_reason(
     trouble = status(capsys)["trouble"]
     assert (trouble["uncovered"], trouble["failed_count"]) == (1, 1)
     assert trouble["failed"] == [{"session_uid": UID, "failure": "it broke", "failures": 3}]
+
+
+def test_record_type_that_is_not_known_yet_is_shown(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_session(home, UID, *conversation(1), line("brand_new_type", "n1", "11:00:00"))
+    assert run(["sweep"]) == 0
+    capsys.readouterr()
+    assert status(capsys)["unknown_types"] == {"claude": {"brand_new_type": 1}}
+    assert run(["status"]) == 0
+    assert "brand_new_type" in capsys.readouterr().out
 
 
 def test_bad_line_is_shown_with_its_place(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
