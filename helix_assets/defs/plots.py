@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,21 +31,34 @@ def bars_by_day(title: str, series: Mapping[str, Mapping[str, float]], cache_dir
     return _markdown(figure, title)
 
 
-def usage_over_time(title: str, points: Sequence[tuple[str, int]], caps: Mapping[str, int], cache_dir: Path) -> str:
-    """Bytes in MiB over ISO times, with the caps as lines where they are near enough to matter; Markdown."""
+Points = Sequence[tuple[str, int]]
+"""Bytes at ISO times."""
+
+
+def usage_over_time(title: str, points: Points, caps: Mapping[str, Points], cache_dir: Path) -> str:
+    """Bytes in MiB over time, with the caps as they were then, where they are near enough to matter; Markdown."""
     figure, axes = _canvas(title, cache_dir)
     places = [_place(at) for at, _ in points]
     axes.plot(places, [used / MIB for _, used in points], marker=".")
     if len(points) == 1:
         axes.set_xlim(places[0] - 0.5, places[0] + 0.5)
     highest = max((used for _, used in points), default=0)
-    for name, cap in caps.items():
-        if cap < 4 * highest:
-            axes.axhline(cap / MIB, linestyle="--", linewidth=1, color="tab:red", label=f"{name}: {cap / MIB:,.0f} MiB")
+    for name, steps in caps.items():
+        if steps and min(cap for _, cap in steps) < 4 * highest:
+            _cap_line(axes, name, steps)
             axes.legend(frameon=False, fontsize="small")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("MiB")
     return _markdown(figure, title)
+
+
+def _cap_line(axes: Axes, name: str, steps: Points) -> None:
+    """A cap from one side to the other, with a step wherever it was changed."""
+    sizes = [cap / MIB for _, cap in steps]
+    look: dict[str, Any] = {"linestyle": "--", "linewidth": 1, "color": "tab:red"}
+    axes.step([_place(at) for at, _ in steps], sizes, where="post", label=f"{name}: {sizes[-1]:,.0f} MiB", **look)
+    if len(set(sizes)) == 1:
+        axes.axhline(sizes[0], **look)
 
 
 def _canvas(title: str, cache_dir: Path) -> tuple[Figure, Axes]:

@@ -9,26 +9,29 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import date, timedelta
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from sqlalchemy import Table, func, select
+from sqlalchemy import ColumnElement, Table, func, select
 
-from helix_assets.core.retention import Decision, EvictionPlan, RetentionPolicy
+from helix_assets.core.retention import Decision, EvictionPlan, Reason, RetentionPolicy
+from helix_assets.defs.budget import bytes_per_day, history, outlook
 from helix_assets.defs.figures import PARTITION_ROWS, ROWS, SESSION_EVENTS
 from helix_assets.defs.partitions import key_of
 from helix_assets.defs.plots import bars_by_day, usage_over_time
 from helix_assets.evict import apply, plan
 from helix_assets.pipeline import sweep, utc_now
-from helix_assets.storage.tables import evictions, losses, sessions, sweeps
+from helix_assets.storage.tables import evictions, losses, sessions
 from helix_assets.store import Store
 
 RETENTION_REPORT = "retention_report"
 DATA_LOSS = "session_memory.data_loss"
 """The name of the event and log line that tell of raw bytes gone without a digest."""
 PLOT_DAYS = 60
-_NEWEST_SWEEPS = 500
+LISTED = 50
+"""Rows of the longest table; the numbers beside it count all."""
 
 
 def evict_and_tell(
@@ -84,7 +87,9 @@ def report_of(store: Store, day: date, policy: RetentionPolicy) -> dict[str, Any
     """What the log says of a day; for today also what would go now, and how full the raw cache has been lately."""
     metadata = _logged(store, day)
     if day == utc_now().date():
-        metadata |= _planned(plan(store, now=utc_now(), policy=policy)) | _pictures(store, day)
+        now = plan(store, now=utc_now(), policy=policy)
+        metadata |= _planned(now) | _next(now) | _pictures(store, day)
+        metadata |= outlook(bytes_per_day(store, utc_now()), now.usage_before, now.soft_cap)
     return metadata
 
 
@@ -92,24 +97,59 @@ def _logged(store: Store, day: date) -> dict[str, Any]:
     by_reason = _per_day(evictions, day, evictions.c.reason)
     with store.catalog.reading() as connection:
         rows = [dg.TableRecord(dict(row._mapping)) for row in connection.execute(by_reason)]
-        lost = connection.execute(_per_day(losses, day, losses.c.reason)).all()
         ever = connection.execute(select(func.count()).select_from(evictions)).scalar_one()
     metadata: dict[str, Any] = {
         ROWS: ever,
         PARTITION_ROWS: sum(int(str(row.data["sessions"])) for row in rows),
         "bytes_evicted": sum(int(str(row.data["bytes"])) for row in rows),
-        "sessions_lost": sum(row.sessions for row in lost),
+        **_lost(store, day),
     }
     if rows:
         metadata["evicted"] = dg.MetadataValue.table(rows)
     return metadata
 
 
+def _lost(store: Store, day: date) -> dict[str, Any]:
+    """How much was lost on the day and in all, and the newest losses of all one by one."""
+    t = losses.c
+    with store.catalog.reading() as connection:
+        of_day = connection.execute(select(func.count()).where(*_on(losses, day))).scalar_one()
+        ever, size = connection.execute(select(func.count(), func.coalesce(func.sum(t.bytes), 0))).one()
+        columns = (t.id, t.at, t.flavor, t.day, t.bytes, t.records, t.reason)
+        newest = connection.execute(select(*columns).order_by(t.id.desc()).limit(LISTED)).all()
+    figures: dict[str, Any] = {"sessions_lost": of_day, "sessions_lost_ever": ever, "bytes_lost_ever": size}
+    if newest:
+        figures["losses"] = dg.MetadataValue.table([dg.TableRecord(dict(row._mapping)) for row in newest])
+    return figures
+
+
 def _per_day(table: Table, day: date, reason: Any) -> Any:
     t = table.c
     counts = select(t.flavor, t.day, reason, func.count().label("sessions"), func.sum(t.bytes).label("bytes"))
-    of_day = (t.at >= day.isoformat()) & (t.at < (day + timedelta(days=1)).isoformat())
-    return counts.where(of_day).group_by(t.flavor, t.day, reason).order_by(t.flavor, t.day, reason)
+    return counts.where(*_on(table, day)).group_by(t.flavor, t.day, reason).order_by(t.flavor, t.day, reason)
+
+
+def _on(table: Table, day: date) -> tuple[ColumnElement[bool], ...]:
+    return table.c.at >= day.isoformat(), table.c.at < (day + timedelta(days=1)).isoformat()
+
+
+def _next(now: EvictionPlan) -> dict[str, Any]:
+    """What goes first when room is needed, without the names of sessions."""
+    staying = (decision for decision in now.stays if decision.reason is Reason.WITHIN_BUDGET)
+    rows = [
+        dg.TableRecord(
+            {
+                "place": place,
+                "flavor": decision.flavor,
+                "day": decision.day,
+                "bytes": decision.bytes,
+                "age_days": decision.age_days,
+                "why": str(decision.reason) if decision.goes else "next_over_soft_cap",
+            }
+        )
+        for place, decision in enumerate(islice(chain(now.goes, staying), LISTED), start=1)
+    ]
+    return {"next_to_go": dg.MetadataValue.table(rows)} if rows else {}
 
 
 def _planned(now: EvictionPlan) -> dict[str, Any]:
@@ -124,18 +164,20 @@ def _planned(now: EvictionPlan) -> dict[str, Any]:
 
 def _pictures(store: Store, day: date) -> dict[str, dg.MetadataValue[Any]]:
     """Usage against the caps, and sessions a day; numbers only, drawn here and kept inside the text."""
-    policy = store.settings.retention
-    caps = {"soft cap": policy.raw_soft_cap_bytes, "hard cap": policy.raw_hard_cap_bytes}
+    filled = history(store)
+    caps = {
+        "soft cap": [(point.at, point.soft_cap) for point in filled if point.soft_cap is not None],
+        "hard cap": [(point.at, point.hard_cap) for point in filled if point.hard_cap is not None],
+    }
     first = (day - timedelta(days=PLOT_DAYS)).isoformat()
     s = sessions.c
     with store.catalog.reading() as connection:
-        newest = select(sweeps.c.ended_at, sweeps.c.raw_bytes).order_by(sweeps.c.id.desc()).limit(_NEWEST_SWEEPS)
-        used = [(at, size) for at, size in connection.execute(newest) if at is not None][::-1]
         counted = select(s.flavor, s.day, func.count()).where(s.day >= first).group_by(s.flavor, s.day)
         by_flavor: dict[str, dict[str, float]] = defaultdict(dict)
         for flavor, of_day, count in connection.execute(counted.order_by(s.flavor)):
             by_flavor[flavor][of_day] = count
     cache_dir: Path = store.data_dir / "dagster" / "matplotlib"
-    usage = usage_over_time("Raw cache after each sweep", used, caps, cache_dir)
+    used = [(point.at, point.bytes) for point in filled]
+    usage = usage_over_time("Raw cache after each sweep and eviction", used, caps, cache_dir)
     by_day = bars_by_day("Sessions by day", by_flavor, cache_dir)
     return {"raw_cache_over_time": dg.MetadataValue.md(usage), "sessions_by_day": dg.MetadataValue.md(by_day)}

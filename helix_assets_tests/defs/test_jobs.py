@@ -162,6 +162,24 @@ def test_todays_report_has_its_pictures_inside_the_text(store: Store, instance: 
     assert max(map(len, pictures)) < 40_000
 
 
+def test_todays_report_says_what_went_what_is_next_and_what_was_lost(
+    store: Store, instance: dg.DagsterInstance
+) -> None:
+    sweep(store)
+    loss = {"at": "2026-01-05T00:00:00.000Z", "session_uid": "claude:x", "flavor": "claude", "day": "2026-01-05",
+            "bytes": 7, "records": 1, "generation": 1, "reason": "overflow"}  # fmt: skip
+    with store.catalog.writing() as connection:
+        store.catalog.put_loss(connection, **loss)
+    run_job(instance, "eviction_job", partition_key=today())
+    metadata = latest(instance, "retention_report", today()).metadata
+    told = {name: metadata[name].value for name in ("sessions_lost", "sessions_lost_ever", "bytes_lost_ever")}
+    assert told == {"sessions_lost": 0, "sessions_lost_ever": 1, "bytes_lost_ever": 7}
+    tables = {name: metadata[name].value.records for name in ("evicted", "next_to_go", "losses")}  # type: ignore[union-attr]
+    assert sum(record.data["sessions"] for record in tables["evicted"]) == count(store, evictions)
+    assert len(tables["next_to_go"]) == count(store, raw_files)
+    assert "claude:" not in str(tables)
+
+
 def test_rederiving_refreshes_the_stale_partitions_alone(store: Store, instance: dg.DagsterInstance) -> None:
     run_job(instance, "sweep")
     first, *_ = partitions(store)

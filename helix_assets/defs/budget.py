@@ -1,0 +1,81 @@
+"""How full the raw cache has been, how fast it grows, and how long the budget lasts at that rate.
+
+Belongs here: reading the catalog's own history and one small sum over it. What goes is `core.retention`'s to say, how
+it is shown `report`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import func, select
+
+from helix_assets.core.moments import iso, microseconds
+from helix_assets.storage.tables import evictions, sweeps
+from helix_assets.store import Store
+
+RATE_DAYS = 14
+_NEWEST = 500
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Filled:
+    """How full the raw cache was at the end of a sweep or an eviction, and the caps if a sweep noted them."""
+
+    at: str
+    bytes: int
+    soft_cap: int | None = None
+    hard_cap: int | None = None
+
+
+def history(store: Store) -> list[Filled]:
+    """The newest sweeps and evictions, oldest first."""
+    s, e = sweeps.c, evictions.c
+    swept = select(s.ended_at, s.raw_bytes, s.soft_cap_bytes, s.hard_cap_bytes).where(
+        s.ended_at.is_not(None), s.raw_bytes.is_not(None)
+    )
+    # One row per session, the usage falling from each to the next.
+    evicted = select(e.at, func.min(e.usage_after)).where(e.usage_after.is_not(None)).group_by(e.at)
+    with store.catalog.reading() as connection:
+        points = [Filled(*row) for row in connection.execute(swept.order_by(s.id.desc()).limit(_NEWEST))]
+        points += [Filled(*row) for row in connection.execute(evicted.order_by(e.at.desc()).limit(_NEWEST))]
+    return sorted(points, key=lambda point: point.at)
+
+
+def bytes_per_day(store: Store, now: datetime) -> float | None:
+    """What the raw cache took in a day over the last two weeks; None before a day of sweeps, or if it does not grow.
+
+    The first sweep of all does not count: it takes in what gathered before.
+    """
+    since, until = (iso(microseconds(moment)) or "" for moment in (now - RATE_DAYS * _DAY, now))
+    points = [point for point in history(store) if since <= point.at <= until]
+    if not points:
+        return None
+    e = evictions.c
+    with store.catalog.reading() as connection:
+        went = connection.execute(
+            select(func.coalesce(func.sum(e.bytes), 0)).where(e.at > points[0].at, e.at <= points[-1].at)
+        ).scalar_one()
+    return rate_of(points, int(went))
+
+
+def rate_of(points: Sequence[Filled], evicted_bytes: int) -> float | None:
+    """Bytes a day between the first and the last point, with what was evicted between them added again."""
+    first, last = points[0], points[-1]
+    days = (datetime.fromisoformat(last.at) - datetime.fromisoformat(first.at)) / _DAY
+    taken_in = last.bytes - first.bytes + evicted_bytes
+    return taken_in / days if days >= 1 and taken_in > 0 else None
+
+
+def outlook(rate: float | None, used_bytes: int, soft_cap_bytes: int) -> dict[str, float]:
+    """How many days of sessions the budget holds at this rate, and how many are left until the soft cap is reached."""
+    if rate is None:
+        return {}
+    return {
+        "bytes_per_day": round(rate),
+        "days_the_budget_holds": round(soft_cap_bytes / rate, 1),
+        "days_until_soft_cap": round(max(0, soft_cap_bytes - used_bytes) / rate, 1),
+    }
