@@ -43,6 +43,7 @@ COMMANDS = {
     "verify": Entry("helix_assets.cli.verify:verify", "Prove that catalog, files and digests agree."),
     "backup": Entry("helix_assets.cli.backup:backup", "Make a proven second copy of the memory."),
     "restore": Entry("helix_assets.cli.restore:restore", "Put a copy of the memory back."),
+    "doctor": Entry("helix_assets.cli.doctor:doctor", "Say what is wrong with the set-up and what to do."),
     "export": Entry("helix_assets.cli.export:export", "Write the logical content in a canonical order."),
     "config": Entry("helix_assets.cli.config:config", "Show the settings in force and where each comes from."),
     "demo": Entry("helix_assets.cli.demo:demo", "Make a sample home with logs of all agents."),

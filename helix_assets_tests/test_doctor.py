@@ -1,0 +1,147 @@
+"""Whatever is wrong with the set-up is named with what to do; a sound one is called fine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from sqlalchemy import update
+
+from helix_assets.doctor import Finding, examine
+from helix_assets.storage.lock import writer_lock
+from helix_assets.storage.tables import sessions
+from helix_assets_tests.memory import Memory, conversation
+
+CAPS = {
+    f"HELIX_{name}_CAP_BYTES": size
+    for name, size in (("RAW_SOFT", "1MiB"), ("RAW_HARD", "2MiB"), ("DISTILLED", "2MiB"))
+}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """A memory of one session, set up well, with caps that any disk has room for."""
+    os.umask(0o077)
+    made = Memory(tmp_path, CAPS)
+    made.write("s1", *conversation(3))
+    made.sweep()
+    yield made
+    made.close()
+
+
+def look(memory: Memory, **variables: str) -> list[Finding]:
+    home, data = memory.folder / "home", memory.folder / "data"
+    environ = {"HOME": str(home), "HELIX_DATA_DIR": str(data), "CLAUDE_CONFIG_DIR": str(home / "claude")}
+    return examine(memory.now, {**environ, **CAPS, **variables})
+
+
+def wrong(memory: Memory, **variables: str) -> list[Finding]:
+    found = [finding for finding in look(memory, **variables) if finding.state == "wrong"]
+    assert all(finding.do for finding in found)
+    return found
+
+
+def test_a_good_set_up_is_fine(memory: Memory) -> None:
+    assert wrong(memory) == []
+
+
+def test_a_bad_setting_is_named(memory: Memory) -> None:
+    (found,) = wrong(memory, HELIX_WEB_PORT="x")
+    assert (found.check, "HELIX_WEB_PORT" in found.what) == ("settings", True)
+
+
+def test_no_logs_anywhere_are_named(memory: Memory) -> None:
+    shutil.rmtree(memory.folder / "home" / "claude")
+    assert [f.what for f in wrong(memory) if f.check == "logs"] == ["no agent has any log"]
+
+
+def test_a_missing_agent_is_only_a_note(memory: Memory) -> None:
+    notes = [f.what for f in look(memory) if f.state == "note"]
+    assert any(note.startswith("codex: no folder; looked for ") for note in notes)
+
+
+@pytest.mark.parametrize("days", [-1, -3650])
+def test_a_clock_that_is_behind_is_named(memory: Memory, days: int) -> None:
+    memory.now += timedelta(days=days)
+    assert {f.check for f in wrong(memory)} == {"clock"}
+
+
+def test_files_open_to_others_are_named(memory: Memory) -> None:
+    (memory.folder / "data" / "key").chmod(0o644)
+    assert [f.check for f in wrong(memory)] == ["rights"]
+
+
+def test_a_disk_too_small_for_the_caps_is_named(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Disk(NamedTuple):
+        free: int
+
+    monkeypatch.setattr("helix_assets.doctor.shutil.disk_usage", lambda _: Disk(300 << 20))
+    assert [f.check for f in wrong(memory, HELIX_DISTILLED_CAP_BYTES="1GiB")] == ["disk"]
+    monkeypatch.setattr("helix_assets.doctor.shutil.disk_usage", lambda _: Disk(1 << 20))
+    assert [f.what for f in wrong(memory)] == ["1 MiB are free"]
+
+
+def test_tier_2_over_its_cap_is_named(memory: Memory) -> None:
+    assert [f.what for f in wrong(memory, HELIX_DISTILLED_CAP_BYTES="1KiB")] == ["digests and facts are over their cap"]
+
+
+def test_who_writes_is_told_and_so_is_who_was_killed(memory: Memory) -> None:
+    with writer_lock(memory.store.data_dir, "sweep"):
+        assert any("(sweep) is writing" in f.what for f in look(memory))
+    (memory.store.data_dir / "lock").write_text('{"pid": 1, "what": "sweep"}')
+    assert any("was killed at work" in f.what for f in look(memory))
+
+
+def test_runs_that_never_ended_are_named_without_dagster(memory: Memory) -> None:
+    folder = memory.store.data_dir / "dagster" / "storage"
+    folder.mkdir(parents=True, mode=0o700)
+    with sqlite3.connect(folder / "runs.db") as runs:
+        runs.execute("create table runs (run_id, status, start_time)")
+        hours = [("old", "STARTED", 7), ("new", "STARTED", 1), ("done", "SUCCESS", 9)]
+        runs.executemany(
+            "insert into runs values (?, ?, ?)", [(r, s, memory.now.timestamp() - h * 3600) for r, s, h in hours]
+        )
+    runs.close()
+    assert [f.what for f in wrong(memory)] == ["1 Dagster runs never ended, such as old"]
+
+
+def test_a_lost_catalog_is_named_with_the_way_back(memory: Memory) -> None:
+    memory.store.close()
+    memory.store.catalog.path.unlink()
+    assert [f.do for f in wrong(memory)] == ["run `helix restore`"]
+
+
+def test_a_damaged_catalog_is_named(memory: Memory) -> None:
+    memory.store.close()
+    memory.store.catalog.path.write_bytes(b"no database")
+    assert [f.check for f in wrong(memory)] == ["store"]
+
+
+def test_a_missing_copy_is_named(memory: Memory) -> None:
+    shutil.rmtree(memory.store.settings.backup_dir)
+    assert [f.check for f in wrong(memory)] == ["backup"]
+
+
+def test_a_copy_that_is_days_behind_is_named(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("helix_assets.pipeline.back_up_if_due", lambda *_: None)
+    memory.now += timedelta(days=5)
+    memory.write("s1", *conversation(1, start=3), append=True)
+    memory.sweep()
+    assert [f.check for f in wrong(memory)] == ["backup"]
+
+
+def test_failed_sessions_are_counted(memory: Memory) -> None:
+    with memory.store.catalog.writing() as connection:
+        connection.execute(update(sessions).values(failure="ValueError", failures=1))
+    assert [f.what for f in wrong(memory)] == ["1 sessions have no digest: it failed"]
+
+
+def test_logs_with_news_are_a_note(memory: Memory) -> None:
+    memory.write("s2", *conversation(1, session="b"))
+    assert any(f.what.startswith("1 log files have news") for f in look(memory))
