@@ -35,6 +35,8 @@ from helix_assets.store import Store
 
 MANIFEST = "copy.json"
 EVERY = timedelta(days=1)
+STAGED, SET_ASIDE = ".restore", "set-aside"
+"""Where `restore` works in the data folder, and where it moves what was there before."""
 _FRESH = ".new"
 _NAME = re.compile(r"\d{6,}-\d{8}T\d{6}Z")
 _VOID = "older_copies_go"

@@ -22,6 +22,7 @@ from helix_assets.storage.durable import sync
 from helix_assets.storage.key import text_hash
 from helix_assets.store import Store
 from helix_assets.task import Ingested, SourceCursor
+from helix_assets.tombstones import name_no_forgotten_parent
 
 
 @dataclass
@@ -47,6 +48,7 @@ class Committed:
 
 def commit_batch(store: Store, batch: Batch) -> Committed:
     """Make a batch part of the store, all of it or nothing."""
+    name_no_forgotten_parent(store, batch.results.values())
     kept = {uid: r for uid, r in batch.results.items() if _is_session(r, batch.states[uid])}
     for uid, result in batch.results.items():
         if uid not in kept and result.part is not None:

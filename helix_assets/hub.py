@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,19 +49,35 @@ What to do: `helix status` names the failures of analysis; a higher `raw_hard_ca
     return _write_note(data_dir / "hub", f"{stamp}-data-loss.md", front, text)
 
 
+def rename_in_notes(data_dir: Path, uid: str, instead: str) -> None:
+    """Put another name in the place of a session's uid in every note."""
+    spellings = {re.escape(spelling) for spelling in (uid, json.dumps(uid)[1:-1])}
+    named = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(spellings))})(?![\w-])")
+    for path in sorted((data_dir / "hub").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        clean = named.sub(instead, text)
+        if clean != text:
+            _replace(path, clean)
+
+
 def _write_note(folder: Path, name: str, front: dict[str, Any], text: str) -> Path:
     # JSON is YAML: whatever an id holds, it stays a quoted string.
     lines = [f"{key}: {json.dumps(value)}" for key, value in front.items()]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _replace(folder / name, "\n".join(["---", *lines, "---", "", text]))
+    return folder / name
+
+
+def _replace(path: Path, text: str) -> None:
+    folder = path.parent
     fresh = folder / ".new-note"
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write("\n".join(["---", *lines, "---", "", text]))
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(fresh, folder / name)
+    os.replace(fresh, path)
     sync_folder(folder)
-    return folder / name
 
 
 def sync_folder(folder: Path) -> None:

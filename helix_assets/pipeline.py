@@ -46,6 +46,7 @@ from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
 from helix_assets.task import Ingested, IngestTask, Workshop
+from helix_assets.tombstones import forgotten_marks, session_mark, source_mark, stay_forgotten
 from helix_assets.workers import Work, Workers
 
 REDERIVE_AT_ONCE = 500
@@ -122,6 +123,9 @@ def scan(store: Store) -> Scan:
     again = [key for key, status in unusual.items() if key in found and _is_looked_at_again(status, found[key], wakes)]
     if again:
         changes = Changes(tuple(dict.fromkeys([*changes.changed, *again])), changes.gone)
+    if changes.changed and (forgotten := forgotten_marks(store)):
+        kept = [key for key in changes.changed if source_mark(store, found[key].path) not in forgotten]
+        changes = Changes(tuple(kept), changes.gone)
     return Scan(seen, found, changes)
 
 
@@ -213,6 +217,7 @@ class _Sweep:
     def _groups(self) -> dict[str, list[Candidate]]:
         """Changed files by the session they belong to; what is left out or cannot be read is noted instead."""
         known = self._store.catalog.sources_by_key(self._scan.changes.changed)
+        forgotten = forgotten_marks(self._store)
         groups: dict[str, list[Candidate]] = {}
         for key in self._scan.changes.changed:
             file = self._scan.found[key]
@@ -236,6 +241,9 @@ class _Sweep:
                 self._report.problems.append((shown, str(exc)))
                 continue
             uid = f"{flavor}:{self._store.shown_path(native_id)}"
+            if session_mark(self._store, uid) in forgotten:
+                stay_forgotten(self._store, file.path, at=self._now())
+                continue
             groups.setdefault(uid, []).append(candidate)
             self._report.files_changed += 1
         self._note_aside()

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, select, update
 
-from helix_assets.backup import Copy, copies, store_id, wrong_in_copy
+from helix_assets.backup import SET_ASIDE, STAGED, Copy, copies, store_id, wrong_in_copy
 from helix_assets.core.errors import NotFoundError, StoreError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.discover import discover
+from helix_assets.forget import finish_forgetting
 from helix_assets.hub import sync_folder
 from helix_assets.plan import begins_alike
 from helix_assets.settings import Settings
@@ -31,11 +32,10 @@ from helix_assets.storage.lock import writer_lock
 from helix_assets.storage.raw_files import RawFiles, file_hash
 from helix_assets.storage.tables import raw_files, sessions, sources
 from helix_assets.store import Store, open_store
+from helix_assets.tombstones import keep_tombstones
 from helix_assets.verify import verify
 
 REASON = "raw_file_missing"
-_STAGED = ".restore"
-_ASIDE = "set-aside"
 
 
 @dataclass(frozen=True)
@@ -106,17 +106,18 @@ def _restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
     wrong = wrong_in_copy(source)
     if wrong:
         raise StoreError(f"the copy {copy.generation} is damaged itself: {wrong[0]}. Name an older one with --from")
-    staged, raw = data_dir / _STAGED, data_dir / "raw"
+    staged, raw = data_dir / STAGED, data_dir / "raw"
     shutil.rmtree(staged, ignore_errors=True)
     shutil.copytree(source, staged, copy_function=shutil.copyfile)
     fitted = _fit(settings, staged, now)
     sync(staged, [path for path in staged.rglob("*") if path.is_file()])
-    aside = _new_folder(data_dir / _ASIDE / f"{now:%Y%m%dT%H%M%SZ}")
+    aside = _new_folder(data_dir / SET_ASIDE / f"{now:%Y%m%dT%H%M%SZ}")
     unnamed = [name for name in _files(raw) if name not in fitted.named]
     for name in unnamed:
         _move(raw / name, aside / "raw" / name)
     _swap(data_dir, staged, aside)
     shutil.rmtree(staged)
+    _forget_again(settings)
     newer = {key for name in unnamed if (key := os.path.basename(name).partition(".")[0]) not in fitted.file_keys}
     return Restored(copy, aside, len(_files(aside)), fitted.lost, fitted.reread, len(newer))
 
@@ -149,6 +150,7 @@ def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
     catalog = open_catalog(staged)
     store = Store(settings, load_key(staged), catalog, RawFiles(settings.data_dir))
     try:
+        keep_tombstones(store, settings.catalog_path)
         lost = list(_sessions_without_files(store))
         reread = _readable_again(store, [row.id for row, _ in lost])
         with catalog.writing() as connection:
@@ -252,6 +254,15 @@ def _swap(data_dir: Path, staged: Path, aside: Path) -> None:
             _move(data_dir / f"{CATALOG}{suffix}", aside / f"{CATALOG}{suffix}")
     os.replace(staged / CATALOG, data_dir / CATALOG)
     sync_folder(data_dir)
+
+
+def _forget_again(settings: Settings) -> None:
+    """Erase what was forgotten after the copy was made."""
+    store = open_store(settings)
+    try:
+        finish_forgetting(store)
+    finally:
+        store.close()
 
 
 def _move(source: Path, target: Path) -> None:

@@ -71,13 +71,15 @@ class Store:
     @contextmanager
     def writing(self, what: str, wait_s: float = WAIT_S) -> Iterator[None]:
         """Hold the writer lock; what a killed holder left behind is put right first."""
-        from helix_assets.evict import finish_interrupted  # here only: `evict` stands above the store
+        from helix_assets.evict import finish_interrupted  # here only: these stand above the store
+        from helix_assets.forget import finish_forgetting
 
         with writer_lock(self.data_dir, what, wait_s) as unfinished:
             self.raw.prepare()
             finish_interrupted(self)
             if unfinished:
                 self.recover()
+            finish_forgetting(self)
             yield
             self.raw.clear_staging()
 

@@ -40,6 +40,7 @@ COMMANDS = {
     "evict": Entry("helix_assets.cli.evict:evict", "Plan or apply the eviction of raw bytes."),
     "pin": Entry("helix_assets.cli.pin:pin", "Keep a session's raw bytes from eviction."),
     "unpin": Entry("helix_assets.cli.pin:unpin", "Let a session's raw bytes be evicted again."),
+    "forget": Entry("helix_assets.cli.forget:forget", "Erase sessions everywhere, for good."),
     "verify": Entry("helix_assets.cli.verify:verify", "Prove that catalog, files and digests agree."),
     "backup": Entry("helix_assets.cli.backup:backup", "Make a proven second copy of the memory."),
     "restore": Entry("helix_assets.cli.restore:restore", "Put a copy of the memory back."),

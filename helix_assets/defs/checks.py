@@ -38,7 +38,8 @@ class Check:
             try:
                 return self.ask(store)
             except HelixError as exc:
-                return Answer(False, {"cannot_be_asked": str(exc)})
+                # Its message may name a session, and Dagster's records outlive one that is forgotten.
+                return Answer(False, {"cannot_be_asked": f"{type(exc).__name__}: `helix verify` says what is wrong"})
 
     @property
     def key(self) -> dg.AssetCheckKey:

@@ -249,9 +249,20 @@ sweeps = Table(
     Column("hard_cap_bytes", BigInteger),
 )
 
+# What a person has had forgotten: keyed hashes of session uids and of source paths, so that no sweep brings it back.
+forgotten = Table(
+    "forgotten",
+    metadata,
+    Column("mark", Text, primary_key=True),
+    Column("at", Text, nullable=False),
+    # The uid, as long as traces of it may lie outside the catalog: whoever holds the writer lock next removes them.
+    Column("unfinished", Text),
+)
+
 
 def _first(connection: Connection) -> None:
-    metadata.create_all(connection, tables=[table for table in metadata.sorted_tables if table is not fact_files])
+    later = (fact_files, forgotten)
+    metadata.create_all(connection, tables=[table for table in metadata.sorted_tables if table not in later])
 
 
 def _second(connection: Connection) -> None:
@@ -259,5 +270,9 @@ def _second(connection: Connection) -> None:
     fact_files.create(connection, checkfirst=True)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second)
+def _third(connection: Connection) -> None:
+    forgotten.create(connection, checkfirst=True)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second, _third)
 CATALOG_VERSION = len(MIGRATIONS)

@@ -7,8 +7,10 @@ import dagster as dg
 import pytest
 from sqlalchemy import delete, func, insert, literal, select, update
 
+from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.defs.checks import ASSET_CHECKS, CHECKS, Check, evaluations
+from helix_assets.defs.promises import Answer
 from helix_assets.defs.resources import StoreResource
 from helix_assets.pipeline import sweep
 from helix_assets.storage.tables import digests, fact_files, losses, raw_files, sessions, sources
@@ -181,3 +183,11 @@ def test_stale_partitions_are_listed(store: Store) -> None:
     listed = BY_NAME["digests_at_current_version"].answer(store).figures["first_of_them"]
     assert listed.startswith("2026-01-")
     assert "|claude" in listed
+
+
+def test_a_check_that_cannot_be_asked_names_no_session(store: Store) -> None:
+    def damaged(_: Store) -> Answer:
+        raise StoreError("a file of claude:s1 is damaged")
+
+    answer = Check("sound", "session_events", damaged, dg.AssetCheckSeverity.ERROR).answer(store)
+    assert answer == Answer(False, {"cannot_be_asked": "StoreError: `helix verify` says what is wrong"})

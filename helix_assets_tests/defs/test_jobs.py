@@ -198,3 +198,22 @@ def test_a_sweep_that_cannot_run_fails_with_its_reason(
     result = run_job(instance, "sweep")
     assert not result.success
     assert "HELIX_RAW_SOFT_CAP_BYTES" in str(result.failure_data_for_node("take_in_changes"))
+
+
+def test_dagsters_records_name_no_session_so_that_one_can_be_forgotten(
+    store: Store, real_instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HELIX_RAW_HARD_CAP_BYTES", "30KiB")
+    run_job(real_instance, "sweep")
+    with store.catalog.reading() as connection:
+        told = connection.execute(select(sessions.c.native_session_id, sessions.c.title, sessions.c.cwd)).all()
+        first = connection.execute(select(raw_files.c.name)).scalars().first()
+    store.raw.path(str(first)).write_bytes(b"damaged")
+    monkeypatch.setattr(DigestBuilder, "finish", lambda *_: 1 / 0)
+    for job in ("rederive_job", "sweep", "eviction_job"):
+        run_job(real_instance, job, **({"partition_key": today()} if job == "eviction_job" else {}))
+    of_dagster = [path for folder in ("history", "schedules", "storage") for path in (tmp_path / folder).rglob("*")]
+    records = [path.read_bytes() for path in of_dagster if path.is_file()]
+    names = {str(name).encode() for row in told for name in row if name}
+    assert records
+    assert [name for name in names if any(name in record for record in records)] == []

@@ -1,0 +1,80 @@
+"""`helix forget`: asks, then has sessions erased and says what went. The erasing is `forget`'s."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import click
+from sqlalchemy import Row, select
+
+from helix_assets.cli.digest import pick_session
+from helix_assets.cli.output import Column, Table, emit, human_count, human_size, print_table
+from helix_assets.core.errors import NotFoundError
+from helix_assets.forget import Forgotten
+from helix_assets.forget import forget as erase
+from helix_assets.pipeline import utc_now
+from helix_assets.reading import open_existing
+from helix_assets.settings import load_settings
+from helix_assets.storage.tables import sessions
+from helix_assets.store import Store
+
+EXIT_NOT_DONE = 1
+
+
+@click.command()
+@click.argument("uid", required=False)
+@click.option("--repo", help="Every session of this repository.")
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document; needs --yes.")
+def forget(uid: str | None, repo: str | None, is_sure: bool, as_json: bool) -> int:
+    """Erase the session UID, or those of a repository: raw bytes, facts, digest and every mention of them.
+
+    They stay forgotten: no sweep takes them in again. Backups are made anew, and what a restore had set aside goes. The
+    agent's own logs are not touched. Exit code 1 says that
+    nothing was forgotten, or that traces are left which the next run of helix removes; 75 that another process is
+    writing.
+    """
+    if (uid is None) == (repo is None):
+        raise click.UsageError("say one session, or --repo and a repository")
+    if not is_sure and (as_json or not sys.stdin.isatty()):
+        raise click.UsageError("this cannot be undone and nobody can be asked here: add --yes")
+    with closing(open_existing(load_settings())) as store:
+        found = _chosen(store, uid, repo)
+        if not is_sure and not _is_confirmed(found):
+            click.echo("Nothing was forgotten.")
+            return EXIT_NOT_DONE
+        done = erase(store, [row.session_uid for row in found], now=utc_now())
+    emit(done, as_json, _result(done))
+    return 0 if done.is_finished else EXIT_NOT_DONE
+
+
+def _chosen(store: Store, uid: str | None, repo: str | None) -> Sequence[Row[Any]]:
+    wanted = sessions.c.repo == repo if uid is None else sessions.c.session_uid == pick_session(store.catalog, uid)
+    with store.catalog.reading() as connection:
+        found = connection.execute(
+            select(sessions).where(wanted).order_by(sessions.c.day, sessions.c.session_uid)
+        ).all()
+    if not found:
+        raise NotFoundError(f"no session of the repository {repo!r}; `helix sessions` lists them")
+    return found
+
+
+def _is_confirmed(found: Sequence[Row[Any]]) -> bool:
+    columns = [Column("session"), Column("day"), Column("repo"), Column("stored", "right"), Column("title")]
+    rows = [[r.session_uid, r.day, r.repo or "", human_size(r.raw_bytes), (r.title or "")[:60]] for r in found]
+    print_table(Table(columns, rows))
+    return click.confirm(f"Forget {human_count(len(found))} sessions for good, their digests too?")
+
+
+def _result(done: Forgotten) -> Table:
+    rows = [
+        ["sessions", human_count(len(done.session_uids))],
+        ["raw bytes", human_size(done.raw_bytes)],
+        ["digests", human_count(done.digests)],
+    ]
+    if done.remade:
+        rows.append(["tell parts of it too, and keep them from the next sweep on", ", ".join(done.remade)])
+    if not done.is_finished:
+        rows.append(["not finished", "traces are left in files; the next run of helix removes them"])
+    return Table([Column("forgotten"), Column("")], rows)

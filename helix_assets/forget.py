@@ -1,0 +1,238 @@
+"""Forgetting: a person has sessions erased everywhere, for good.
+
+Belongs here: the only code that removes a digest, kept apart from the catalog so that nothing else can. All that the
+catalog holds of the sessions goes in one transaction, which leaves tombstones; then the files, the names in hub notes,
+the freed pages of the database and the copies made before. Killed before that transaction nothing has happened; after
+it, the next writer goes on. Not here: asking (`cli.forget`), or what a sweep does with a tombstone (`pipeline`).
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, or_, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from helix_assets.backup import SET_ASIDE, STAGED, back_up_if_due, own_copies, void_older_copies
+from helix_assets.commit import file_key
+from helix_assets.core.errors import StoreError
+from helix_assets.core.moments import iso, microseconds
+from helix_assets.evict import truncate_log
+from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
+from helix_assets.hub import rename_in_notes
+from helix_assets.storage.durable import sync
+from helix_assets.storage.tables import (
+    digests,
+    evictions,
+    forgotten,
+    ledger,
+    losses,
+    problems,
+    raw_files,
+    sessions,
+    shared_keys,
+    sources,
+)
+from helix_assets.store import Store
+from helix_assets.task import is_worldwide
+from helix_assets.tombstones import alias, forgotten_marks, mark_of_key, session_mark, without_parent
+
+_AT_ONCE = 1_000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What was erased. `remade` sessions tell records that it owned; the next sweep gives these to them.
+
+    Without `is_finished` traces are left in files or freed pages, and the next writer tries again.
+    """
+
+    session_uids: tuple[str, ...]
+    raw_bytes: int
+    digests: int
+    remade: tuple[str, ...]
+    is_finished: bool
+
+
+def forget(store: Store, uids: Collection[str], *, now: datetime) -> Forgotten:
+    """Erase sessions: raw bytes, facts, digest, sources, problems, their names in logs and notes."""
+    with store.writing("forget"):
+        rows = sorted(store.catalog.sessions_by_uid(uids).values(), key=lambda row: row.session_uid)
+        erased, remade = _erase_all(store, rows, iso(microseconds(now)) or "")
+        return Forgotten(
+            session_uids=tuple(row.session_uid for row in rows),
+            raw_bytes=sum(row.raw_bytes for row in rows),
+            digests=erased,
+            remade=tuple(remade),
+            is_finished=finish_forgetting(store) and _replace_copies(store, now),
+        )
+
+
+def _erase_all(store: Store, rows: Sequence[Row[Any]], at: str) -> tuple[int, list[str]]:
+    """Erase sessions from the catalog in one step; gives how many digests went, and who is to be read again."""
+    facts = _facts_without(store, rows)
+    with store.catalog.writing() as connection:
+        parts = [rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)]
+        sharers = _sharers(connection, parts)
+        erased = sum(_erase(store, connection, part, at) for part in parts)
+        store.catalog.put_fact_files(connection, facts.files, facts.gone)
+        remade = [_read_again(connection, number) for number in sorted(sharers)]
+        void_older_copies(store, connection)
+    return erased, [uid for uid in remade if uid is not None]
+
+
+def _facts_without(store: Store, rows: Sequence[Row[Any]]) -> MergedFacts:
+    """New fact files without these sessions, on the disk and not yet named by the catalog."""
+    facts = merge_facts(
+        store, [DerivedSession(row.session_uid, (row.flavor, row.day), row.generation, {}, True) for row in rows]
+    )
+    if facts.failed:
+        for file in facts.files:
+            store.facts.remove(file.name)
+        raise StoreError(f"nothing was forgotten: {next(iter(facts.failed.values()))}")
+    sync(store.data_dir, [store.facts.path(file.name) for file in facts.files])
+    return facts
+
+
+# -- the catalog -----------------------------------------------------------------------------------------------------
+
+
+def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: str) -> int:
+    """Remove all rows of these sessions and leave tombstones; gives how many digests went."""
+    ids, uids = [row.id for row in rows], [row.session_uid for row in rows]
+    marks = [{"mark": session_mark(store, uid), "at": at, "unfinished": uid} for uid in uids]
+    for source in _sources(connection, rows):
+        marks.append({"mark": mark_of_key(store, source.path_key), "at": at, "unfinished": None})
+        for path in {source.path_key, source.path}:
+            connection.execute(delete(problems).where(or_(problems.c.path_key == path, problems.c.path == path)))
+        connection.execute(delete(sources).where(sources.c.id == source.id))
+    tombstone = upsert(forgotten)
+    again = {name: tombstone.excluded[name] for name in ("at", "unfinished")}
+    connection.execute(tombstone.on_conflict_do_update(index_elements=["mark"], set_=again), marks)
+    connection.execute(delete(shared_keys).where(shared_keys.c.owner_id.in_(ids)))
+    connection.execute(delete(ledger).where(ledger.c.session_id.in_(ids)))
+    connection.execute(delete(raw_files).where(raw_files.c.session_id.in_(ids)))
+    for log in (evictions, losses):  # their figures stay true, the name goes
+        for uid in uids:
+            connection.execute(update(log).where(log.c.session_uid == uid).values(session_uid=alias(store, uid)))
+    erased = connection.execute(delete(digests).where(digests.c.session_uid.in_(uids))).rowcount
+    connection.execute(delete(sessions).where(sessions.c.id.in_(ids)))
+    without_parent(store, connection, uids)
+    return erased
+
+
+def _sources(connection: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """The files of these sessions, those that were set aside unread among them."""
+    natives = {(row.flavor, row.native_session_id) for row in rows}
+    of_sessions = sources.c.session_id.in_([row.id for row in rows])
+    found = connection.execute(select(sources).where(of_sessions)).all()
+    aside = connection.execute(select(sources).where(sources.c.session_id.is_(None))).all()
+    long = [(flavor, native) for flavor, native in natives if is_worldwide(native)]
+    theirs = [
+        row
+        for row in aside
+        if (row.flavor, row.native_id) in natives
+        or any(row.flavor == flavor and native in row.path for flavor, native in long)
+    ]
+    return [*found, *theirs]
+
+
+def _sharers(connection: Connection, parts: Sequence[Sequence[Row[Any]]]) -> set[int]:
+    """Sessions that tell records, or use messages, that one of these owns."""
+    ids = [[row.id for row in part] for part in parts]
+    query = select(ledger.c.session_id).join(shared_keys, shared_keys.c.key == ledger.c.key).distinct()
+    found = {
+        number for some in ids for number in connection.execute(query.where(shared_keys.c.owner_id.in_(some))).scalars()
+    }
+    return found - {number for some in ids for number in some}
+
+
+def _read_again(connection: Connection, session_id: int) -> str | None:
+    """Have the next sweep read a session's files from the start; None where they are there no more.
+
+    What was evicted of it is then derived in passing, as whenever it grows.
+    """
+    mine = sources.c.session_id == session_id
+    query = select(func.max(sources.c.evicted_offset), func.sum(sources.c.status == "gone")).where(mine)
+    evicted, gone = connection.execute(query).one()
+    if gone:
+        return None
+    connection.execute(update(sources).where(mine).values(mtime_ns=-1, **({} if evicted else {"head_hash": None})))
+    uid: str = connection.execute(select(sessions.c.session_uid).where(sessions.c.id == session_id)).scalar_one()
+    return uid
+
+
+# -- traces outside the catalog --------------------------------------------------------------------------------------
+
+
+def finish_forgetting(store: Store) -> bool:
+    """Remove what the catalog names no more, of every session forgotten; False if the next writer has to try again.
+
+    Needs the writer lock.
+    """
+    if not _unfinished(store):
+        return True
+    try:
+        _erase_again(store)
+        left = _unfinished(store)
+        store.recover()
+        for uid in left:
+            rename_in_notes(store.data_dir, uid, alias(store, uid))
+        _clear_set_aside(store, left)
+        if not _clear_pages(store):
+            _log.warning("the catalog's log holds forgotten text while others read: the next writer clears it")
+            return False
+    except (OSError, sqlite3.Error, StoreError) as exc:
+        _log.warning("traces of what was forgotten cannot be removed (%s): the next writer tries again", exc)
+        return False
+    with store.catalog.writing() as connection:
+        connection.execute(update(forgotten).values(unfinished=None))
+        void_older_copies(store, connection)  # one may have been made while traces were left
+    return truncate_log(store)
+
+
+def _unfinished(store: Store) -> list[str]:
+    with store.catalog.reading() as connection:
+        left = select(forgotten.c.unfinished).where(forgotten.c.unfinished.is_not(None))
+        return list(connection.execute(left).scalars())
+
+
+def _erase_again(store: Store) -> None:
+    """Erase what came back with a copy that was older than its tombstone."""
+    marks = forgotten_marks(store)
+    with store.catalog.reading() as connection:
+        rows = connection.execute(select(sessions).order_by(sessions.c.session_uid)).all()
+        at = connection.execute(select(func.max(forgotten.c.at))).scalar_one()
+    if back := [row for row in rows if session_mark(store, row.session_uid) in marks]:
+        _erase_all(store, back, at)
+
+
+def _clear_set_aside(store: Store, uids: Sequence[str]) -> None:
+    """Of what restores set aside, only raw files of other sessions stay: the rest tells of all sessions at once."""
+    shutil.rmtree(store.data_dir / STAGED, ignore_errors=True)
+    keys = {file_key(store, uid) for uid in uids}
+    for path in [path for path in (store.data_dir / SET_ASIDE).rglob("*") if path.is_file()]:
+        if path.suffix != ".parquet" or "raw" not in path.parts or path.name.partition(".")[0] in keys:
+            path.unlink()
+
+
+def _replace_copies(store: Store, now: datetime) -> bool:
+    """Put a new copy in the place of all that hold what was forgotten; where that fails, every sweep tries it."""
+    return not own_copies(store) or back_up_if_due(store, now) is not None
+
+
+def _clear_pages(store: Store) -> bool:
+    """Rewrite the database, for a page may hold an old copy of what has moved to another since; empty its log."""
+    connection = store.catalog.engine.raw_connection()
+    try:
+        connection.cursor().execute("VACUUM")
+    finally:
+        connection.close()
+    return truncate_log(store)
