@@ -129,6 +129,17 @@ def digest_shown(store: Store, text: str, redaction_version: str | None) -> dict
     return digest
 
 
+def proven_digest(store: Store, session_uid: str) -> dict[str, Any] | None:
+    """A session's digest as a reader may show it, None when it has none; StoreError when it is damaged."""
+    query = select(digests, sessions.c.redaction_version).outerjoin(
+        sessions, sessions.c.session_uid == digests.c.session_uid
+    )
+    with store.catalog.reading() as connection:
+        row = connection.execute(query.where(digests.c.session_uid == session_uid)).one_or_none()
+    text = digest_text(row, store.key)
+    return None if row is None or text is None else digest_shown(store, text, row.redaction_version)
+
+
 def _moment(store: Store, uid: str) -> tuple[Row[Any], Sequence[Row[Any]], Sequence[Row[Any]], Row[Any] | None]:
     """A session with its live files, sources and digest, all of one moment."""
     with store.catalog.reading() as connection:

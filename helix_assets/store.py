@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import select
 
@@ -67,6 +68,12 @@ class Store:
     def places(self) -> PlaceRules:
         """The person's map of repositories, domains and task references."""
         return PlaceRules(self.settings.repos.paths, self.settings.repos.domains, self.settings.tasks.patterns)
+
+    def get_digest(self, session_uid: str) -> dict[str, Any] | None:
+        """The session's digest, proven and by the redaction rules in force; None when it has none."""
+        from helix_assets.reading import proven_digest  # here only: `reading` stands above the store
+
+        return proven_digest(self, session_uid)
 
     @contextmanager
     def writing(self, what: str, wait_s: float = WAIT_S) -> Iterator[None]:

@@ -1,0 +1,118 @@
+"""The read API: digests, events and facts as relations, proven, by the rules in force."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helix_assets import Memory
+from helix_assets.core.errors import NotFoundError, SettingsError, StoreError
+from helix_assets.evict import apply
+from helix_assets_tests.memory import Memory as Home
+from helix_assets_tests.memory import conversation
+
+
+@pytest.fixture
+def home_of_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    home = Home(tmp_path)
+    home.write("s1", *conversation(2, session="a"))
+    home.write("s2", *conversation(3, session="b"))
+    home.sweep()
+    monkeypatch.setenv("HELIX_STORE_DB", str(home.store.settings.catalog_path))
+    return home
+
+
+@pytest.fixture
+def opened(home_of_logs: Home) -> Iterator[Memory]:
+    with Memory() as memory:
+        yield memory
+    home_of_logs.close()
+
+
+def test_digests_are_rows_with_their_json(opened: Memory) -> None:
+    frame = opened.digests().project("session_uid, repo, (digest->>'tool_calls')::int as calls").df()
+    assert frame.to_dict("records") == [
+        {"session_uid": "claude:s1", "repo": "shop", "calls": 2},
+        {"session_uid": "claude:s2", "repo": "shop", "calls": 3},
+    ]
+
+
+def test_one_digest_is_plain_data(opened: Memory) -> None:
+    assert opened.digest("claude:s1")["tool_histogram"] == {"Bash": 2}
+    with pytest.raises(NotFoundError, match="claude:s9"):
+        opened.digest("claude:s9")
+
+
+def test_events_are_those_of_one_session_or_of_all(opened: Memory) -> None:
+    one, both = (opened.events(uid).aggregate("count(*)").fetchall()[0][0] for uid in ("claude:s1", None))
+    assert 0 < one < both
+    assert "raw" not in opened.events().columns
+
+
+def test_facts_can_be_joined_with_digests(opened: Memory) -> None:
+    calls, digests = opened.facts("tool_calls"), opened.digests()
+    joined = calls.set_alias("c").join(digests.set_alias("d"), "session_uid").aggregate("d.repo, count(*) as n")
+    assert joined.fetchall() == [("shop", 5)]
+
+
+def test_an_unknown_fact_is_refused_by_naming_the_others(opened: Memory) -> None:
+    with pytest.raises(NotFoundError, match="tool_calls"):
+        opened.facts("tool_cals")
+
+
+def test_evicted_sessions_keep_digest_and_facts(home_of_logs: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    store = home_of_logs.store
+    tight = replace(store.settings.retention, raw_soft_cap_bytes=1, raw_hard_cap_bytes=1)
+    apply(
+        replace(store, settings=replace(store.settings, retention=tight)),
+        clock=lambda: home_of_logs.now,
+        analyze=lambda: None,
+    )
+    with Memory() as memory:
+        assert memory.events().fetchall() == []
+        assert memory.facts("tool_calls").aggregate("count(*)").fetchall() == [(5,)]
+        assert memory.digest("claude:s2")["tool_calls"] == 3
+    home_of_logs.close()
+
+
+def test_damage_is_named_and_can_be_left_out(home_of_logs: Home) -> None:
+    path = home_of_logs.store.settings.catalog_path
+    home_of_logs.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("update digests set digest = digest || ' ' where session_uid = 'claude:s1'")
+    connection.close()
+    with Memory(path) as memory:
+        with pytest.raises(StoreError, match="claude:s1"):
+            memory.digests()
+        assert [row[0] for row in memory.digests(skip_damaged=True).project("session_uid").fetchall()] == ["claude:s2"]
+
+
+def test_all_of_it_reads_by_the_rules_in_force(home_of_logs: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "steps", pattern = "step [0-9]"}]')
+    home_of_logs.close()
+    with Memory() as memory:
+        told = str(memory.digests().fetchall()) + str(memory.events().fetchall())
+    assert "step 0" not in told
+    assert "[redacted:steps" in told
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="helix sweep"):
+        Memory(tmp_path / "none" / "helix.db")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_file_of_another_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"helix\.db"):
+        Memory(tmp_path / "mem.db")
+
+
+def test_a_store_newer_than_the_reader_is_left_alone(home_of_logs: Home) -> None:
+    with home_of_logs.store.catalog.writing() as connection:
+        home_of_logs.store.catalog.set_meta(connection, "catalog_version", "999")
+    home_of_logs.close()
+    with pytest.raises(StoreError, match="upgrade helix_assets"):
+        Memory()
