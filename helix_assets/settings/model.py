@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from helix_assets.core.overhead import INFRA_TOOLS
 from helix_assets.settings.kinds import (
     AGENT_LIST,
     AGENT_ROOTS,
@@ -128,6 +129,13 @@ class BackupSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KaizenSettings:
+    """[kaizen]: which tools are plumbing (globs), in the place of the built-in list."""
+
+    infra_tools: tuple[str, ...] = setting("HELIX_INFRA_TOOLS", TEXTS, INFRA_TOOLS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that a run needs to know of its surroundings; read once, handed down, never changed."""
 
@@ -143,6 +151,7 @@ class Settings:
     web: WebSettings = field(default_factory=WebSettings)
     sweep: SweepSettings = field(default_factory=SweepSettings)
     backup: BackupSettings = field(default_factory=BackupSettings)
+    kaizen: KaizenSettings = field(default_factory=KaizenSettings)
     prices: Mapping[str, Mapping[str, float]] = setting("HELIX_PRICES", PRICES, dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     """Where each setting came from, by dotted name; what is not in here is a default."""
@@ -174,6 +183,7 @@ SECTIONS: Mapping[str, type] = {
     "web": WebSettings,
     "sweep": SweepSettings,
     "backup": BackupSettings,
+    "kaizen": KaizenSettings,
 }
 
 

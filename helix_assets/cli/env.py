@@ -1,0 +1,32 @@
+"""`helix env`: the variables that a closed session hands to other programs. What they hold is `closing_env`'s."""
+
+import os
+from contextlib import closing
+
+import click
+
+from helix_assets.cli.digest import pick_session
+from helix_assets.closing_env import SHELLS, closing_values, newest_session
+from helix_assets.reading import open_existing
+from helix_assets.settings import load_settings
+from helix_assets.store import Store
+
+
+@click.command()
+@click.argument("uid", required=False)
+@click.option("--latest", is_flag=True, help="The session that ended last.")
+@click.option("--cwd", type=click.Path(), metavar="DIR", help="The last session that worked in DIR or below it.")
+@click.option("--shell", type=click.Choice(list(SHELLS)), default="bash", show_default=True, help="Whose syntax.")
+def env(uid: str | None, latest: bool, cwd: str | None, shell: str) -> None:
+    """Print HELIX_SESSION_UID and its companions for a session, to be evaluated: eval "$(helix env --latest)"."""
+    if sum((uid is not None, latest, cwd is not None)) != 1:
+        raise click.UsageError("name one session: a UID, --latest, or --cwd DIR")
+    with closing(open_existing(load_settings())) as store:
+        values = closing_values(store, _meant(store, uid, cwd))
+    click.echo(SHELLS[shell](values).encode(), nl=False)
+
+
+def _meant(store: Store, uid: str | None, cwd: str | None) -> str:
+    if uid is not None:
+        return pick_session(store.catalog, uid)
+    return newest_session(store, os.path.realpath(cwd) if cwd is not None else None)
