@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any
 
 from helix_assets.adapters import ADAPTERS
@@ -17,6 +17,7 @@ from helix_assets.core.moments import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
 from helix_assets.plan import SessionState
+from helix_assets.retries import clear, next_try
 from helix_assets.sharing import Shares, owner_rows
 from helix_assets.storage.durable import sync
 from helix_assets.storage.key import text_hash
@@ -85,6 +86,7 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
             [(key, ids[uid]) for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)],
         )
         catalog.put_shared(connection, owner_rows(batch.shares, ids))
+        clear(connection, batch.results)
     live = set(names.values())
     for name in replaced:
         if name not in live:
@@ -211,13 +213,8 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "evicted_at": row.evicted_at if row is not None and evicted else None,
         "failure": result.failure,
         "failures": failures,
-        "retry_at": _retry_at(batch.now, failures),
+        "retry_at": next_try(batch.now, failures),
     }
-
-
-def _retry_at(now: datetime, failures: int) -> str | None:
-    """When a failed derivation is tried again: after 2, 4, 8 ... minutes, at most a day."""
-    return iso(microseconds(now + min(timedelta(minutes=2**failures), timedelta(days=1)))) if failures else None
 
 
 def file_key(store: Store, session_uid: str) -> str:

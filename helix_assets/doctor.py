@@ -233,7 +233,7 @@ def _sessions(store: Store, status: Status) -> Iterator[Finding]:
         yield Finding("sources", "wrong", f"{unread} log files cannot be read", do)
     if trouble.failed_count:
         do = "`helix status` names the newest and why; each is tried again by itself"
-        yield Finding("sessions", "wrong", f"{trouble.failed_count} sessions have no digest: it failed", do)
+        yield Finding("sessions", "wrong", f"{trouble.failed_count} sessions could not be read or digested", do)
     news = len(scan(store).changes.changed)
     if news:
         yield Finding("sources", "note", f"{news} log files have news; `helix sweep` or `helix up` takes them in")

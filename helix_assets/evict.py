@@ -21,6 +21,7 @@ from helix_assets.core.days import DayMark, days_since
 from helix_assets.core.moments import EPOCH, iso, microseconds
 from helix_assets.core.retention import Decision, EvictionPlan, RawUsage, Reason, RetentionPolicy, plan_eviction
 from helix_assets.hub import sync_folder, write_loss_note
+from helix_assets.retries import clear_rederivation
 from helix_assets.storage.base import RawCache
 from helix_assets.storage.day_marks import count_day, read_marks
 from helix_assets.storage.tables import digests, losses, raw_files, sessions, sources
@@ -304,6 +305,7 @@ def _unlink(raw: RawCache, row: Row[Any], parts: Sequence[Row[Any]]) -> bool:
 def _put_gone(store: Store, connection: Connection, row: Row[Any], freed: int, usage_after: int) -> None:
     """Leave a tombstone: the counts of what was there and the cursors, but no text that a parser kept for later."""
     connection.execute(delete(raw_files).where(raw_files.c.session_id == row.id))
+    clear_rederivation(connection, row.session_uid)
     of_session = update(sources).where(sources.c.session_id == row.id)
     connection.execute(of_session.values(parser_state=None, evicted_offset=sources.c.offset))
     store.catalog.update_session(

@@ -26,6 +26,7 @@ from helix_assets.core.moments import iso, microseconds
 from helix_assets.evict import truncate_log
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
 from helix_assets.hub import rename_in_notes
+from helix_assets.retries import clear
 from helix_assets.storage.durable import sync
 from helix_assets.storage.tables import (
     digests,
@@ -122,6 +123,7 @@ def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: s
     for log in (evictions, losses):  # their figures stay true, the name goes
         for uid in uids:
             connection.execute(update(log).where(log.c.session_uid == uid).values(session_uid=alias(store, uid)))
+    clear(connection, uids)
     erased = connection.execute(delete(digests).where(digests.c.session_uid.in_(uids))).rowcount
     connection.execute(delete(sessions).where(sessions.c.id.in_(ids)))
     without_parent(store, connection, uids)

@@ -226,7 +226,7 @@ class _SessionRun:
         self.linker = Linker(task.foreign_messages)
         self.digests = DigestBuilder()
         self.fact_builder = FactBuilder()
-        self.failure: str | None = None
+        self.failure = task.no_digest_because
         self.changed: set[int] = set()
         self.sources = [_Source(f, self.adapter, shop, self._hash64) for f in task.files]
         self._source_of = {source.task.rank: source for source in self.sources}
@@ -329,6 +329,8 @@ class _SessionRun:
         """What the record tells; one that a parser cannot cope with is kept, tells nothing, and is named."""
         try:
             return self._parser(record.file).feed(obj, record)
+        except MemoryError:
+            raise  # the line may not be to blame, and the next one fares no better
         except Exception as exc:  # noqa: BLE001 - one line must not cost the session
             source = self._source_of.get(record.file)
             if source is None:

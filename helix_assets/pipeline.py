@@ -17,6 +17,7 @@ from typing import Any
 
 from sqlalchemy import Row, or_, select
 
+from helix_assets import retries
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile, Problem, utf8_name
 from helix_assets.adapters.jsonl import failed_status
@@ -45,7 +46,7 @@ from helix_assets.sharing import Wanted, settle
 from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
-from helix_assets.task import Ingested, IngestTask, Workshop
+from helix_assets.task import Ingested, IngestTask, Limits, Workshop
 from helix_assets.tombstones import forgotten_marks, session_mark, source_mark, stay_forgotten
 from helix_assets.workers import Work, Workers
 
@@ -108,8 +109,11 @@ class Scan:
     changes: Changes
 
 
-def scan(store: Store) -> Scan:
-    """Compare the disk with the catalog; reads no transcript and writes nothing."""
+def scan(store: Store, now: datetime | None = None) -> Scan:
+    """Compare the disk with the catalog; reads no transcript and writes nothing.
+
+    Files of sessions that are set aside are news again when it is time to try them.
+    """
     seen = discover(store.settings)
     known = store.catalog.known_sources()
     found = seen.files
@@ -119,13 +123,17 @@ def scan(store: Store) -> Scan:
     unusual = {key: source.status for key, source in known.items() if source.status != "ok"}
     gone_before = [key for key, status in unusual.items() if status == "gone"]
     changes = changed_sources(found, known, gone_before, seen.unknown)
-    wakes = {"gone", "excluded"} if store.catalog.meta_value(_EXCLUSIONS) != _exclusions(store) else {"gone"}
+    wakes = {"gone", "failed"}
+    if store.catalog.meta_value(_EXCLUSIONS) != _exclusions(store):
+        wakes.add("excluded")
     again = [key for key, status in unusual.items() if key in found and _is_looked_at_again(status, found[key], wakes)]
     if again:
         changes = Changes(tuple(dict.fromkeys([*changes.changed, *again])), changes.gone)
     if changes.changed and (forgotten := forgotten_marks(store)):
         kept = [key for key in changes.changed if source_mark(store, found[key].path) not in forgotten]
         changes = Changes(tuple(kept), changes.gone)
+    if changes.changed and (later := retries.waiting(store.catalog, now or utc_now()).path_keys):
+        changes = Changes(tuple(key for key in changes.changed if key not in later), changes.gone)
     return Scan(seen, found, changes)
 
 
@@ -182,7 +190,7 @@ class _Sweep:
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
         self._redacted_again = redact_names(self._store)
-        self._scan = scan(self._store)
+        self._scan = scan(self._store, self._clock())
         report = self._report
         report.files_seen = len(self._scan.found)
         try:
@@ -208,8 +216,10 @@ class _Sweep:
     def _pool(self) -> Workers:
         if self._workers is None:
             store = self._store
-            shop = Workshop(store.key, store.redactor, str(store.raw.staging), store.places)
-            self._workers = Workers(shop, store.settings.sweep.workers)
+            settings = store.settings.sweep
+            limits = Limits(settings.session_seconds, settings.worker_memory_bytes)
+            shop = Workshop(store.key, store.redactor, str(store.raw.staging), store.places, limits)
+            self._workers = Workers(shop, settings.workers)
         return self._workers
 
     # -- which files belong to which session -------------------------------------------------------------------------
@@ -217,7 +227,7 @@ class _Sweep:
     def _groups(self) -> dict[str, list[Candidate]]:
         """Changed files by the session they belong to; what is left out or cannot be read is noted instead."""
         known = self._store.catalog.sources_by_key(self._scan.changes.changed)
-        forgotten = forgotten_marks(self._store)
+        forgotten, later = forgotten_marks(self._store), retries.waiting(self._store.catalog, self._clock()).uids
         groups: dict[str, list[Candidate]] = {}
         for key in self._scan.changes.changed:
             file = self._scan.found[key]
@@ -243,6 +253,8 @@ class _Sweep:
             uid = f"{flavor}:{self._store.shown_path(native_id)}"
             if session_mark(self._store, uid) in forgotten:
                 stay_forgotten(self._store, file.path, at=self._now())
+                continue
+            if uid in later:
                 continue
             groups.setdefault(uid, []).append(candidate)
             self._report.files_changed += 1
@@ -299,6 +311,8 @@ class _Sweep:
                 self._store.catalog.mark_sources(connection, gone, status="gone", gone_at=at)
                 self._store.catalog.put_problems(connection, fresh)
                 self._store.catalog.drop_problems(connection, over)
+                if gone:
+                    retries.clear_gone(connection)
         self._report.problems += [(row["path"], row["reason"]) for row in rows]
 
     # -- batches -----------------------------------------------------------------------------------------------------
@@ -408,7 +422,7 @@ class _Sweep:
             if isinstance(outcome, Ingested):
                 work.results[task.session_uid] = outcome
             else:
-                self._failed(task, outcome)
+                self._failed(task, outcome, work)
             self._progress.advance(sum(c.file.size for c in work.groups.get(task.session_uid, ())), task.session_uid)
         ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None}
         shares = settle(self._store.catalog, work.results, ids, partial(self._remake, work))
@@ -434,7 +448,7 @@ class _Sweep:
                 work.results[task.session_uid] = outcome
             else:
                 work.results.pop(task.session_uid, None)
-                self._failed(task, outcome)
+                self._failed(task, outcome, work)
 
     def _rederive(self) -> None:
         """Derive anew what was derived by older rules, or not at all; evicted sessions keep the digest they have."""
@@ -445,7 +459,8 @@ class _Sweep:
         stale_digest = or_(
             s.derived_generation.is_(None), s.derived_generation != s.generation, s.derivation_version != DIGEST_VERSION
         )
-        due = or_(s.failure.is_(None), s.retry_at <= self._now())
+        due = or_(s.failure.is_(None), retries.is_due(s.retry_at, self._clock()))
+        later = retries.waiting(self._store.catalog, self._clock()).uids
         stale_rules = s.redaction_version != self._store.redactor.version
         query = select(s.session_uid, s.day, s.flavor, s.raw_bytes, stale_rules, or_(stale_parser, stale_digest)).where(
             s.evicted_at.is_(None), s.row_count > 0, due, or_(stale_parser, stale_digest, stale_rules)
@@ -454,7 +469,7 @@ class _Sweep:
             stale = [
                 row
                 for row in connection.execute(query.order_by(s.ingest_order))
-                if self._only is None or (row.flavor, row.day) in self._only
+                if (self._only is None or (row.flavor, row.day) in self._only) and row.session_uid not in later
             ]
         uids = []
         rescanned = 0
@@ -487,14 +502,19 @@ class _Sweep:
 
     # -- telling what happened ---------------------------------------------------------------------------------------
 
-    def _failed(self, task: IngestTask, error: Exception) -> None:
-        """One session's trouble: named, counted, tried again when its files change; the others go on."""
+    def _failed(self, task: IngestTask, error: Exception, work: _Round) -> None:
+        """One session's trouble: named, counted, set aside and tried again later; the others go on."""
         reason = f"{type(error).__name__}: {error}" if isinstance(error, HelixError) else type(error).__name__
         if isinstance(error, OSError) and error.strerror:
             reason = f"cannot be stored: {error.strerror}"
-        for file in task.files:
-            self._report.problems.append((file.shown, reason))
+        shown = [file.shown for file in task.files] or [task.session_uid]
+        self._report.problems += [(name, reason) for name in shown]
         self._report.sessions_failed += 1
+        known = {source.path_key for source in work.states[task.session_uid].sources}
+        for candidate in work.groups.get(task.session_uid, ()):
+            if candidate.path_key not in known:
+                self._set_aside(candidate, task.flavor, "failed", None)
+        self._note_aside()
         with self._store.catalog.writing() as connection:
             rows = problem_rows(
                 self._store,
@@ -504,6 +524,8 @@ class _Sweep:
                 self._now(),
             )
             self._store.catalog.put_problems(connection, rows)
+            keys = [file.path_key for file in task.files]
+            retries.note_failure(connection, task.session_uid, path_keys=keys, failure=reason, now=self._clock())
 
     def _count(self, results: dict[str, Ingested], done: Committed) -> None:
         report = self._report

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from sqlalchemy import JSON, Connection, Row, Table, Text, or_, select, update
+from sqlalchemy import JSON, Connection, Row, Table, Text, delete, or_, select, update
 
 from helix_assets.core.errors import StoreError
 from helix_assets.core.redaction.again import digest_again, row_again, text_again, value_again
@@ -23,7 +23,7 @@ from helix_assets.core.redaction.redactor import Redactor
 from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.key import text_hash
-from helix_assets.storage.tables import digests, evictions, losses, problems, sessions, shared_keys, sources
+from helix_assets.storage.tables import digests, evictions, losses, problems, retries, sessions, shared_keys, sources
 from helix_assets.store import Store
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def redact_names(store: Store) -> int:
         for key, message_id in connection.execute(select(shared_keys.c.key, shared_keys.c.message_id)).all():
             if message_id and (clean := redactor.text(message_id)).hits:
                 connection.execute(update(shared_keys).where(shared_keys.c.key == key).values(message_id=clean.text))
+        connection.execute(delete(retries))  # they name sessions and files: what was set aside is tried at once
         if is_done:
             store.catalog.set_meta(connection, _NAMED, redactor.version)
     return changed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import orjson
@@ -17,11 +17,12 @@ from helix_assets.adapters import ADAPTERS
 from helix_assets.core.redaction import Redactor
 from helix_assets.core.redaction.again import value_again
 from helix_assets.core.schema import DIGEST_VERSION
+from helix_assets.retries import set_aside
 from helix_assets.settings import Settings
 from helix_assets.storage.catalog import Catalog
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.lock import holder, is_locked
-from helix_assets.storage.tables import CATALOG_VERSION, digests, losses, problems, sessions, sources, sweeps
+from helix_assets.storage.tables import CATALOG_VERSION, digests, losses, problems, retries, sessions, sources, sweeps
 from helix_assets.store import Store
 
 NEWEST = 5
@@ -106,13 +107,14 @@ def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
 
 
 def is_covered() -> ColumnElement[bool]:
-    """Whether a session's digest is made of all its stored rows by the rules in force."""
+    """Whether a session's digest is made of all that is known of it by the rules in force."""
     s = sessions.c
     parsers = [and_(s.flavor == flavor, s.parser_version == adapter.version) for flavor, adapter in ADAPTERS.items()]
     return and_(
         s.derived_generation.is_not(None),
         s.derived_generation == s.generation,
         s.derivation_version == DIGEST_VERSION,
+        s.session_uid.not_in(select(retries.c.session_uid)),
         or_(*parsers, s.flavor.not_in(list(ADAPTERS))),
     )
 
@@ -159,8 +161,7 @@ def _distilled_bytes(settings: Settings) -> int:
 def _trouble(connection: Connection, redactor: Redactor) -> Trouble:
     s, p = sessions.c, problems.c
     alive = s.evicted_at.is_(None)
-    failed = and_(alive, s.failure.is_not(None))
-    worst = select(s.session_uid, s.failure, s.failures).where(failed).order_by(s.ingest_order.desc()).limit(NEWEST)
+    failed = set_aside(connection)
     newest = select(p.path, p.line, p.offset, p.reason, p.seen_at).order_by(p.id.desc()).limit(NEWEST)
 
     def count(table: Any, *conditions: ColumnElement[bool]) -> int:
@@ -168,8 +169,8 @@ def _trouble(connection: Connection, redactor: Redactor) -> Trouble:
 
     return Trouble(
         uncovered=count(sessions, alive, ~is_covered()),
-        failed=[_shown(row._mapping, redactor) for row in connection.execute(worst)],
-        failed_count=count(sessions, failed),
+        failed=[_shown(asdict(one), redactor) for one in failed[:NEWEST]],
+        failed_count=len(failed),
         problems=[_shown(row._mapping, redactor) for row in connection.execute(newest)],
         problem_count=count(problems),
         lost_sessions=int(connection.execute(select(func.count(losses.c.session_uid.distinct()))).scalar_one()),

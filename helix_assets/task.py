@@ -56,7 +56,7 @@ class IngestTask:
 
     `stored` are the live part files; an append continues them, anything else replaces them. Records in `not_ours`
     belong to other sessions that tell them too. `known_root` is a working folder with its repository as it lay once.
-    `weight` is the work in bytes, for scheduling.
+    `weight` is the work in bytes, for scheduling. With `no_digest_because` the records are stored only.
     """
 
     session_uid: str
@@ -75,6 +75,15 @@ class IngestTask:
     foreign_messages: frozenset[str] = frozenset()
     known_root: tuple[str, str] | None = None
     weight: int = 0
+    no_digest_because: str | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one session may take: time, which grows with its bytes, and memory beside what the process has already."""
+
+    seconds: float = 300
+    memory_bytes: int = 4 << 30
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,7 @@ class Workshop:
     redactor: Redactor
     staging: str
     places: PlaceRules
+    limits: Limits = field(default_factory=Limits)
 
 
 class SourceCursor(NamedTuple):

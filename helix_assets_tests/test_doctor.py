@@ -139,7 +139,7 @@ def test_a_copy_that_is_days_behind_is_named(memory: Memory, monkeypatch: pytest
 def test_failed_sessions_are_counted(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
         connection.execute(update(sessions).values(failure="ValueError", failures=1))
-    assert [f.what for f in wrong(memory)] == ["1 sessions have no digest: it failed"]
+    assert [f.what for f in wrong(memory)] == ["1 sessions could not be read or digested"]
 
 
 def test_logs_with_news_are_a_note(memory: Memory) -> None:

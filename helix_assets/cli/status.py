@@ -120,7 +120,7 @@ def _attention(found: Status) -> list[Table]:
     trouble, usage = found.trouble, found.usage
     counts = [
         ("sessions without an up-to-date digest; the next sweep tries again", trouble.uncovered),
-        ("sessions whose digest failed", trouble.failed_count),
+        ("sessions set aside because they could not be read or digested", trouble.failed_count),
         ("digests that are damaged: `helix verify` names them", sum(agent.damaged for agent in found.agents)),
         ("sessions lost before they were digested", trouble.lost_sessions),
         ("source files that vanished before they were read", trouble.never_read),
@@ -133,9 +133,13 @@ def _attention(found: Status) -> list[Table]:
     if usage.distilled_bytes > usage.distilled_cap_bytes:
         rows.append(["!", "digests and facts are over their cap; they are never dropped: raise distilled_cap_bytes"])
     tables = [Table([Column("", "right"), Column("look at")], rows)] if rows else []
-    failed = [[item["session_uid"], item["failure"], human_count(item["failures"])] for item in trouble.failed]
+    failed = [
+        [item["session_uid"], item["failure"], human_count(item["failures"]), item["retry_at"] or ""]
+        for item in trouble.failed
+    ]
     if failed:
-        tables.append(Table([Column("failed digest"), Column("reason"), Column("tries", "right")], failed))
+        columns = [Column("set aside"), Column("reason"), Column("tries", "right"), Column("tried again")]
+        tables.append(Table(columns, failed))
     places = [[_place(item), item["reason"]] for item in trouble.problems]
     if places:
         tables.append(Table([Column("newest problems"), Column("reason")], places))

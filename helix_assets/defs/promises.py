@@ -20,6 +20,7 @@ from helix_assets.defs.partitions import key_of
 from helix_assets.drift import drift_of, figures_of
 from helix_assets.evict import memory_bytes, plan
 from helix_assets.pipeline import utc_now
+from helix_assets.retries import set_aside
 from helix_assets.storage.tables import digests, losses, raw_files, sessions
 from helix_assets.store import Store
 from helix_assets.summary import is_covered
@@ -137,18 +138,18 @@ def prices_are_known(store: Store) -> Answer:
 
 
 def every_session_is_derived(store: Store) -> Answer:
-    """No session is set aside because its digest or its facts could not be made; those that are, are tried again."""
-    s = sessions.c
-    aside = and_(s.failure.is_not(None), s.evicted_at.is_(None))
+    """No session is set aside because it could not be read, or its digest not be made; those that are, are retried."""
     with store.catalog.reading() as connection:
         total = connection.execute(select(func.count()).select_from(sessions)).scalar_one()
-        count, tries, retry = connection.execute(
-            select(func.count(), func.max(s.failures), func.min(s.retry_at)).where(aside)
-        ).one()
-    figures: dict[str, Any] = {"sessions": total, "set_aside": count}
-    if count:
-        figures |= {"most_tries": tries, "next_try_at": retry}
-    return Answer(count == 0, figures)
+        aside = set_aside(connection)
+    figures: dict[str, Any] = {"sessions": total, "set_aside": len(aside)}
+    if aside:
+        # The reason's first word is the class of the error: the rest may speak of the session.
+        reasons = Counter(one.failure.split()[0].rstrip(":") for one in aside)
+        figures["reasons"] = ", ".join(f"{reason}: {count}" for reason, count in reasons.most_common(_LISTED))
+        figures["most_tries"] = max(one.failures for one in aside)
+        figures["next_try_at"] = min((one.retry_at for one in aside if one.retry_at), default="with the next sweep")
+    return Answer(not aside, figures)
 
 
 def evicted_files_are_gone(store: Store) -> Answer:

@@ -112,10 +112,16 @@ class WebSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
-    """[sweep]: how much is read at once, and after how long a silent session counts as over."""
+    """[sweep]: how much is read at once, what one session may take, and when a silent session counts as over.
+
+    `session_seconds` is the time for a session of few bytes; one of 64 MiB has twice as long, and so on. The memory of
+    a worker is limited on Linux only.
+    """
 
     workers: int = setting("HELIX_SWEEP_WORKERS", COUNT, _default_workers)
     batch_bytes: int = setting("HELIX_SWEEP_BATCH_BYTES", SIZE, 64 * MIB)
+    session_seconds: int = setting("HELIX_SWEEP_SESSION_SECONDS", COUNT, 300)
+    worker_memory_bytes: int = setting("HELIX_SWEEP_WORKER_MEMORY_BYTES", SIZE, 4 * GIB)
     idle_minutes: int = setting("HELIX_IDLE_MINUTES", COUNT, 30)
 
 

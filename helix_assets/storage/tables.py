@@ -259,9 +259,20 @@ forgotten = Table(
     Column("unfinished", Text),
 )
 
+# Sessions that could not be read, in whole or in what is new of them: set aside, with the reason, until `retry_at`.
+retries = Table(
+    "retries",
+    metadata,
+    Column("session_uid", Text, primary_key=True),
+    Column("path_keys", JSON, nullable=False),
+    Column("failure", Text, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("retry_at", Text, nullable=False),
+)
+
 
 def _first(connection: Connection) -> None:
-    later = (fact_files, forgotten)
+    later = (fact_files, forgotten, retries)
     metadata.create_all(connection, tables=[table for table in metadata.sorted_tables if table not in later])
 
 
@@ -274,5 +285,9 @@ def _third(connection: Connection) -> None:
     forgotten.create(connection, checkfirst=True)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second, _third)
+def _fourth(connection: Connection) -> None:
+    retries.create(connection, checkfirst=True)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second, _third, _fourth)
 CATALOG_VERSION = len(MIGRATIONS)

@@ -63,7 +63,7 @@ def test_uncovered_and_failed_sessions_are_counted_with_the_reason(
     store.close()
     trouble = status(capsys)["trouble"]
     assert (trouble["uncovered"], trouble["failed_count"]) == (1, 1)
-    assert trouble["failed"] == [{"session_uid": UID, "failure": "it broke", "failures": 3}]
+    assert trouble["failed"] == [{"session_uid": UID, "failure": "it broke", "failures": 3, "retry_at": None}]
 
 
 def test_record_type_that_is_not_known_yet_is_shown(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

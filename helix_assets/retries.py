@@ -1,0 +1,113 @@
+"""Sessions that are set aside because their analysis failed: which, why, and when each is tried again.
+
+Belongs here: the record of them, in the catalog, and the back-off. A session whose digest failed is stored all the same
+and has its reason in its own row; one that could not even be read has a row of `retries`. Neither counts as covered, so
+neither is evicted. Not here: what failed it (`workers`, `ingest`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, Connection, delete, or_, select
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from helix_assets.core.moments import iso, microseconds
+from helix_assets.storage.catalog import Catalog
+from helix_assets.storage.tables import retries, sessions, sources
+
+LONGEST = timedelta(days=1)
+_DOUBLINGS = 11
+"""2 to this power of minutes is more than the longest pause."""
+_MANY = 5_000
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A session that waits, and why."""
+
+    session_uid: str
+    failure: str
+    failures: int
+    retry_at: str | None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What is not to be tried yet: sessions, and the files known to be theirs."""
+
+    uids: frozenset[str] = frozenset()
+    path_keys: frozenset[str] = frozenset()
+
+
+def next_try(now: datetime, failures: int) -> str | None:
+    """When it is tried again: after 2, 4, 8 ... minutes, at most a day."""
+    pause = min(timedelta(minutes=2 ** min(failures, _DOUBLINGS)), LONGEST)
+    return iso(microseconds(now + pause)) if failures else None
+
+
+def is_due(retry_at: ColumnElement[str | None], now: datetime) -> ColumnElement[bool]:
+    """Whether the pause is over; one that ends in more than a day was set by a clock that ran ahead."""
+    return or_(retry_at <= iso(microseconds(now)), retry_at > iso(microseconds(now + LONGEST)))
+
+
+def waiting(catalog: Catalog, now: datetime) -> Waiting:
+    """What is not to be tried yet."""
+    r = retries.c
+    with catalog.reading() as connection:
+        rows = connection.execute(select(r.session_uid, r.path_keys).where(~is_due(r.retry_at, now))).all()
+    return Waiting(frozenset(row[0] for row in rows), frozenset(key for row in rows for key in row[1]))
+
+
+def set_aside(connection: Connection) -> list[SetAside]:
+    """All sessions that are set aside, the newest first."""
+    s, r = sessions.c, retries.c
+    stored = select(s.session_uid, s.failure, s.failures, s.retry_at)
+    stored = stored.where(s.failure.is_not(None), s.evicted_at.is_(None)).order_by(s.ingest_order.desc())
+    unread = select(r.session_uid, r.failure, r.failures, r.retry_at).order_by(r.retry_at.desc())
+    found = [SetAside(*row) for query in (unread, stored) for row in connection.execute(query)]
+    return list({one.session_uid: one for one in reversed(found)}.values())[::-1]
+
+
+def note_failure(
+    connection: Connection, session_uid: str, *, path_keys: Collection[str], failure: str, now: datetime
+) -> None:
+    """Set a session aside, or once more, and for twice as long."""
+    before = connection.execute(
+        select(retries.c.failures, retries.c.path_keys).where(retries.c.session_uid == session_uid)
+    ).one_or_none()
+    count, keys = (before.failures, before.path_keys) if before else (0, [])
+    values = {
+        "path_keys": sorted({*keys, *path_keys}),
+        "failure": failure,
+        "failures": count + 1,
+        "retry_at": next_try(now, count + 1),
+    }
+    row = upsert(retries).values(session_uid=session_uid, **values)
+    connection.execute(row.on_conflict_do_update(index_elements=["session_uid"], set_=values))
+
+
+def clear(connection: Connection, uids: Iterable[str]) -> None:
+    """Sessions that were brought up to date are set aside no more."""
+    names: Sequence[str] = list(uids)
+    for start in range(0, len(names), _MANY):
+        connection.execute(delete(retries).where(retries.c.session_uid.in_(names[start : start + _MANY])))
+
+
+def clear_rederivation(connection: Connection, session_uid: str) -> None:
+    """What was evicted is derived no more; what is new in its files is tried again all the same."""
+    held = connection.execute(select(retries.c.path_keys).where(retries.c.session_uid == session_uid)).scalar()
+    if held == []:
+        clear(connection, [session_uid])
+
+
+def clear_gone(connection: Connection) -> None:
+    """There is nothing left to try of a session whose files are all gone; what was lost unread is told of these."""
+    held = connection.execute(select(retries.c.session_uid, retries.c.path_keys)).all()
+    gone = sources.c.status == "gone"
+    for uid, keys in held:
+        left = select(sources.c.path_key).where(sources.c.path_key.in_(keys), gone)
+        if keys and len(connection.execute(left).all()) == len(keys):
+            clear(connection, [uid])
