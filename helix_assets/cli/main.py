@@ -38,6 +38,7 @@ COMMANDS = {
     "show": Entry("helix_assets.cli.show:show", "Show the events of one session."),
     "digest": Entry("helix_assets.cli.digest:digest", "Show the digest of one session."),
     "env": Entry("helix_assets.cli.env:env", "Print a closed session's variables for other programs."),
+    "sql": Entry("helix_assets.cli.sql:sql", "Answer one SELECT over the memory's views."),
     "evict": Entry("helix_assets.cli.evict:evict", "Plan or apply the eviction of raw bytes."),
     "pin": Entry("helix_assets.cli.pin:pin", "Keep a session's raw bytes from eviction."),
     "unpin": Entry("helix_assets.cli.pin:unpin", "Let a session's raw bytes be evicted again."),

@@ -7,7 +7,8 @@
     └── StopRun              someone has to act first; the message says what
         ├── SettingsError    helix.toml or a HELIX_* variable is wrong
         ├── StoreError       the store is damaged, foreign, or of a newer version
-        └── NotFoundError    the thing asked for by name is not in the store
+        ├── NotFoundError    the thing asked for by name is not in the store
+        └── QueryError       a search or an SQL query cannot be answered as it is
 
 A message names the file, the line if there is one, and the next step. No transcript text goes into a message.
 `exit_code` is what the command line ends with (sysexits.h where a code fits).
@@ -54,3 +55,9 @@ class StoreError(StopRun):
 
 class NotFoundError(StopRun):
     """The session, partition or file that was asked for is not known."""
+
+
+class QueryError(StopRun):
+    """A question to the memory is malformed, not allowed, or too large."""
+
+    exit_code = 64

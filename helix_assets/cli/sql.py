@@ -1,0 +1,113 @@
+"""`helix sql`: the answer to one SELECT over the memory's views, as a table, JSON or CSV."""
+
+import csv
+import resource
+import sys
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from datetime import date, datetime
+from typing import Any
+
+import click
+
+from helix_assets.cli.output import Column, Justify, Table, emit, human_count, print_table, terminal_safe
+from helix_assets.reading import open_existing
+from helix_assets.settings import load_settings
+from helix_assets.sql import ROWS, SECONDS, Answer, ask
+from helix_assets.views import VIEWS
+
+_ADDRESS_SPACE = 4 << 30
+_NAMED = 5
+
+
+@click.command(
+    "sql", epilog=f"Views: {', '.join(VIEWS)}. Their columns: docs/sql.md, or `helix sql 'describe sessions'`."
+)
+@click.argument("query")
+@click.option("--rows", type=click.IntRange(1), default=ROWS, show_default=True, help="How many rows at most.")
+@click.option("--seconds", type=click.FloatRange(0.1), default=SECONDS, show_default=True, help="How long at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: a list of objects.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header line.")
+def sql(query: str, rows: int, seconds: float, as_json: bool, as_csv: bool) -> None:
+    """Answer QUERY, one SELECT over the memory's views ("-" reads it from standard input)."""
+    if as_json and as_csv:
+        raise click.UsageError("--json or --csv, not both")
+    if query == "-":
+        query = sys.stdin.read()
+    _fence_memory()
+    with closing(open_existing(load_settings())) as store:
+        answer = ask(store, query, rows=rows, seconds=seconds)
+    if as_csv:
+        _print_csv(answer)
+    elif as_json:
+        emit([dict(zip(answer.columns, map(_json_value, row), strict=True)) for row in answer.rows], as_json=True)
+    else:
+        print_table(_table(answer))
+    _tell(answer, rows)
+
+
+def _fence_memory() -> None:
+    """A second limit, the kernel's, on what a function may take that DuckDB does not count, such as repeat()."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard == resource.RLIM_INFINITY or hard > _ADDRESS_SPACE:
+        with suppress(OSError, ValueError):  # not every system lets it be set
+            resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, hard))
+
+
+def _table(answer: Answer) -> Table:
+    justify: list[Justify] = ["right" if _is_number(answer, place) else "left" for place in range(len(answer.columns))]
+    columns = [Column(name, side) for name, side in zip(answer.columns, justify, strict=True)]
+    return Table(columns, [[_text(value) for value in row] for row in answer.rows])
+
+
+def _is_number(answer: Answer, place: int) -> bool:
+    return any(isinstance(row[place], int | float) and not isinstance(row[place], bool) for row in answer.rows[:20])
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(item) for item in value]
+    return value if isinstance(value, str | int | float | None) else _text(value)
+
+
+def _text(value: Any) -> str:
+    """A value as a person reads it; times are UTC."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, date | datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
+
+
+def _print_csv(answer: Answer) -> None:
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(_safe_cells(answer.columns))
+    for row in answer.rows:
+        out.writerow(_safe_cells(row))
+
+
+def _safe_cells(row: Sequence[Any]) -> list[str]:
+    """Texts that a spreadsheet would take for a formula get a quote before them; numbers stay as they are."""
+    cells = []
+    for value in row:
+        text = terminal_safe(_text(value))
+        is_formula = text.startswith(("=", "+", "-", "@", "\t")) and not isinstance(value, int | float)
+        cells.append(f"'{text}" if is_formula else text)
+    return cells
+
+
+def _tell(answer: Answer, rows: int) -> None:
+    """What the answer lacks, on stderr, so that it is in nobody's data."""
+    if answer.is_cut:
+        click.echo(f"Only the first {human_count(rows)} rows; --rows shows more.", err=True)
+    if answer.left_out:
+        named = ", ".join(answer.left_out[:_NAMED]) + (", ..." if len(answer.left_out) > _NAMED else "")
+        click.echo(
+            terminal_safe(f"Left out, because damaged: {named} ({len(answer.left_out)}). Run `helix verify`."), err=True
+        )

@@ -1,0 +1,154 @@
+"""A person's question in SQL: admitted by what it is, answered from the views, within limits of time and memory.
+
+Belongs here: which statements may run, and running one. Three fences stand one behind the other: the parsed statement
+(one SELECT, over our views, with functions that only compute), a DuckDB in memory that can open no file but the live
+ones and whose settings are locked, and the limits. Not here: what the views are (`views`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from helix_assets.core.errors import QueryError, StoreError
+from helix_assets.store import Store
+from helix_assets.views import MEMORY, VIEWS, open_views
+
+if TYPE_CHECKING:
+    import duckdb
+
+SECONDS = 60.0
+ROWS = 10_000
+_TRIES = 3
+_QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
+_TABLES_FROM_NOTHING = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
+_DESCRIBES = frozenset({"DESCRIBE", "SUMMARY"})
+# Functions that reach beyond their arguments: settings, sequences, the log, the clock's patience.
+_REFUSED = frozenset({
+    "current_query", "current_setting", "currval", "getenv", "getvariable", "nextval", "pg_sleep", "set_config",
+    "setseed", "setval", "sleep_ms", "write_log",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer's rows. `is_cut`: there were more than asked for. `left_out` names what is damaged and not in it."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    is_cut: bool
+    left_out: tuple[str, ...]
+
+
+def ask(store: Store, query: str, *, rows: int = ROWS, seconds: float = SECONDS, memory: str = MEMORY) -> Answer:
+    """Answer one SELECT over the views; QueryError says what is wrong with one that cannot be."""
+    import duckdb
+
+    wanted = admit(query)
+    for left in reversed(range(_TRIES)):
+        try:
+            with open_views(store, wanted, memory=memory) as views, _patience(views.connection, seconds):
+                cursor = views.connection.execute(query)
+                columns = tuple(column[0] for column in cursor.description or ())
+                found = cursor.fetchmany(rows + 1)
+                return Answer(columns, found[:rows], len(found) > rows, views.left_out)
+        except duckdb.InterruptException as exc:
+            raise QueryError(f"the query took longer than {seconds:g} s: ask for less, or for fewer views") from exc
+        except duckdb.OutOfMemoryException as exc:
+            raise QueryError(f"the query needs more than {memory} of memory: ask for fewer rows or columns") from exc
+        except duckdb.IOException as exc:
+            if not left:  # each time a file went while it was read
+                raise StoreError("the store changes faster than it can be read: try again") from exc
+        except duckdb.Error as exc:
+            raise QueryError(_plainly(exc)) from exc
+    raise AssertionError("every try returns or raises")
+
+
+@contextmanager
+def _patience(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    timer = threading.Timer(seconds, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def admit(query: str) -> frozenset[str]:
+    """The views that a query asks; QueryError unless it is one SELECT over them that only computes."""
+    import duckdb
+
+    try:
+        statements = duckdb.extract_statements(query)
+    except duckdb.Error as exc:
+        raise QueryError(_plainly(exc)) from exc
+    if len(statements) != 1:
+        raise QueryError(f"one SELECT at a time; this is {len(statements)} statements")
+    try:
+        kind = statements[0].type.name
+    except ValueError:  # a type that the Python package has no name for
+        kind = "something else"
+    if kind != duckdb.StatementType.SELECT.name:
+        raise QueryError(f"only SELECT is answered, and this is {kind}: the memory is changed by sweeps alone")
+    with duckdb.connect() as connection:
+        row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
+    tree = orjson.loads(row[0]) if row else {"error": True}
+    if tree["error"]:
+        raise QueryError(f"this SELECT cannot be looked through ({tree.get('error_message', 'no answer')})")
+    nodes = list(_nodes(tree))
+    views = frozenset(_views_of(nodes))
+    for node in nodes:
+        _refuse(node)
+    return views
+
+
+def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object of the parsed statement."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+
+
+def _views_of(nodes: Collection[dict[str, Any]]) -> Iterator[str]:
+    named = {entry["key"].lower() for node in nodes for entry in (node.get("cte_map") or {}).get("map", ())}
+    for node in nodes:
+        if node.get("type") != "BASE_TABLE":
+            continue
+        name = node["table_name"].lower()
+        is_plain = not node["schema_name"] and not node["catalog_name"]
+        if is_plain and name in VIEWS:
+            yield name
+        elif not (is_plain and name in named):
+            raise QueryError(f"there is no view {node['table_name']!r}; there are {', '.join(VIEWS)}")
+
+
+def _refuse(node: dict[str, Any]) -> None:
+    """Refuse what writes, reads files or settings, or hides a statement in a text."""
+    kind = str(node.get("type"))
+    if kind.endswith("_NODE") and kind not in _QUERY_NODES:
+        raise QueryError(f"only SELECT is answered, and in it is {kind.removesuffix('_NODE').replace('_', ' ')}")
+    if kind == "SHOW_REF" and (node["show_type"] not in _DESCRIBES or not node["query"]):
+        raise QueryError(f"there is no such list; the views are {', '.join(VIEWS)}")
+    if kind == "TABLE_FUNCTION":
+        name = node["function"]["function_name"].lower()
+        if name not in _TABLES_FROM_NOTHING:
+            raise QueryError(f"{name}() is not allowed: a query reads the views and nothing else")
+    if kind == "FUNCTION" and node["function_name"].lower() in _REFUSED:
+        raise QueryError(f"{node['function_name'].lower()}() is not allowed: a query only computes")
+
+
+def _plainly(exc: Exception) -> str:
+    """DuckDB's complaint without its trade name of the error."""
+    return str(exc).partition(" Error: ")[2].strip() or str(exc)

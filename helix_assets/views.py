@@ -1,0 +1,316 @@
+"""The memory as SQL views in DuckDB: one name per table that a person or a report may ask, over the live files.
+
+Belongs here: which views there are, how each reads the catalog's rows and the files that count, and the connection they
+live in, which can reach nothing else. Whatever was redacted by older rules is redacted once more on its way through a
+view. Not here: which statements a person may run (`sql`). docs/sql.md documents every column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from helix_assets.core.facts import FACTS
+from helix_assets.core.redaction.again import digest_again, text_again, value_again
+from helix_assets.core.schema import AFTER_THE_END, BESIDE
+from helix_assets.moment import LiveFile, Moment, read_moment
+from helix_assets.reading import is_outdated, is_proven
+from helix_assets.store import Store
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+ROW_VIEWS = ("events", "records")
+FACT_VIEWS = tuple(FACTS)
+VIEWS = ("sessions", "digests", *ROW_VIEWS, *FACT_VIEWS, "losses")
+MEMORY = "1GiB"
+_THREADS = 2
+_RAW_TEXTS = ("role", "tool", "summary", "status", "agent_id", "call_id", "message_id", "model", "file_path",
+              "native_type", "record_id", "parent_id")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Views:
+    """An open connection with the views, and what is damaged and so in none of them."""
+
+    connection: duckdb.DuckDBPyConnection
+    left_out: tuple[str, ...]
+
+
+@contextmanager
+def open_views(store: Store, names: Collection[str] = VIEWS, *, memory: str = MEMORY) -> Iterator[Views]:
+    """A DuckDB in memory with these views of the store as it is now; it can read their files and nothing else."""
+    import duckdb
+
+    moment = read_moment(
+        store,
+        with_digests=not {"sessions", "digests"}.isdisjoint(names),
+        with_rows=not set(ROW_VIEWS).isdisjoint(names),
+        facts=[name for name in names if name in FACTS],
+    )
+    connection = duckdb.connect(
+        config={
+            "memory_limit": memory,
+            "threads": _THREADS,
+            "temp_directory": "",  # raw text is never spilled to disk
+            "python_enable_replacements": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+    )
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        damaged = _create_views(store, connection, moment, names)
+        connection.execute("SET allowed_paths = ?", [[str(file.path) for file in moment.files]])
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield Views(connection, tuple(sorted({*moment.left_out, *damaged})))
+    finally:
+        connection.close()
+
+
+def _create_views(
+    store: Store, connection: duckdb.DuckDBPyConnection, moment: Moment, names: Collection[str]
+) -> list[str]:
+    """Make the views; gives the sessions whose digest is damaged."""
+    for name, function in (("text", _text_function(store)), ("json", _json_function(store)),
+                           ("lines", _lines_function(store))):  # fmt: skip
+        connection.create_function(f"_{name}_again", function, ["VARCHAR"], "VARCHAR")
+    damaged: list[str] = []
+    if "sessions" in names:
+        _create_table(connection, "_sessions", _session_table(store, moment))
+    if not {"sessions", "digests"}.isdisjoint(names):
+        table, damaged = _digest_table(store, moment)
+        _create_table(connection, "_digests", table)
+    if "losses" in names:
+        _create_table(connection, "_losses", _loss_table(store, moment))
+    if "records" in names:
+        _create_table(connection, "_sources", _source_table(store, moment))
+    for name in names:
+        if name in FACTS:
+            sql = _fact_view(connection, name, moment.facts.get(name, ()))
+        elif name in ROW_VIEWS:
+            sql = _row_view(connection, name, moment.rows)
+        else:
+            sql = _CATALOG_VIEWS[name]
+        connection.execute(f"CREATE VIEW {name} AS {sql}")
+    return damaged
+
+
+def _create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    connection.register("_given", table)
+    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _given")
+    connection.unregister("_given")
+
+
+def _text_function(store: Store) -> Callable[[str], str]:
+    return lambda text: text_again(store.redactor, text)
+
+
+def _json_function(store: Store) -> Callable[[str], str]:
+    return lambda text: orjson.dumps(value_again(store.redactor, orjson.loads(text))).decode()
+
+
+def _lines_function(store: Store) -> Callable[[str], str]:
+    return lambda text: store.redactor.lines(text.encode()).data.decode()
+
+
+# -- from the catalog ------------------------------------------------------------------------------------------------
+
+_SESSION_TEXTS = ("session_uid", "flavor", "day", "native_session_id", "repo", "domain", "task_ref", "title", "model",
+                  "cwd", "git_branch", "parent_uid", "outcome", "ingested_at", "analyzed_at", "evicted_at",
+                  "failure")  # fmt: skip
+_SESSION_NUMBERS = ("started_us", "ended_us", "source_bytes", "raw_bytes", "record_count", "unparsed_count",
+                    "generation")  # fmt: skip
+_SESSION_FLAGS = ("is_covered", "is_pinned", "is_partial")
+_FIGURES: dict[str, tuple[str, ...]] = {
+    "wall_clock_s": ("cost", "wall_clock_s"), "active_s": ("cost", "active_s"), "turns": ("cost", "turns"),
+    "retries": ("cost", "retries"), "input_tokens": ("tokens", "input"), "output_tokens": ("tokens", "output"),
+    "cache_read_tokens": ("tokens", "cache_read"), "cache_write_tokens": ("tokens", "cache_write"),
+    "reasoning_tokens": ("tokens", "reasoning"), "user_prompts": ("user_prompts",),
+    "assistant_messages": ("assistant_messages",), "tool_calls": ("tool_calls",), "tool_errors": ("tool_errors",),
+    "tool_denied": ("tool_denied",), "tool_cancelled": ("tool_cancelled",), "interrupts": ("interrupts",),
+    "interventions": ("interventions",), "compactions": ("compactions",),
+    "longest_failure_streak": ("longest_failure_streak",), "test_runs": ("tests", "runs"),
+    "test_runs_failed": ("tests", "failed"), "edits": ("edits", "count"), "lines_added": ("edits", "lines_added"),
+    "lines_removed": ("edits", "lines_removed"), "files_touched": ("files_touched",), "events": ("event_count",),
+    "records": ("record_count",), "unparsed_lines": ("unparsed_lines",), "generation": ("coverage", "generation"),
+    "schema_version": ("schema_version",),
+}  # fmt: skip
+_COSTS = ("cost_usd", "cost_usd_main", "cost_usd_subagent")
+_DIGEST_TEXTS = ("session_uid", "flavor", "repo", "domain", "title", "task_ref", "parent_uid", "model", "cwd",
+                 "git_branch", "started_at", "ended_at", "outcome", "outcome_reason", "outcome_confidence",
+                 "first_prompt", "last_assistant")  # fmt: skip
+
+_CATALOG_VIEWS = {
+    "sessions": """
+        SELECT s.session_uid, s.flavor, TRY_CAST(s.day AS DATE) AS day, s.native_session_id, s.repo, s.domain,
+            s.task_ref, s.title, s.model, s.cwd, s.git_branch, s.parent_uid,
+            TRY(make_timestamp(s.started_us)) AS started_at, TRY(make_timestamp(s.ended_us)) AS ended_at, s.outcome,
+            d.wall_clock_s, d.active_s, d.turns, d.user_prompts, d.assistant_messages, d.tool_calls, d.tool_errors,
+            d.input_tokens, d.output_tokens, d.cache_read_tokens, d.cache_write_tokens, d.cost_usd, d.events,
+            s.record_count AS records, s.unparsed_count AS unparsed_lines, s.source_bytes, s.raw_bytes, s.generation,
+            TRY_CAST(s.ingested_at AS TIMESTAMP) AS ingested_at, TRY_CAST(s.analyzed_at AS TIMESTAMP) AS analyzed_at,
+            TRY_CAST(s.evicted_at AS TIMESTAMP) AS evicted_at, s.is_covered, s.is_pinned, s.is_partial, s.failure
+        FROM _sessions s LEFT JOIN _digests d USING (session_uid)""",
+    "digests": """
+        SELECT * REPLACE (TRY_CAST(started_at AS TIMESTAMP) AS started_at, TRY_CAST(ended_at AS TIMESTAMP) AS ended_at,
+            TRY_CAST(digest AS JSON) AS digest)
+        FROM _digests""",
+    "losses": """
+        SELECT TRY_CAST(at_text AS TIMESTAMP) AS lost_at, session_uid, flavor, TRY_CAST(day AS DATE) AS day, bytes,
+            records, generation, reason
+        FROM _losses""",
+}  # fmt: skip
+
+
+def _session_table(store: Store, moment: Moment) -> pa.Table:
+    import pyarrow as pa
+
+    names = (*_SESSION_TEXTS, *_SESSION_NUMBERS, *_SESSION_FLAGS)
+    rows = [_shown(store, dict(row._mapping), names, row.redaction_version) for row in moment.sessions]
+    return pa.Table.from_pylist(
+        rows, _schema(dict.fromkeys(_SESSION_TEXTS, pa.string()) | dict.fromkeys(_SESSION_NUMBERS, pa.int64())
+                      | dict.fromkeys(_SESSION_FLAGS, pa.bool_())),
+    )  # fmt: skip
+
+
+def _digest_table(store: Store, moment: Moment) -> tuple[pa.Table, list[str]]:
+    """The digests as columns, and the sessions whose digest is damaged."""
+    import pyarrow as pa
+
+    rows, damaged = [], []
+    for row in moment.digests:
+        if not is_proven(row, store.key):
+            damaged.append(row.session_uid)
+            continue
+        digest = orjson.loads(row.digest)
+        if is_outdated(store, row.redaction_version):
+            digest = digest_again(store.redactor, digest)
+        figures = {name: _at(digest, path) for name, path in _FIGURES.items()}
+        rows.append(digest | figures | {"digest": orjson.dumps(digest).decode()})
+    types = dict.fromkeys(_DIGEST_TEXTS, pa.string()) | dict.fromkeys(_COSTS, pa.float64())
+    types |= dict.fromkeys(_FIGURES, pa.int64())
+    return pa.Table.from_pylist(rows, _schema(types | {"digest": pa.string()})), damaged
+
+
+def _at(value: Any, path: Sequence[str]) -> Any:
+    """A value inside a digest; None where a digest of an older version does not have it."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _loss_table(store: Store, moment: Moment) -> pa.Table:
+    import pyarrow as pa
+
+    texts, numbers = ("at_text", "session_uid", "flavor", "day", "reason"), ("bytes", "records", "generation")
+    rows = [_shown(store, {**row._mapping, "at_text": row.at}, texts + numbers, None) for row in moment.losses]
+    return pa.Table.from_pylist(rows, _schema(dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.int64())))
+
+
+def _source_table(store: Store, moment: Moment) -> pa.Table:
+    import pyarrow as pa
+
+    names = ("session_uid", "file_rank", "path")
+    rows = [_shown(store, dict(row._mapping), names, row.redaction_version) for row in moment.sources]
+    return pa.Table.from_pylist(
+        rows, _schema({"session_uid": pa.string(), "file_rank": pa.int64(), "path": pa.string()})
+    )
+
+
+def _shown(store: Store, row: dict[str, Any], names: Sequence[str], version: str | None) -> dict[str, Any]:
+    """Some columns of a row, by the rules in force."""
+    kept = {name: row[name] for name in names}
+    return value_again(store.redactor, kept) if is_outdated(store, version) else kept
+
+
+def _schema(types: dict[str, pa.DataType]) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(list(types.items()))
+
+
+# -- from files ------------------------------------------------------------------------------------------------------
+
+_DAY = r"TRY_CAST(regexp_extract(filename, 'day=([0-9-]+)[^/\\]*', 1) AS DATE)"
+_FLAVOR = "split_part(session_uid, ':', 1)"
+_ACCEPTED = "CASE status WHEN 'ok' THEN true WHEN 'denied' THEN false END AS accepted"
+_PART = r"TRY_CAST(regexp_extract(filename, '\.([0-9]+)(\.again)?\.parquet$', 1) AS INT)"
+
+
+def _scan(files: Sequence[LiveFile]) -> str:
+    paths = ", ".join("'" + str(file.path).replace("'", "''") + "'" for file in files)
+    return f"read_parquet([{paths}], union_by_name=true, filename=true, hive_partitioning=false)"
+
+
+def _rows_of(
+    connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[LiveFile], again: str, schema: pa.Schema
+) -> str:
+    """All rows of files, of those redacted by older rules as the rules in force would have them.
+
+    The empty table gives every column its type, also those that files of an older version lack.
+    """
+    import pyarrow as pa
+
+    _create_table(connection, f"_no_{name}", schema.append(pa.field("filename", pa.string())).empty_table())
+    scans = [f"SELECT * FROM _no_{name}"]
+    if current := [file for file in files if not file.is_outdated]:
+        scans.append(f"SELECT * FROM {_scan(current)}")
+    if old := [file for file in files if file.is_outdated]:
+        whole = f"SELECT * FROM _no_{name} UNION ALL BY NAME SELECT * FROM {_scan(old)}"
+        scans.append(f"SELECT * REPLACE ({again}) FROM ({whole})")
+    return " UNION ALL BY NAME ".join(scans)
+
+
+def _again(texts: Sequence[str], **others: str) -> str:
+    made = dict.fromkeys(texts, "_text_again") | others
+    return ", ".join(f"{function}({name}) AS {name}" for name, function in made.items())
+
+
+def _fact_view(connection: duckdb.DuckDBPyConnection, fact: str, files: Sequence[LiveFile]) -> str:
+    import pyarrow as pa
+
+    from helix_assets.storage.facts import schema_of
+
+    schema = schema_of(fact)
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    rows = _rows_of(connection, fact, files, _again(texts), schema)
+    own = ", ".join(field.name for field in schema if field.name not in ("session_uid", "ts"))
+    more = f", {_ACCEPTED}" if fact == "file_operations" else ""
+    return f"SELECT session_uid, {_FLAVOR} AS flavor, {_DAY} AS day, ts::TIMESTAMP AS ts, {own}{more} FROM ({rows})"
+
+
+_EVENTS = f"""
+    session_uid, {_FLAVOR} AS flavor, {_DAY} AS day, seq, parent_seq, TRY(make_timestamp(ts_us)) AS ts, kind, role,
+    tool, summary, status, tokens, is_sidechain, agent_id, call_id, message_id, model, input_tokens, output_tokens,
+    cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens, reasoning_tokens, cost_usd, exit_code,
+    duration_ms, file_path, lines_added, lines_removed, TRY_CAST(detail AS JSON) AS detail, size, record_key,
+    'blob://' || session_uid || '/' || record_key AS payload_ref"""  # fmt: skip
+
+
+def _row_view(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[LiveFile]) -> str:
+    from helix_assets.storage.parquet import SCHEMA
+
+    again = _again(("session_uid", *_RAW_TEXTS), detail="_json_again", raw="_lines_again")
+    rows = _rows_of(connection, name, files, again, SCHEMA)
+    if name == "events":
+        return f"SELECT {_EVENTS} FROM ({rows}) WHERE kind IS NOT NULL"
+    grown = [file for file in files if file.has_siblings]
+    # A document is stored anew with each part of a growing session: the newest counts.
+    beside = f"""SELECT * FROM ({_rows_of(connection, "grown", grown, again, SCHEMA)}) WHERE seq = {BESIDE}
+        QUALIFY row_number() OVER (PARTITION BY session_uid, file, line ORDER BY {_PART} DESC) = 1"""
+    alone = _rows_of(connection, "alone", [file for file in files if not file.has_siblings], again, SCHEMA)
+    placed = f"SELECT * FROM ({rows}) WHERE seq <> {BESIDE}"
+    return f"""
+        SELECT r.session_uid, split_part(r.session_uid, ':', 1) AS flavor, {_DAY} AS day, r.record_key, r.record_id,
+            r.parent_id, r.native_type, TRY(make_timestamp(r.ts_us)) AS ts, s.path AS source_file, r.line,
+            r."offset" AS byte_offset, r.raw
+        FROM ({placed} UNION ALL BY NAME SELECT * FROM ({alone}) WHERE seq = {BESIDE} UNION ALL BY NAME {beside}) r
+        LEFT JOIN _sources s ON s.session_uid = r.session_uid AND s.file_rank = r.file
+        WHERE r.raw IS NOT NULL AND r.native_type <> '{AFTER_THE_END}'"""
