@@ -24,6 +24,7 @@ from helix_assets.hub import sync_folder, write_loss_note
 from helix_assets.retries import clear_rederivation
 from helix_assets.storage.base import RawCache
 from helix_assets.storage.day_marks import count_day, read_marks
+from helix_assets.storage.pages import shrink, truncate_log
 from helix_assets.storage.tables import digests, losses, raw_files, sessions, sources
 from helix_assets.summary import is_covered
 
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 50
 """Sessions marked and finished together: few enough that a full disk still has room for the catalog's log."""
-_CHECKPOINT_WAIT_MS = 2_000
-_BUSY_TIMEOUT_MS = 60_000
 _log = logging.getLogger(__name__)
 
 
@@ -198,7 +197,8 @@ def _plan_and_drop(
     made = plan(store, now=clock(), policy=policy, allow_loss=allow_loss)
     notes = _drop(store, made.goes, clock())
     count_day(store.catalog, clock())  # after the plan: a clock that jumped must not bear witness for itself
-    truncate_log(store)
+    shrink(store.catalog)
+    truncate_log(store.catalog)
     return made, notes
 
 
@@ -332,16 +332,3 @@ def _tell_loss(store: Store, at: str) -> Path:
     size = sum(loss.bytes for loss in lost)
     _log.warning("session_memory.data_loss: %d sessions, %d bytes, without a digest: see %s", len(lost), size, note)
     return note
-
-
-def truncate_log(store: Store) -> bool:
-    """Empty the catalog's write-ahead log, so that nothing evicted lingers in it; False if a reader is in the way."""
-    connection = store.catalog.engine.raw_connection()
-    try:
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}")
-        busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        cursor.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}")
-    finally:
-        connection.close()
-    return not busy

@@ -23,11 +23,11 @@ from helix_assets.backup import SET_ASIDE, STAGED, back_up_if_due, own_copies, v
 from helix_assets.commit import file_key
 from helix_assets.core.errors import StoreError
 from helix_assets.core.moments import iso, microseconds
-from helix_assets.evict import truncate_log
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
 from helix_assets.hub import rename_in_notes
 from helix_assets.retries import clear
 from helix_assets.storage.durable import sync
+from helix_assets.storage.pages import rewrite, truncate_log
 from helix_assets.storage.tables import (
     digests,
     evictions,
@@ -188,7 +188,8 @@ def finish_forgetting(store: Store) -> bool:
         for uid in left:
             rename_in_notes(store.data_dir, uid, alias(store, uid))
         _clear_set_aside(store, left)
-        if not _clear_pages(store):
+        rewrite(store.catalog)
+        if not truncate_log(store.catalog):
             _log.warning("the catalog's log holds forgotten text while others read: the next writer clears it")
             return False
     except (OSError, sqlite3.Error, StoreError) as exc:
@@ -197,7 +198,7 @@ def finish_forgetting(store: Store) -> bool:
     with store.catalog.writing() as connection:
         connection.execute(update(forgotten).values(unfinished=None))
         void_older_copies(store, connection)  # one may have been made while traces were left
-    return truncate_log(store)
+    return truncate_log(store.catalog)
 
 
 def _unfinished(store: Store) -> list[str]:
@@ -228,13 +229,3 @@ def _clear_set_aside(store: Store, uids: Sequence[str]) -> None:
 def _replace_copies(store: Store, now: datetime) -> bool:
     """Put a new copy in the place of all that hold what was forgotten; where that fails, every sweep tries it."""
     return not own_copies(store) or back_up_if_due(store, now) is not None
-
-
-def _clear_pages(store: Store) -> bool:
-    """Rewrite the database, for a page may hold an old copy of what has moved to another since; empty its log."""
-    connection = store.catalog.engine.raw_connection()
-    try:
-        connection.cursor().execute("VACUUM")
-    finally:
-        connection.close()
-    return truncate_log(store)

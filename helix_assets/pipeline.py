@@ -28,7 +28,7 @@ from helix_assets.core.errors import HelixError, SkipSource
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
-from helix_assets.evict import make_room, truncate_log
+from helix_assets.evict import make_room
 from helix_assets.plan import (
     Candidate,
     SessionState,
@@ -44,6 +44,7 @@ from helix_assets.repositories import repository_root
 from helix_assets.rescan import RESCAN_BYTES, redact_memory, redact_names, redact_rows
 from helix_assets.sharing import Wanted, settle
 from helix_assets.storage.day_marks import count_day
+from helix_assets.storage.pages import truncate_log
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
 from helix_assets.task import Ingested, IngestTask, Limits, Workshop
@@ -209,7 +210,7 @@ class _Sweep:
         report.seconds = time.perf_counter() - begin
         self._note_sweep(started)
         if self._redacted_again:
-            truncate_log(self._store)  # what was written over lies in it
+            truncate_log(self._store.catalog)  # what was written over lies in it
         return report
 
     @property

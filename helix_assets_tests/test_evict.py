@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import Table, select, update
 
@@ -24,6 +25,7 @@ from helix_assets.demo.growth import append
 from helix_assets.evict import Evicted, make_room, policy_of
 from helix_assets.pipeline import sweep
 from helix_assets.settings import load_settings
+from helix_assets.storage import pages
 from helix_assets.storage.catalog import Catalog
 from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.lock import writer_lock
@@ -31,6 +33,7 @@ from helix_assets.storage.raw_files import RawFiles
 from helix_assets.storage.tables import digests, evictions, losses, sessions, sources
 from helix_assets.store import Store, open_store
 from helix_assets.verify import verify
+from helix_assets_tests.memory import Memory, answer, call, prompt, result
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -188,12 +191,44 @@ def test_nothing_evicted_lingers_in_the_write_ahead_log(store: Store) -> None:
     assert store.catalog.path.with_name("helix.db-wal").stat().st_size == 0
 
 
+def test_no_byte_of_evicted_records_is_left_anywhere(tmp_path: Path) -> None:
+    """A word of each record that neither digest nor facts may keep, searched in all files, packed ones unpacked."""
+    memory = Memory(tmp_path)
+    said = [
+        prompt("p", "10:00:00", "please look"),
+        answer("a", "10:00:01", "quite so, xylograph one", message="msg_a"),
+        call("c", "10:00:02", "Bash", "toolu_c", command="cat notes"),
+        result("r", "10:00:03", "toolu_c", "xylograph two\n" * 500),
+        b'{"type": "xylograph three", broken\n',
+        answer("b", "10:00:04", "done", message="msg_b"),
+    ]
+    memory.write("s", *said)
+    memory.sweep()
+    assert says(memory, b"xylograph")
+    gone = evict.apply(memory.store, clock=lambda: NOW, policy=replace(half(memory.store), soft_cap_bytes=1)).gone
+    memory.sweep()
+    assert len(gone) == 1
+    assert says(memory, b"xylograph") == []
+    memory.close()
+
+
+def says(memory: Memory, word: bytes) -> list[Path]:
+    found = []
+    for path in memory.store.data_dir.rglob("*"):
+        data = path.read_bytes() if path.is_file() else b""
+        if path.suffix == ".parquet":
+            data += str(pq.read_table(path).to_pylist()).encode()
+        if word in data:
+            found.append(path)
+    return found
+
+
 def test_reader_in_the_way_of_the_log_stops_no_eviction(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evict, "_CHECKPOINT_WAIT_MS", 10)
+    monkeypatch.setattr(pages, "CHECKPOINT_WAIT_MS", 10)
     with store.catalog.reading() as reader:
         reader.execute(select(sessions)).all()
         assert apply(store, half(store)).gone
-    assert evict.truncate_log(store)
+    assert pages.truncate_log(store.catalog)
 
 
 def test_memory_over_its_cap_is_told_and_nothing_is_dropped(store: Store) -> None:

@@ -19,6 +19,7 @@ from helix_assets.forget import Forgotten, forget
 from helix_assets.hub import rename_in_notes
 from helix_assets.pipeline import scan
 from helix_assets.restore import choose_copy, restore
+from helix_assets.storage import pages
 from helix_assets.storage.facts import FactFiles
 from helix_assets.storage.raw_files import RawFiles
 from helix_assets.storage.tables import evictions, forgotten, ledger, losses, problems, sources
@@ -339,7 +340,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "before raw files go": (RawFiles, "remove"),
     "before facts go": (FactFiles, "remove"),
     "before notes": (forget_module, "rename_in_notes"),
-    "before pages are cleared": (forget_module, "_clear_pages"),
+    "before pages are cleared": (forget_module, "rewrite"),
     "before the log is emptied": (forget_module, "truncate_log"),
 }
 AFTER_THE_COMMIT = list(STEPS)[2:]
@@ -373,7 +374,7 @@ def test_killed_before_the_commit_nothing_has_happened(shared_history: Memory, s
 
 
 def test_reader_in_the_way_leaves_the_rest_to_the_next_writer(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evict, "_CHECKPOINT_WAIT_MS", 10)
+    monkeypatch.setattr(pages, "CHECKPOINT_WAIT_MS", 10)
     with memory.store.catalog.reading() as connection:
         connection.execute(select(sources)).all()
         assert not forgets(memory).is_finished

@@ -378,6 +378,7 @@ def _engine(path: Path) -> Engine:
     def _set_up(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # transactions are begun below, so that reads are snapshots too
         for pragma in (
+            "auto_vacuum=INCREMENTAL",  # before the first page is written; see `pages.shrink`
             "journal_mode=WAL",
             "synchronous=FULL",
             "foreign_keys=ON",
