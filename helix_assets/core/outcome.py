@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import orjson
@@ -180,31 +181,53 @@ def _purposes(row: Row) -> list[str]:
 
 
 class _Facts:
-    """The ending as the rules ask for it. `overruled` are the statuses that an agent's later record corrects."""
+    """The ending as the rules ask for it. `overruled` are the statuses that an agent's later record corrects.
+
+    What words say is read when a rule first asks: most endings are decided before all has been.
+    """
 
     def __init__(self, end: Ending, overruled: Mapping[str, str]) -> None:
         self.end, self._overruled = end, overruled
-        turn, reply, prompt = end.turn, end.reply, end.prompt
+        turn = end.turn
         self.last = end.last
         if end.last == "result" and self._said(end.last_call[0], "") == "denied":
             self.last = "denied"
         self.replied = end.last == "reply"
-        self.no_work_since = end.turn.calls == 0
-        self.done = closing.says_done(reply)
-        self.not_ours = closing.says_not_ours(reply)
-        self.wants_words = closing.asks_for_words(prompt)
-        # an answer about failures is no failure of the answer
-        self.not_done = closing.gives_up(reply) if self.wants_words else closing.says_not_done(reply)
+        self.is_last_word = self.replied or self.last == "prompt"
+        self.no_work_since = turn.calls == 0
         edits = [self._said(call, status) for call, status in turn.edits.items()]
         self.edited = "ok" in edits
-        self.names_its_edit = self.edited and any(name and name in reply for name in turn.files)
         self.edits_refused = bool(edits) and not self.edited
-        self.asks_before_work = (
-            self.replied and not (self.done or self.wants_words or self.edited) and closing.asks_back(reply)
-        )
         results = [self._said(call, status) for call, status in turn.results]
         self.streak = len(results) == _STREAK and set(results) == {"error"}
-        self.is_last_word = self.replied or self.last == "prompt"
+
+    @cached_property
+    def done(self) -> bool:
+        return closing.says_done(self.end.reply)
+
+    @cached_property
+    def not_ours(self) -> bool:
+        return closing.says_not_ours(self.end.reply)
+
+    @cached_property
+    def wants_words(self) -> bool:
+        return closing.asks_for_words(self.end.prompt)
+
+    @cached_property
+    def not_done(self) -> bool:
+        """An answer about failures is no failure of the answer."""
+        reply = self.end.reply
+        return closing.gives_up(reply) if self.wants_words else closing.says_not_done(reply)
+
+    @property
+    def names_its_edit(self) -> bool:
+        return self.edited and any(name and name in self.end.reply for name in self.end.turn.files)
+
+    @property
+    def asks_before_work(self) -> bool:
+        if not self.replied or self.done or self.wants_words or self.edited:
+            return False
+        return closing.asks_back(self.end.reply)
 
     def _said(self, call_id: str | None, status: str) -> str:
         return self._overruled.get(call_id or "", status)

@@ -36,6 +36,7 @@ _READERS: tuple[Callable[[str], Iterator[Found]], ...] = (
     pytest_runs, unittest_runs, jest_runs, vitest_runs, mocha_runs, node_runs, playwright_runs, nextest_runs,
      ctest_runs, maven_runs, gradle_runs, dotnet_runs, rspec_runs, minitest_runs, phpunit_runs,
 )  # fmt: skip
+_TIME_WORDS = ("imed out", "Timeout of ", "Terminated")
 _TIMED_OUT = re.compile(r"^(?:Error: )?[Cc]ommand timed out|^(?:Error: )?Timeout of \d{1,9}|^Terminated$", re.M)
 _BROKEN = re.compile(
     r"^(?:FAILED|ERROR) \S+(?:::| - )|^INTERNALERROR>|^(?:FAIL|ERROR): \w+ \(|^--- FAIL: |^FAIL[ \t]\S|^not ok \d"
@@ -74,7 +75,7 @@ def parse_test_runs(
         bare = without_prefixes(text)
         if bare != text:
             text, found = bare, _found(bare, cut)
-    timed_out = timed_out or _TIMED_OUT.search(text) is not None
+    timed_out = timed_out or (any(word in text for word in _TIME_WORDS) and _TIMED_OUT.search(text) is not None)
     if found:
         rest = text[found[-1].at :] if timed_out or exit_code else ""
         return _with_unfinished([_settled(item.run, exit_code) for item in found], rest)

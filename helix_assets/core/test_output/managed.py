@@ -196,7 +196,7 @@ def minitest_runs(text: str) -> Iterator[Found]:
 
 def phpunit_runs(text: str) -> Iterator[Found]:
     """PHPUnit's closing line, time above it; Pest's and Artisan's with the time below. Risky tests have passed."""
-    if "OK (" not in text and "Tests:" not in text:
+    if " assertion" not in text and ", Assertions: " not in text:
         return
     time: str | None = None
     pest: Found | None = None

@@ -13,6 +13,7 @@ LINE_CHARS = 1000
 _COLOURS = re.compile(
     r"(?:\x1b|\^\[)?\[\d{0,3}(?:;\d{1,3}){0,6}m|\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|[()][0-9A-B]|[=>78c])"
 )
+_BARE_COLOUR = re.compile(r"\[\d{0,3}(?:;\d{1,3}){0,6}m")
 _PREFIX = re.compile(
     r"^(?:\[[^\]\n]{1,80}\]: {0,4}"  # yarn workspaces
     r"|@?[\w./-]{1,80}:[\w:-]{0,40}test[\w:-]{0,40}: "  # turbo, nx
@@ -30,10 +31,13 @@ def readable(output: str) -> tuple[str, bool]:
         output = output[:HEAD_CHARS] + "\n" + output[-TAIL_CHARS:]
     if "\r" in output:
         output = output.replace("\r\n", "\n").replace("\r", "\n")
-    if "\x1b" in output or "[3" in output or "[1m" in output:
+    if "\x1b" in output or (("[3" in output or "[1m" in output) and _BARE_COLOUR.search(output)):
         output = _COLOURS.sub("", output)
-    text = "\n".join([line[:LINE_CHARS].rstrip() for line in output.split("\n")])
-    return text, cut or _CUT.search(text) is not None
+    lines = output.split("\n")
+    if " \n" in output or "\t\n" in output or output[-1:].isspace() or len(max(lines, key=len)) > LINE_CHARS:
+        output = "\n".join([line[:LINE_CHARS].rstrip() for line in lines])
+    cut = cut or (any(word in output for word in ("truncated", "omitted")) and _CUT.search(output) is not None)
+    return output, cut
 
 
 def without_prefixes(text: str) -> str:
