@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import ZipFile
 
 from sqlalchemy import Connection, Row, select, update
 
-from helix_assets.backup import SET_ASIDE, STAGED, Copy, copies, store_id, wrong_in_copy
+from helix_assets.backup import FACTS, SET_ASIDE, STAGED, Copy, copies, store_id, wrong_in_copy
 from helix_assets.core.errors import NotFoundError, StoreError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.discover import discover
@@ -108,7 +109,9 @@ def _restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
         raise StoreError(f"the copy {copy.generation} is damaged itself: {wrong[0]}. Name an older one with --from")
     staged, raw = data_dir / STAGED, data_dir / "raw"
     shutil.rmtree(staged, ignore_errors=True)
-    shutil.copytree(source, staged, copy_function=shutil.copyfile)
+    shutil.copytree(source, staged, copy_function=shutil.copyfile, ignore=shutil.ignore_patterns(FACTS))
+    with ZipFile(source / FACTS) as facts:
+        facts.extractall(staged / "memory")
     fitted = _fit(settings, staged, now)
     sync(staged, [path for path in staged.rglob("*") if path.is_file()])
     aside = _new_folder(data_dir / SET_ASIDE / f"{now:%Y%m%dT%H%M%SZ}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from helix_assets.backup import MANIFEST, copies, make_copy, void_older_copies, wrong_in_copy
+from helix_assets.backup import FACTS, MANIFEST, copies, make_copy, void_older_copies, wrong_in_copy
 from helix_assets.core.errors import StoreError
 from helix_assets.settings import load_settings
 from helix_assets.storage.tables import digests
@@ -69,7 +69,7 @@ def test_a_copy_holds_digests_key_and_facts_but_no_raw_text_of_parsers(memory: M
         assert copy.execute("select count(*) from digests").fetchone() == (1,)
         assert copy.execute("select count(*) from sources where parser_state is not null").fetchone() == (0,)
     names = {path.name for path in folder(memory).iterdir()}
-    assert names == {"helix.db", "key", "memory", MANIFEST}
+    assert names == {"helix.db", "key", FACTS, MANIFEST}
 
 
 def test_a_second_copy_waits_for_a_day_and_for_news(memory: Memory) -> None:
@@ -122,12 +122,11 @@ def test_a_damaged_memory_makes_no_copy_and_costs_none(memory: Memory) -> None:
     assert os.listdir(memory.store.settings.backup_dir) == [copies(memory.store.settings)[-1].generation]
 
 
-@pytest.mark.parametrize("name", ["helix.db", "memory"])
-def test_a_flipped_byte_in_a_copy_is_found(memory: Memory, name: str) -> None:
+@pytest.mark.parametrize(("name", "place"), [("helix.db", b'"session_uid"'), (FACTS, b"PAR1"), (FACTS, b"PK\1\2")])
+def test_a_flipped_byte_in_a_copy_is_found(memory: Memory, name: str, place: bytes) -> None:
     path = folder(memory) / name
-    path = path if path.is_file() else next(p for p in path.rglob("*") if p.is_file())
     data = bytearray(path.read_bytes())
-    data[len(data) // 2 if name == "memory" else data.index(b'"session_uid"')] ^= 1
+    data[data.index(place)] ^= 1
     path.write_bytes(data)
     assert wrong_in_copy(folder(memory))
 
