@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 _LOOKED_AT = 4000
+# Agents say the same few commands again and again.
+_REMEMBERED = 2048
 _WRAPPERS = {
     "sudo", "env", "time", "timeout", "nice", "nohup", "xargs", "command", "exec", "stdbuf", "uv", "poetry", "pipenv",
     "npx", "pnpm", "bunx", "rye", "hatch", "pdm", "uvx", "xvfb-run", "caffeinate", "unbuffer", "dotenv", "pnpx",
@@ -54,6 +57,7 @@ SCRIPT = "script"
 """A command that may or may not run tests: only what it prints can tell."""
 
 
+@lru_cache(_REMEMBERED)
 def program(command: str) -> str | None:
     """Name of the first program that does the work: set-up steps, assignments and wrappers are passed over."""
     for said in _commands(command):
@@ -64,6 +68,7 @@ def program(command: str) -> str | None:
     return None
 
 
+@lru_cache(_REMEMBERED)
 def test_framework(command: str) -> str | None:
     """The test framework that the command runs, a wrapper such as "make" or "npm test", or `SCRIPT`.
 
@@ -289,12 +294,17 @@ _MAKE_ALL = {"all", "install"}
 
 def purposes(command: str) -> list[str]:
     """What a command line is for beside tests, in order: "build", "lint", "commit", "push"."""
+    return list(_purposes(command))
+
+
+@lru_cache(_REMEMBERED)
+def _purposes(command: str) -> tuple[str, ...]:
     if not _PURPOSEFUL.search(command):
-        return []
+        return ()
     found: dict[str, None] = {}
     for words in _commands(command):
         found.update(dict.fromkeys(_purposes_of(_unwrapped(words))))
-    return list(found)
+    return tuple(found)
 
 
 def _purposes_of(words: list[str]) -> list[str]:

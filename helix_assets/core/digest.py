@@ -26,6 +26,7 @@ MAX_TOOLS = 100
 MAX_NAME = 200
 MAX_BYTES = 30 << 10
 """A digest's lists are cut until its JSON is no larger, however large its session is."""
+_NO_RECORDS = frozenset({UNPARSED, DOCUMENT, AFTER_THE_END})
 IDLE_US = 10 * 60 * 1_000_000
 
 
@@ -249,6 +250,7 @@ class DigestBuilder:
         self._active_us = 0
         self._last_ts: int | None = None
         self._record_key: int | None = None
+        self._records = 0
         self._last_seq = -1
         self._gaps: list[tuple[int, int]] = []
         self.first_prompt: str | None = None
@@ -263,12 +265,14 @@ class DigestBuilder:
                 self._last_seq = row.seq
             if row.record_key != self._record_key:
                 self._record_key = row.record_key
-                self._counts["records"] += row.native_type not in (UNPARSED, DOCUMENT, AFTER_THE_END)
+                self._records += row.native_type not in _NO_RECORDS
             if row.tokens is not None:
                 self._spend_of(row)
-            if row.model and row.model != "<synthetic>":
-                self._models.setdefault(row.model)
-            self._signals.add(row)
+            model = row.model
+            if model and model not in self._models and model != "<synthetic>":
+                self._models[model] = None
+            if row.kind is not None or row.tokens is not None:
+                self._signals.add(row)
             if row.kind is not None:
                 self._kinds[row.kind] += 1
                 self._time(row.ts_us)
@@ -443,7 +447,7 @@ class DigestBuilder:
             files=files[:MAX_FILES],
             files_touched=len(files),
             event_count=self._kinds.total(),
-            record_count=self._counts["records"],
+            record_count=self._records,
             unparsed_lines=head.unparsed_lines,
             kind_counts=dict(sorted(self._kinds.items())),
             markers={k: self._counts[k] for k in ("retries", "interventions", "interrupts", "compactions")}
@@ -454,7 +458,7 @@ class DigestBuilder:
             signals=self._signals.finish(),
             coverage=Coverage(
                 generation=head.generation,
-                records=self._counts["records"],
+                records=self._records,
                 events=self._kinds.total(),
                 ranges=self._ranges(),
                 facts=dict(head.facts),

@@ -6,7 +6,7 @@ and program names. Not here: the files they lie in (`storage.facts`), what messa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -188,7 +188,7 @@ class FactBuilder:
     def add(self, rows: Iterable[Row]) -> None:
         """Take in rows in `seq` order."""
         for row in rows:
-            handler = _BY_KIND.get(row.kind or "")
+            handler = _BY_KIND.get(row.kind)
             if handler is not None:
                 handler(self, row)
 
@@ -314,7 +314,7 @@ def _usage(row: Row, is_sidechain: bool) -> TokenUsage:
 
 def _light(row: Row) -> Row:
     """The row without its source line, which is not to be held in memory."""
-    return row if row.raw is None else row._replace(raw=None)
+    return row if row.raw is None else Row._make((*row[:-1], None))  # `raw` is the last; a third of _replace's time
 
 
 def _name(value: Any) -> str | None:
@@ -338,7 +338,7 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-_BY_KIND = {
+_BY_KIND: dict[str | None, Callable[[FactBuilder, Row], None]] = {
     EventKind.USER_MSG.value: FactBuilder._on_message,
     EventKind.ASSISTANT_MSG.value: FactBuilder._on_message,
     EventKind.TOOL_CALL.value: FactBuilder._on_call,

@@ -247,23 +247,17 @@ def _thread(event: SessionEvent | Row) -> str | bool:
 
 def _beside(event: SessionEvent, kind: EventKind, **changes: Any) -> SessionEvent:
     """A derived event: the same call and place, nothing that would count twice."""
-    return event._replace(
-        kind=kind,
-        **{
-            "status": None,
-            "message_id": None,
-            "model": None,
-            "usage": None,
-            "cost_usd": None,
-            "exit_code": None,
-            "duration_ms": None,
-            "lines_added": None,
-            "lines_removed": None,
-            "input_hash": None,
-            "detail": None,
-            "size": None,
-            **changes,
-        },
+    told = {"role": event.role, "summary": event.summary, **changes}
+    return SessionEvent(
+        kind,
+        tool=event.tool,
+        call_id=event.call_id,
+        is_sidechain=event.is_sidechain,
+        agent_id=event.agent_id,
+        file_path=event.file_path,
+        ts_us=event.ts_us,
+        text=event.text,
+        **told,
     )
 
 

@@ -67,7 +67,7 @@ class Ending:
     has_task: bool = False
     prompt: str = ""
     first_prompt: str = ""
-    reply: str = ""
+    last_reply: tuple[str | None, str | None] = (None, None)
     after_error: bool = False
     is_open: bool = False
     is_closed: bool = False
@@ -75,14 +75,19 @@ class Ending:
     open_calls: dict[str, tuple[str | None, bool, list[str]]] = field(default_factory=dict)
     turn: _Turn = field(default_factory=_Turn)
 
+    @property
+    def reply(self) -> str:
+        """The agent's last words."""
+        return _words(*self.last_reply)
+
     def add(self, row: Row) -> None:
         """Take in the next row of the main thread."""
-        handler = _BY_KIND.get(row.kind or "")
+        handler = _BY_KIND.get(row.kind)
         if handler is not None:
             handler(self, row)
 
     def _on_prompt(self, row: Row) -> None:
-        text = _words(row)
+        text = _words(row.summary, row.detail)
         if row.status != "queued":  # one typed meanwhile belongs to the turn that runs
             self.turn = _Turn()
             self.open_calls.clear()
@@ -95,7 +100,7 @@ class Ending:
 
     def _on_reply(self, row: Row) -> None:
         if row.summary and row.model != _NOBODY:
-            self.last, self.reply, self.after_error = "reply", _words(row), False
+            self.last, self.last_reply, self.after_error = "reply", (row.summary, row.detail), False
             self.replies += 1
 
     def _on_call(self, row: Row) -> None:
@@ -153,7 +158,7 @@ class Ending:
             self.is_open = True
 
 
-_BY_KIND: dict[str, Callable[[Ending, Row], None]] = {
+_BY_KIND: dict[str | None, Callable[[Ending, Row], None]] = {
     EventKind.USER_MSG.value: Ending._on_prompt,
     EventKind.ASSISTANT_MSG.value: Ending._on_reply,
     EventKind.TOOL_CALL.value: Ending._on_call,
@@ -167,10 +172,10 @@ _BY_KIND: dict[str, Callable[[Ending, Row], None]] = {
 }
 
 
-def _words(row: Row) -> str:
+def _words(summary: str | None, detail: str | None) -> str:
     """The begin of a message and, of a long one, its end."""
-    end = orjson.loads(row.detail).get("end") if row.detail and '"end"' in row.detail else None
-    text = f"{row.summary}\n{end}" if isinstance(end, str) else row.summary or ""
+    end = orjson.loads(detail).get("end") if detail and '"end"' in detail else None
+    text = f"{summary}\n{end}" if isinstance(end, str) else summary or ""
     return text.replace("’", "'")  # noqa: RUF001 - the apostrophe of typesetters
 
 

@@ -163,5 +163,7 @@ def last_words(text: str) -> str | None:
 
 def shorten(text: str, limit: int = SUMMARY_CHARS) -> str:
     """One line of at most `limit` characters, white space folded."""
-    line = " ".join(text[: limit * 4].replace("\0", "").split())
+    line = " ".join(text[: limit + 60].replace("\0", "").split())
+    if len(line) <= limit and len(text) > limit + 60:  # mostly, a text that long fills the line with its first words
+        line = " ".join(text[: limit * 4].replace("\0", "").split())
     return line if len(line) <= limit else line[: limit - 1] + "…"

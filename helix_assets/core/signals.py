@@ -151,13 +151,16 @@ class SignalBuilder:
         """Take in the next row."""
         if row.tokens is not None and not row.is_sidechain:
             self._on_usage(row)
-        handler = _BY_KIND.get(row.kind or "")
+        handler = _BY_KIND.get(row.kind)
         if handler is not None:
             handler(self, row, self._thread(row))
 
     def _thread(self, row: Row) -> _Thread:
         key = row.agent_id or row.is_sidechain if row.is_sidechain else False
-        return self._threads.setdefault(key, _Thread())
+        thread = self._threads.get(key)
+        if thread is None:
+            thread = self._threads[key] = _Thread()
+        return thread
 
     def _sign(self, name: str, sample: str, row: Row, *, about: str | None = None) -> _Sign:
         """The signal of that rule about that thing; the first sight of it gives the sample."""
@@ -356,7 +359,7 @@ class SignalBuilder:
 
 _Found = tuple[str, _Sign]
 _ORDER = {name: place for place, name in enumerate(VERSIONS)}
-_BY_KIND: dict[str, Callable[[SignalBuilder, Row, _Thread], None]] = {
+_BY_KIND: dict[str | None, Callable[[SignalBuilder, Row, _Thread], None]] = {
     EventKind.TOOL_CALL.value: SignalBuilder._on_call,
     EventKind.TOOL_RESULT.value: SignalBuilder._on_result,
     EventKind.TEST_RUN.value: SignalBuilder._on_test,
