@@ -47,6 +47,8 @@ _LISTED_PROBLEMS = 50
 _READ_TRIES = 3
 
 
+_new = tuple.__new__  # a named tuple without the call that checks its length
+
 # A record on its way through the merge, with its JSON object if it is one.
 _Line = tuple[Record, JsonObject | None]
 
@@ -160,8 +162,8 @@ class _Source:
             key = self._hash64(b"id:" + native_id.encode("utf-8", "replace"))
         else:
             key = self._anonymous_key(original)
-        return Record._make(
-            (self.order_us, task.rank, line, offset, key, native_id, parent_id, ts_us, native_type, text)
+        return _new(
+            Record, (self.order_us, task.rank, line, offset, key, native_id, parent_id, ts_us, native_type, text)
         ), obj
 
     def _anonymous_key(self, original: bytes) -> int:
@@ -209,6 +211,7 @@ class _SessionRun:
     def __init__(self, task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> None:
         self.task, self._shop = task, shop
         self.adapter = ADAPTERS[task.flavor]
+        self._shares_history = self.adapter.shares_history
         self._hash64 = hasher(shop.key)
         self._last_sighting = last_sighting
         self._files = {f.rank: f for f in task.files}
@@ -309,7 +312,7 @@ class _SessionRun:
                 self.started_us = ts_us
             if self.ended_us is None or ts_us > self.ended_us:
                 self.ended_us = ts_us
-        if self.adapter.shares_history and is_worldwide(record.native_id):
+        if self._shares_history and is_worldwide(record.native_id):
             self.shareable.add(record.key)
         if self._is_repeated(record):
             return
@@ -343,13 +346,15 @@ class _SessionRun:
         """Whether this run tells the record elsewhere: of two equal ones the first counts, of two versions the last."""
         key = record.key
         mark = self._marks.get(key)
+        # without an id the key is made of the bytes: two versions of it cannot be
+        version = hash(record.raw) if record.native_id or record.native_type == DOCUMENT else 0
         if mark is None:
-            self._marks[key] = hash(record.raw)
+            self._marks[key] = version
             return bool(self._last_sighting) and self._last_sighting.get(key, 1) != 1
         count = self._repeats[key] = self._repeats.get(key, 1) + 1
         if key in self._last_sighting:
             return count != self._last_sighting[key]
-        if mark != hash(record.raw):
+        if mark != version:
             self.changed.add(key)
         return True
 
@@ -359,7 +364,7 @@ class _SessionRun:
 
     def _note_messages(self, events: list[SessionEvent]) -> None:
         """Remember the messages whose usage the session tells; a message often takes several lines in a row."""
-        if not self.adapter.shares_history:
+        if not self._shares_history:
             return
         for event in events:
             message_id = event.message_id

@@ -222,8 +222,12 @@ class ClaudeParser:
             if kind == "text":
                 said = _text(block.get("text"))
                 text = shorten(said)
-                event = SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=text, size=len(said), **place)
-                events.append(event._replace(detail=last_words(said)))
+                end = last_words(said)
+                events.append(
+                    SessionEvent(
+                        EventKind.ASSISTANT_MSG, "assistant", summary=text, detail=end, size=len(said), **place
+                    )
+                )
             elif kind in ("thinking", "redacted_thinking"):
                 text = shorten(_text(block.get("thinking")))
                 events.append(SessionEvent(EventKind.THINKING, "assistant", summary=text, **place))
@@ -297,8 +301,8 @@ class ClaudeParser:
         is_told = obj.get("isCompactSummary") is True or obj.get("isMeta") is True
         if is_told or _dict(obj.get("origin")).get("kind") in _MACHINES or start.startswith(_INJECTED):
             return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)
-        said = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), **place)
-        return said._replace(detail=last_words(text))
+        end = last_words(text)
+        return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), detail=end, size=len(text), **place)
 
     # -- the agent's own life ----------------------------------------------------------------------------------------
 

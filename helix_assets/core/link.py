@@ -30,6 +30,7 @@ EDIT_TOOLS = frozenset(
 )
 FAILED = frozenset({"error", "denied"})
 _NO_EVENT = (SessionEvent(None),)
+_new = tuple.__new__  # a named tuple without the call that checks its length
 _NOTHING_SPENT: tuple[int | None, ...] = (None,) * len(Usage._fields)
 
 
@@ -232,7 +233,7 @@ class Linker:
         if usage is not None and message_id not in self._foreign:
             tokens = usage.input + usage.output + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h
             spent = usage
-        return Row._make((
+        return _new(Row, (
             seq, parent, record_ts_us if ts_us is None else ts_us, kind and kind.value, role, tool, summary, status,
             tokens, is_sidechain, agent_id, call_id, message_id, model, *spent, cost_usd, exit_code, duration_ms,
             file_path, lines_added, lines_removed, input_hash, detail, size, native_type, native_id, parent_id, key,
