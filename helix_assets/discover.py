@@ -44,9 +44,9 @@ def discover(settings: Settings) -> Discovery:
             continue
         for root in dict.fromkeys(os.path.realpath(root) for root in roots):
             problems: list[Problem] = []
-            for file in adapter.discover(root, problems):
-                seen.files[file.path] = file
-                seen.flavors[file.path] = flavor
+            files = {file[0]: file for file in adapter.discover(root, problems)}
+            seen.files |= files
+            seen.flavors |= dict.fromkeys(files, flavor)
             for problem in problems:
                 seen.problems.append((flavor, problem))
                 if problem.reason.startswith("folder"):

@@ -273,7 +273,8 @@ def finish_interrupted(store: Store) -> list[Path]:
     """
     s = sessions.c
     with store.catalog.reading() as connection:
-        marked = connection.execute(select(sessions).where(s.evicting_at.is_not(None)).order_by(s.id)).all()
+        # not ordered by the query, which would have it walk all sessions instead of the index of the marked ones
+        marked = sorted(connection.execute(select(sessions).where(s.evicting_at.is_not(None))), key=lambda row: row.id)
     if not marked:
         return []
     lost = {row.evicting_at for row in marked if row.evicting_reason == Reason.OVERFLOW}

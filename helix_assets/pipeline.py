@@ -118,12 +118,12 @@ def scan(store: Store, now: datetime | None = None) -> Scan:
     seen = discover(store.settings)
     known = store.catalog.known_sources()
     found = seen.files
-    if not found.keys() <= known.keys():
-        found = {path if path in known else store.path_key(path): file for path, file in found.items()}
+    if not found.keys() <= known.states.keys():
+        found = {path if path in known.states else store.path_key(path): file for path, file in found.items()}
     # Nearly all files are fine: only the others are looked at one by one below.
-    unusual = {key: source.status for key, source in known.items() if source.status != "ok"}
+    unusual = known.unusual
     gone_before = [key for key, status in unusual.items() if status == "gone"]
-    changes = changed_sources(found, known, gone_before, seen.unknown)
+    changes = changed_sources(found, known.states, gone_before, seen.unknown)
     wakes = {"gone", "failed"}
     if store.catalog.meta_value(_EXCLUSIONS) != _exclusions(store):
         wakes.add("excluded")

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from helix_assets.core.digest import Digest
 from helix_assets.storage.base import Rows
-from helix_assets.storage.catalog import KnownSource
+from helix_assets.storage.catalog import KnownSources
 
 
 class MemoryRawCache:
@@ -60,8 +60,11 @@ class MemoryCursorStore:
     def __init__(self) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
 
-    def known_sources(self) -> dict[str, KnownSource]:
-        return {key: KnownSource(*(row[name] for name in KnownSource._fields)) for key, row in self.rows.items()}
+    def known_sources(self) -> KnownSources:
+        return KnownSources(
+            {key: (row["dev"], row["inode"], row["size"], row["mtime_ns"]) for key, row in self.rows.items()},
+            {key: row["status"] for key, row in self.rows.items() if row["status"] != "ok"},
+        )
 
     def put_sources(self, connection: object, rows: Rows) -> None:
         for row in rows:

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Protocol
+from typing import Any
 
+FileState = tuple[int, int, int, int]
+"""What tells one state of a file from another: device, inode, size, time of the last change in nanoseconds.
 
-class FileState(Protocol):
-    """What tells one state of a file from another."""
-
-    @property
-    def dev(self) -> int: ...
-    @property
-    def inode(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def mtime_ns(self) -> int: ...
+Plain tuples, compared as such: this is done for every file at every look.
+"""
+_STATE = slice(-4, None)
 
 
 @dataclass(frozen=True)
@@ -33,32 +27,28 @@ class Changes:
 
 
 def changed_sources(
-    found: Mapping[str, FileState],
+    found: Mapping[str, tuple[Any, ...]],
     known: Mapping[str, FileState],
     gone_before: Collection[str],
     unknown_under: Iterable[str],
 ) -> Changes:
-    """Compare what was found with what is known.
+    """Compare what was found with what is known. What is found of a file ends with its state.
 
     `gone_before` are known to be gone already. Nothing under a folder of `unknown_under` counts as gone: a folder that
     cannot be read is not an empty one.
     """
-    changed = tuple([path for path, now in found.items() if (was := known.get(path)) is None or _differs(now, was)])
+    changed = tuple([path for path, now in found.items() if now[_STATE] != known.get(path)])
     hidden = tuple(folder.rstrip("/") + "/" for folder in unknown_under)
     missing = known.keys() - found.keys() - set(gone_before)
     gone = tuple(sorted(path for path in missing if not path.startswith(hidden))) if missing else ()
     return Changes(changed, gone)
 
 
-def _differs(now: FileState, was: FileState) -> bool:
-    return now.size != was.size or now.mtime_ns != was.mtime_ns or now.inode != was.inode or now.dev != was.dev
-
-
-def fingerprint(found: Mapping[str, FileState], paths: Iterable[str]) -> str:
+def fingerprint(found: Mapping[str, tuple[Any, ...]], paths: Iterable[str]) -> str:
     """32 characters that name this very set of changes."""
     digest = blake2b(digest_size=16)
     for path in sorted(paths):
         now = found.get(path)
-        state = f"{now.dev}:{now.inode}:{now.size}:{now.mtime_ns}" if now else "gone"
+        state = ":".join(map(str, now[_STATE])) if now else "gone"
         digest.update(f"{path}\0{state}\0".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()

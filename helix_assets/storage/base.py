@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 if TYPE_CHECKING:
     from helix_assets.core.digest import Digest
-    from helix_assets.storage.catalog import KnownSource
+    from helix_assets.storage.catalog import KnownSources
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -50,7 +50,7 @@ class DigestStore(Protocol):
 class CursorStore(Protocol):
     """What is remembered of each source file."""
 
-    def known_sources(self) -> dict[str, KnownSource]: ...
+    def known_sources(self) -> KnownSources: ...
 
     def put_sources(self, connection: Connection, rows: Rows) -> None: ...
 

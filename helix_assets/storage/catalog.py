@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, Row, Table, create_engine, delete, ev
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.exc import DatabaseError, IntegrityError, ProgrammingError
 
+from helix_assets.core.changes import FileState
 from helix_assets.core.errors import NotFoundError, StoreError
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.lock import writer_lock
@@ -44,14 +45,11 @@ CATALOG = "helix.db"
 _MANY = 5_000
 
 
-class KnownSource(NamedTuple):
-    """What the catalog remembers of a file: enough to see whether it changed."""
+class KnownSources(NamedTuple):
+    """What the catalog remembers of all files by path key: their states, and the status of those that are not fine."""
 
-    dev: int
-    inode: int
-    size: int
-    mtime_ns: int
-    status: str
+    states: dict[str, FileState]
+    unusual: dict[str, str]
 
 
 class Catalog:
@@ -78,13 +76,15 @@ class Catalog:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def known_sources(self) -> dict[str, KnownSource]:
-        """Every file ever seen, by path key."""
+    def known_sources(self) -> KnownSources:
+        """Every file ever seen."""
         with self.reading() as connection:
             s = sources.c
-            rows = connection.execute(select(s.path_key, s.dev, s.inode, s.size, s.mtime_ns, s.status))
+            rows = connection.execute(select(s.path_key, s.dev, s.inode, s.size, s.mtime_ns))
             # Straight from the driver: this is most of a sweep that finds nothing new.
-            return {row[0]: KnownSource._make(row[1:]) for row in rows.cursor.fetchall()}
+            states = {row[0]: row[1:] for row in rows.cursor.fetchall()}
+            unusual = connection.execute(select(s.path_key, s.status).where(s.status != "ok"))
+            return KnownSources(states, {row[0]: row[1] for row in unusual})
 
     def session(self, session_uid: str) -> Row[Any]:
         """One session's row; NotFoundError when there is none."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helix_assets.storage.base import CursorStore, DigestStore, RawCache
-from helix_assets.storage.catalog import Catalog, KnownSource, create_catalog, open_catalog
+from helix_assets.storage.catalog import Catalog, create_catalog, open_catalog
 from helix_assets.storage.raw_files import RawFiles
 from helix_assets_tests.fakes import MemoryCursorStore, MemoryDigestStore, MemoryRawCache
 from helix_assets_tests.memory import Memory, conversation
@@ -125,11 +125,13 @@ def test_cursor_is_known_once_written_and_follows_its_file(cursors: CursorStore,
     for size in (10, 20):
         with catalog.writing() as connection:
             cursors.put_sources(connection, [source("/a", size)])
-    assert cursors.known_sources() == {"/a": KnownSource(1, 2, 20, 3, "ok")}
+    assert cursors.known_sources() == ({"/a": (1, 2, 20, 3)}, {})
 
 
 def test_marking_touches_only_the_named_files(cursors: CursorStore, catalog: Catalog):
     with catalog.writing() as connection:
         cursors.put_sources(connection, [source("/a"), source("/b")])
         cursors.mark_sources(connection, ["/a", "/nowhere"], status="gone")
-    assert {key: known.status for key, known in cursors.known_sources().items()} == {"/a": "gone", "/b": "ok"}
+    known = cursors.known_sources()
+    assert known.states.keys() == {"/a", "/b"}
+    assert known.unusual == {"/a": "gone"}
