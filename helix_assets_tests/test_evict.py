@@ -94,6 +94,7 @@ def apply(store: Store, policy: RetentionPolicy, **options: Any) -> Evicted:
 def change(store: Store, uid: str, **values: Any) -> None:
     with store.catalog.writing() as connection:
         connection.execute(update(sessions).where(sessions.c.session_uid == uid).values(**values))
+        store.catalog.set_meta(connection, "settled", "no sweep knows of this change")
 
 
 def uids(store: Store) -> list[str]:

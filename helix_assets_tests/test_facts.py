@@ -233,6 +233,7 @@ def test_stale_digest_version_makes_facts_anew(memory: Memory) -> None:
     memory.sweep()
     with memory.store.catalog.writing() as connection:
         connection.execute(update(sessions).values(derivation_version=1))
+        memory.store.catalog.set_meta(connection, "settled", "by older rules")
     memory.sweep()
     assert {row["generation"] for row in rows(memory, "tool_calls")} == {2}
     assert verify(memory.store) == []

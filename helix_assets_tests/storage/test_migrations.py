@@ -25,6 +25,7 @@ def memory_of_version_1(tmp_path: Path) -> Memory:
         fact_files.drop(connection)
         connection.execute(update(sessions).values(derivation_version=1))
         memory.store.catalog.set_meta(connection, "catalog_version", "1")
+        memory.store.catalog.set_meta(connection, "settled", "by older rules")
     memory.close()
     shutil.rmtree(memory.store.facts.root)
     return memory

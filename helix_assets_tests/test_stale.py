@@ -1,0 +1,44 @@
+"""Which sessions rest on older rules is asked once after each change, not at every look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helix_assets.stale import is_settled, stale_sessions
+from helix_assets_tests.memory import Memory, conversation
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Memory:
+    """A memory of one session, swept once."""
+    memory = Memory(tmp_path)
+    memory.write("s1", *conversation(2))
+    memory.sweep()
+    return memory
+
+
+def test_after_a_sweep_nothing_is_stale(memory: Memory) -> None:
+    assert is_settled(memory.store)
+    assert stale_sessions(memory.store, memory.now, None) == []
+
+
+@pytest.mark.parametrize("name", ["DIGEST_VERSION", "ADAPTERS"])
+def test_newer_rules_unsettle_the_memory(memory: Memory, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    class Newer:
+        version = 99
+
+    monkeypatch.setattr(f"helix_assets.stale.{name}", 99 if name == "DIGEST_VERSION" else {"claude": Newer})
+    assert not is_settled(memory.store)
+    assert [row.session_uid for row in stale_sessions(memory.store, memory.now, None)] == ["claude:s1"]
+
+
+def test_a_session_whose_digest_failed_is_asked_for_again(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr("helix_assets.core.digest.DigestBuilder.add", refuse)
+    memory.write("s2", *conversation(1, start=5))
+    memory.sweep()
+    assert not is_settled(memory.store)
