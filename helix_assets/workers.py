@@ -32,6 +32,8 @@ from helix_assets.core.errors import HelixError
 from helix_assets.task import Ingested, IngestTask, Limits, Workshop
 
 IN_PLACE_BYTES = 8 << 20
+PREPARED_BYTES = 32 << 20
+"""With so much to do, what much reading needs is built once and shared, rather than in each process."""
 PART_BYTES = 2 << 20
 TASK_BYTES = 64 << 10
 """What a session costs beside its bytes, mostly its file, as so many bytes more."""
@@ -81,6 +83,8 @@ class Workers:
         total = sum(task.weight + TASK_BYTES for task in tasks)
         if self._pool is None and total < IN_PLACE_BYTES and _can_interrupt():
             return Work(in_place=tasks)
+        if self._pool is None and total >= PREPARED_BYTES and _can_fork():
+            self._local.redactor.prepare()
         work = Work(with_pool=len(tasks))
         parts = [(work, part) for part in _parts(tasks)]
         self._waiting = deque([*parts, *self._waiting] if first else [*self._waiting, *parts])
@@ -175,8 +179,11 @@ def _parts(tasks: Sequence[IngestTask]) -> Iterator[list[IngestTask]]:
 
 def _context() -> multiprocessing.context.BaseContext:
     """Fork is fastest and safe while there is one thread; anything else gets fresh interpreters."""
-    can_fork = sys.platform == "linux" and threading.active_count() == 1 and "pyarrow" not in sys.modules
-    return multiprocessing.get_context("fork" if can_fork else "forkserver")
+    return multiprocessing.get_context("fork" if _can_fork() else "forkserver")
+
+
+def _can_fork() -> bool:
+    return sys.platform == "linux" and threading.active_count() == 1 and "pyarrow" not in sys.modules
 
 
 def _set_up(shop: Workshop) -> None:

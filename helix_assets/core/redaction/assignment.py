@@ -40,14 +40,20 @@ _SIGN = (
     r"|[ \t]+(?i:string)[ \t]*=[ \t]*"
     r"|[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|::?)[ \t]{0,8}"  # = := == => : ->
     r"|[\"'`]?[\s,]{1,24}[\"']?[Vv]alue[\"']?\s{0,3}[:=]\s{0,3}"  # name and value apart
-    r"|[\"'][ \t]{0,4},[ \t]{0,4}"  # a pair in a call: setenv("NAME", "value")
     r"|[\"'`]?\]?\)?[ \t]{0,3}(?:\|\||\?\?)[ \t]{0,3}|[\"'`*]{0,2}[ \t]{1,30}\|[ \t]{1,30}"  # a default; a table
-    r"|>|\([ \t]?)"
+    r"|>)"
 )
-ASSIGNMENT = rf"({_NAME})({_SIGN})"
-"""Over the view: group 1 is the tail of the name, group 2 the sign."""
+_PAIR_SIGN = r"(?:[\"'][ \t]{0,4},[ \t]{0,4}|\([ \t]?)"  # a pair in a call: setenv("NAME", "value")
+# What a value begins with, so that the many names without one worth reading cost nothing.
+_QUOTED_VALUE = r"[ \t]{0,4}[bBrRfFuU]{0,2}(?:\"{1,3}[^\n\"]{4}|'{1,3}[^\n']{4}|`[^\n`]{4})"
+_VALUE = (
+    rf"(?:{_QUOTED_VALUE}|[ \t]{{0,4}}(?:[^\s\"'`<>,;&|]{{5}}|[A-Za-z]{{3,5}}[ :=])"
+    r"|[!-~]{5,64}[ \t]{0,8}(?:[\r\n\x00]|$))"
+)
+ASSIGNMENT = rf"({_NAME})(?:({_SIGN}){_VALUE}|({_PAIR_SIGN}){_QUOTED_VALUE})"
+"""Over the view: group 1 is the tail of the name, group 2 or 3 the sign; then begins a value that may be worth it."""
 _FLAG_NAME = rf"(?:[\w-]{{0,24}}?)(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|{_WEAK})"
-FLAG = rf"(?:^|[\s\"'`(,\[])(--?{_FLAG_NAME})([\"']?(?:[ \t]{{1,4}}|[\"'],\s{{0,4}}))"
+FLAG = rf"(?:^|[\s\"'`(,\[])(--?{_FLAG_NAME})([\"']?(?:[ \t]{{1,4}}|[\"'],\s{{0,4}})){_VALUE}"
 """Over the view: `--token x`, `["--token", "x"]`."""
 _VERB = (
     r"(?i:ENV|ARG|setx|setenv|set -g?x|set|put|add|write|secret|variable|config|--name)[ \t]{1,3}"
@@ -55,28 +61,52 @@ _VERB = (
 )
 COMMAND = (
     rf"({_VERB}(?:[\w./:-]{{0,48}}(?:{_PASS}|{_TOKEN}){_MORE}|(?:[\w./:-]{{0,48}}[_./:-])?{_WEAK}))"
-    r"([\"']?[ \t]{1,4}(?:(?:--?(?:body|value|b|v)|/d)[ =])?)"
+    rf"([\"']?[ \t]{{1,4}}(?:(?:--?(?:body|value|b|v)|/d)[ =])?){_VALUE}"
 )
 """Over the view: `ENV API_TOKEN x`, `aws configure set aws_secret_access_key x`."""
 
-# The same in raw bytes, where quotes are escaped: only has to find the lines worth a look, but few others.
+# The same in raw bytes, where quotes and signs are escaped: has to find the lines worth a look, and few others.
 _QUOTE = r"(?:[\\\"'`\])]|u00[0-9a-fA-F]{2}|&quot;)*"
-_OPEN = r"(?:[\\\"'` \t(]|u00[0-9a-fA-F]{2}|&quot;|[bBrRfFuU][\\\"'])*"
-_BODY = r"[^\s\"'\\<>,;(){}\[\]$*&|]"
-_ANY = rf"{_OPEN}{_BODY}{{5}}"
-_DIGITS = rf"{_OPEN}{_BODY}*[0-9]{_BODY}{{3}}"
-_EQUALS = rf"{_QUOTE}[ \t]*(?::?==?>?|=>|->|::?|u003[dD]|:[ ]?[A-Za-z][\w.\[\]|? ]*=|(?i:string)[ \t]*=|\|\|?|\?\?|>)"
-_PAIR = rf"(?:[\\\"']+[ \t]*,|{_QUOTE}\()"
+_OPEN = r"(?:\\*[\"'`]|[ \t(]|\\+(?:t|u00[0-9a-fA-F]{2})|&quot;|[bBrRfFuU]\\*[\"'])*"
+_QUOTED = r"[ \t]*(?:[bBrRfFuU]?\\*[\"'`]|\\+u00[0-9a-fA-F]{2}|&quot;)+"
+_ESCAPED = r"\\+(?:u00[0-9a-fA-F]{2}|/)"
+_BODY = rf"(?:[^\s\"'\\<>,;(){{}}\[\]$*&|]|{_ESCAPED})"
+_FURTHER = rf"(?:[^\s\"'`\\]|{_ESCAPED})"
+_PLAIN = rf"(?:[\w+/=.~:%|-]|{_ESCAPED})"
+# What a person chose begins with nearly anything, but `${` and `$NAME` are references and `***` hides something.
+_CHOSEN = rf"{_OPEN}(?:{_BODY}{_FURTHER}{{4}}|[$*&][A-Za-z_]*[0-9!@#%^?~+=-]{_FURTHER}{{2}})"
+_DIGITS = rf"{_BODY}*[0-9]{_BODY}{{3}}"
+
+
+def _mixed(body: str) -> str:
+    """Letters and digits, as in all that machines make."""
+    return rf"{body}*(?:[A-Za-z]{body}*[0-9]|[0-9]{body}*[A-Za-z]){body}{{2}}"
+
+
+_MACHINE_NAME = (
+    r"(?i:key|auth|sas|pat|jwt|salt|seed|bearer|dsn|session|cookie|sid|privatekey|webhook_url)(?:[_-]?[0-9]{1,2})?"
+)
+_CHOSEN_NAME = r"(?i:pass|pw|psk|pin|login)(?:[_-]?[0-9]{1,2})?"
+# Names are spelt shorter than above: what they cost to build counts in each process, and few other names come along.
+_TOKEN_NAME = rf"(?i:token|authorization|[a-z][_.-]?key|connection[_.-]?string){_MORE}"
+_STRONG_NAME = r"(?i:pass|pwd|secret|credential|token|authorization|[_.-]key)[\w.-]*"
+_EQUALS = rf"{_QUOTE}[ \t]*(?:(?:[:=>|]|->|\?\?|u003[dD])[=>|:]*(?:[ ]?[A-Za-z][\w.\[\]|? ]*=)?|(?i:string)[ \t]*=)"
+_PAIR = rf"(?:[\\\"']+[ \t]*,|{_QUOTE}\(){_QUOTED}"
 _APART = rf"{_QUOTE}(?:[\s,\\\"']|\\[nrt])+[Vv]alue[\\\"']*\s*[:=]"
 _SPACED = r"[\\\"']*(?:[ \t]+|[\\\"']+,\s*)"
-_STRONG_NAME = rf"(?:{_PASS}|{_TOKEN}){_MORE}"
-TRIGGER = (
-    rf"{_PASS}{_MORE}{_EQUALS}{_ANY}|{_TOKEN}{_MORE}{_EQUALS}{_DIGITS}|{_STRONG_NAME}(?:{_PAIR}{_DIGITS}|{_APART}{_ANY})"
-    rf"|(?:[Pp]ass|_PASS|(?i:pw|psk))[0-9]?{_EQUALS}{_ANY}|PASS[0-9]?=[\\\"']*{_BODY}{{5}}|{_WEAK}(?:{_EQUALS}|{_APART}|{_PAIR}){_DIGITS}"
-    rf"|-[\w-]*(?:{_PASS}|(?i:pass|pw)){_MORE}{_SPACED}{_ANY}|-[\w-]*(?:{_TOKEN}{_MORE}|{_WEAK}){_SPACED}{_DIGITS}"
-    r"|(?i:ENV|ARG|setx|setenv|set|put|add|write|secret|variable|config|--name) (?:--[\w-]+ )?[\\\"']*[\w./:-]*"
-    rf"(?:{_STRONG_NAME}|{_WEAK})[\\\"']*[ \t]+"
-    rf"(?:--?\w+[ =])?{_DIGITS}"
+TRIGGERS = (
+    rf"{_PASS}{_MORE}{_EQUALS}{_CHOSEN}",
+    rf"{_TOKEN_NAME}{_EQUALS}{_OPEN}{_mixed(_BODY)}",
+    rf"{_STRONG_NAME}{_PAIR}[^\s\"'\\<>,;(){{}}\[\]$*&|/.]{_DIGITS}",
+    rf"{_STRONG_NAME}{_APART}{_CHOSEN}",
+    rf"(?:[Pp]ass|_PASS|(?i:pw|psk))[0-9]?{_EQUALS}{_CHOSEN}",
+    rf"PASS[0-9]?=[\\\"']*{_BODY}{{5}}",
+    rf"{_CHOSEN_NAME}(?:(?:{_EQUALS}|{_APART}){_OPEN}|{_PAIR}){_DIGITS}",
+    rf"{_MACHINE_NAME}(?:(?:{_EQUALS}|{_APART}){_OPEN}|{_PAIR}){_mixed(_PLAIN)}",
+    rf"-[\w-]*(?:{_PASS}|(?i:pass|pw)){_MORE}{_SPACED}{_CHOSEN}",
+    rf"-[\w-]*(?:{_TOKEN}{_MORE}|{_WEAK}){_SPACED}{_OPEN}{_DIGITS}",
+    r"(?i:ENV|ARG|setx|setenv|set|put|add|write|secret|variable|config|--name) (?:--[\w-]+ )?[\\\"']*[\w./:-]*"
+    rf"(?:{_STRONG_NAME}|{_WEAK})[\\\"']*[ \t]+(?:--?\w+[ =])?{_OPEN}{_DIGITS}",
 )
 
 _TIMING = re.compile(rb"[ \t]+[(\[]?[0-9#.]+ ?(?:ms|s|sec|seconds)\b")
@@ -96,7 +126,7 @@ _LINE_LEAD = re.compile(
 )
 _SCHEME = re.compile(rb"(?i)(?:bearer|basic|ssws|splunk|bot|oauth|jwt|flyv1|[a-z-]*(?:token|key))[ :=]\s*(?=\S)")
 _HOST = re.compile(rb"@[\w-]+(?:\.[\w-]+)+[/:]")
-_PAIR_SIGN = re.compile(rb"[\"'][ \t]*,[ \t]*\Z|\(")
+_ENDS_PAIR = re.compile(rb"[\"'][ \t]*,[ \t]*\Z|\(")
 _BOTH = re.compile(rb"[A-Za-z].*\d.*\d|\d.*\d.*[A-Za-z]")
 _LONGEST = 8192
 _MORE_THAN_A_VALUE = re.compile(rb"[&;,][\w.-]+=|[\"'`<>]|\)[;,]?\Z")
@@ -129,13 +159,14 @@ class Value:
 def assigned_secret(view: bytes, found: Found) -> Value | None:
     """Return the secret that the assignment, flag or command `found` gives to its name, if it is one."""
     start, sign_start = found.span(1)
-    sign = view[sign_start : found.end()]
+    sign_end = found.end(2) if found.end(2) >= 0 else found.end(3)
+    sign = view[sign_start:sign_end]
     prefix = _PREFIX.search(view, max(0, start - 48), start)
     name_start = prefix.start() if prefix else start
     standard = name_standard(view[name_start:sign_start])
     if standard is None or (sign == b">" and view[name_start - 1 : name_start] not in (b"<", b":")):
         return None
-    value = _read_value(view, name_start, found.end(), sign)
+    value = _read_value(view, name_start, sign_end, sign)
     if value and view[name_start:sign_start].lower() == b"pass" and _is_verdict(view, name_start, value):
         return None
     if sign.startswith(b"(") and b"." in view[start:sign_start]:
@@ -163,16 +194,17 @@ def _is_verdict(view: bytes, name_start: int, value: Value) -> bool:
 
 
 def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | None:
-    loose = _PAIR_SIGN.match(sign) is not None or b"|" in sign
+    loose = _ENDS_PAIR.match(sign) is not None or b"|" in sign
     opening = _OPENING.match(view, at)
     quote = opening.group(1) if opening else None
     start = opening.end() if opening else at
     if quote:
         limit = min(len(view), start + _LONGEST)
-        ends = (view.find(quote, start, limit), view.find(b"\n", start, limit))
-        end = min((end for end in ends if end >= 0), default=limit)
-        return _value(view, start, end, Form(True, False, loose))
-    if _PAIR_SIGN.match(sign):
+        end = view.find(quote, start, limit)
+        end = limit if end < 0 else end
+        line_end = view.find(b"\n", start, end)
+        return _value(view, start, end if line_end < 0 else line_end, Form(True, False, loose))
+    if _ENDS_PAIR.match(sign):
         return None
     whole = _LINE_VALUE.match(view, start) if _stands_alone(view, name_start, sign) else None
     if whole and not _MORE_THAN_A_VALUE.search(whole.group()):

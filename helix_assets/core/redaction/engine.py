@@ -1,11 +1,13 @@
-"""The regular-expression engine: google-re2 (linear time), or the standard library for our own bounded patterns.
+"""The regular-expression engines: google-re2 (linear time), or the standard library for our own bounded patterns; and
+hyperscan, where it is installed, to pass over most lines of long logs.
 
 Belongs here: how a pattern is compiled and refused. What the patterns look for is in `rules.py`.
 """
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
 from typing import Protocol
 
 from helix_assets.core.errors import HelixError
@@ -19,6 +21,8 @@ except ImportError:  # no wheel for this platform: built-in rules run on `re`, u
 _MAX_MEMORY = 256 << 20
 # Texts in which a pattern that can match nothing does so.
 _SAMPLES = (b"", b"a 1\nb")
+# Hits in one text; each is a call.
+_MOST_HITS = 100_000
 _NOT_LINEAR = re.compile(r"\(\?(?:=|!|<=|<!|P=|>|\()|\\[1-9]|[+*?}]\+")
 
 
@@ -40,7 +44,7 @@ class Pattern(Protocol):
 
     @property
     def groups(self) -> int: ...
-    def search(self, text: bytes, pos: int = 0) -> Found | None: ...
+    def search(self, text: bytes, pos: int = 0, endpos: int | None = None) -> Found | None: ...
     def match(self, text: bytes, pos: int = 0) -> Found | None: ...
     def fullmatch(self, text: bytes) -> Found | None: ...
     def finditer(self, text: bytes) -> Iterator[Found]: ...
@@ -85,6 +89,52 @@ class PatternSet:
         if self._one_by_one:
             return [index for index, pattern in enumerate(self._one_by_one) if pattern.search(text)]
         return sorted(self._set.Match(text) or ())
+
+
+class Multiple:
+    """Finds where any of many patterns hits: several times as fast as google-re2, whose automaton is built while it
+    reads, but a fifth of a second has to be spent before the first byte."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        import hyperscan  # loaded where it is used only: most commands read little
+
+        self._stopped = hyperscan.ScanTerminated
+        self._one_by_one = Lock()  # a database has room for one scan
+        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        try:
+            self._database.compile(expressions=[pattern.encode("utf-8") for pattern in patterns])
+        except hyperscan.HyperscanError as error:
+            raise ImportError("hyperscan does not work here") from error
+
+    @classmethod
+    def of(cls, patterns: Sequence[str]) -> "Multiple | None":
+        """One for these patterns, or None where hyperscan is not installed or not made for the processor."""
+        try:
+            return cls(patterns)
+        except ImportError:
+            return None
+
+    def hits(self, text: bytes) -> list[int] | None:
+        """Return where hits end, in order, or None if there are so many (hostile input) that they would take long."""
+        ends: list[int] = []
+
+        def note(_pattern: int, _start: int, end: int, _flags: int, _context: object) -> bool:
+            ends.append(end)
+            return len(ends) >= _MOST_HITS
+
+        return sorted(ends) if self._scanned(text, note) else None
+
+    def occurs_in(self, text: bytes) -> bool:
+        """Say whether one of the patterns hits."""
+        return not self._scanned(text, lambda *_: True)
+
+    def _scanned(self, text: bytes, note: Callable[[int, int, int, int, object], bool]) -> bool:
+        try:
+            with self._one_by_one:
+                self._database.scan(text, match_event_handler=note)
+        except self._stopped:
+            return False
+        return True
 
 
 def compile_user_pattern(name: str, pattern: str) -> Pattern:

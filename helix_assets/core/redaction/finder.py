@@ -24,21 +24,16 @@ from helix_assets.core.redaction.judge import (
 )
 from helix_assets.core.redaction.names import kind_of
 from helix_assets.core.redaction.rules import CONTEXTS, TOKENS, Check, Rule
+from helix_assets.core.redaction.trigger import heads, union
 from helix_assets.core.redaction.view import BLANK
 
-# Lines that hide text from the trigger (colours, escaped or encoded letters) are always worth a look.
-_VEILS = (
-    r"(?:\x1b|u001[bB]|x1[bB]|\\033|\\e)[\[\]]",
-    r"(?:\\+u00[2-7][0-9a-fA-F]){3}",
-    r"&\#(?:x[0-9a-fA-F]{2}|[0-9]{2,3});",
-)
 # A person's own pattern sees so many bytes at a time, and of a match that goes on so many.
 _PIECE = 16_384
 _OVERLAP = 4_096
 _LONGEST = 1 << 20
-_REPEAT = re.compile(r"\{(\d+),?\d*\}")
 _COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
-_TOUCHES = re.compile(rb"[A-Za-z0-9_]")
+_WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
+_HYPHEN = ord("-")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
 _IDENTIFIER = re.compile(rb"\w+=.*|[a-z_-]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z")
@@ -65,33 +60,12 @@ class Finder:
             self._by_first_byte[ord(rule.keyword[0])].append(rule)
 
     @cached_property
-    def raw_trigger(self) -> Pattern:
-        """Matches raw text worth a look: the heads of all rules, written so that escapes do not hide them."""
-        return compile_pattern(self._heads, never_capture=True)
-
-    @cached_property
-    def line_trigger(self) -> Pattern:
-        """The same for chunks of lines. A person's pattern must not run on over all the lines that follow."""
-        if not self._extra:
-            return self.raw_trigger
-        return compile_pattern(self._heads, never_capture=True, within_lines=True)
-
-    @cached_property
-    def _heads(self) -> str:
-        heads = [*map(_head, TOKENS), *map(_head, CONTEXTS), assignment.TRIGGER, blocks.TRIGGER, *_VEILS]
-        heads += [
-            f"(?i:{re.escape(rule.keyword)})" if rule.keyword else _unanchored(rule.pattern) for rule, _ in self._extra
-        ]
-        # Sorted, the engine folds common prefixes, which keeps its automaton small.
-        return "|".join(f"(?:{head})" for head in sorted(heads))
-
-    @cached_property
     def _token_trigger(self) -> Pattern:
-        return compile_pattern("|".join(f"(?:{head})" for head in sorted(map(_head, TOKENS))), never_capture=True)
+        return compile_pattern(union(head for rule in TOKENS for head in heads(rule)), never_capture=True)
 
     @cached_property
     def _contexts_in(self) -> PatternSet:
-        return PatternSet([_head(rule) for rule in CONTEXTS])
+        return PatternSet([union(heads(rule)) for rule in CONTEXTS])
 
     @cached_property
     def _assignments(self) -> tuple[Pattern, ...]:
@@ -201,40 +175,22 @@ def _own(rule: Rule) -> Rule:
     return replace(rule, check="any", kind=re.sub(r"[^a-z0-9]", "_", (rule.kind or rule.name).lower()))
 
 
-def _head(rule: Rule) -> str:
-    """Return the head of a pattern that is telling enough for the first scan, cut at its first long repeat."""
-    if rule.trigger:
-        return rule.trigger
-    limit = 32 if len(rule.keyword) <= 3 else 16
-    for repeat in _REPEAT.finditer(rule.pattern):
-        head = rule.pattern[: repeat.start()]
-        if int(repeat.group(1)) >= 10 and head.count("(") == head.count(")"):
-            return f"{head}{{{min(int(repeat.group(1)), limit)}}}"
-    return rule.pattern
-
-
-def _unanchored(pattern: str) -> str:
-    """Drop what need not hold in raw bytes, where an escaped newline hides the edge of a word."""
-    return re.sub(r"(?<!\\)((?:\\\\)*)(?:\\b|\^|\$(?=$|\)|\|))", r"\1", pattern)
-
-
 def _begins_word(view: bytes, start: int) -> bool:
     """Say whether a token may start here: not inside a word, a kebab-name or a long run of base64."""
-    before = view[start - 1 : start]
-    if not before or not _TOUCHES.match(view, start):
+    if start == 0 or view[start] not in _WORD:
         return True
-    if _TOUCHES.match(before):
+    before = view[start - 1]
+    if before in _WORD:
         return view[start - 3 : start - 2] == b"%"
-    if before == b"-" and _TOUCHES.match(view, start - 2):
+    if before == _HYPHEN and start > 1 and view[start - 2] in _WORD:
         return view[start - 3 : start - 1] == b"--"
     return before not in b"+/" or not _BLOB.match(view, max(0, start - 64))
 
 
 def _ends_word(view: bytes, start: int, end: int) -> bool:
-    after = view[end : end + 1]
-    if after and _TOUCHES.match(after) and _TOUCHES.match(view, end - 1):
+    if end < len(view) and view[end] in _WORD and view[end - 1] in _WORD:
         return False
-    return after not in (b"+", b"/") or not _BLOB.match(view, end)
+    return view[end : end + 1] not in (b"+", b"/") or not _BLOB.match(view, end)
 
 
 def _passes(check: Check, value: bytes, view: bytes) -> bool:

@@ -14,15 +14,15 @@ import orjson
 
 from helix_assets.core.redaction import assignment, blocks, rules
 from helix_assets.core.redaction.finder import Finder, Span
-from helix_assets.core.redaction.view import BLANK, View, plain_view
+from helix_assets.core.redaction.trigger import Trigger
+from helix_assets.core.redaction.view import BLANK, View, may_be_coloured, plain_view, without_colours
 
 # Part of the version: raise it when the judgement changes while the rules do not.
-_REVISION = 2
+_REVISION = 3
 # A mark can bring the text on both its sides together, so a hit line is read again until nothing more is found.
 _MOST_PASSES = 4
 WITHHELD = "[withheld: redaction failed]"
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
-_BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _UNQUOTED = re.compile(rb"((?:\\)*\")[ \t]*:[ \t]*\Z")
 
 
@@ -56,6 +56,7 @@ class Redactor:
         self._arguments = (key, tuple(extra_rules), tuple(allow))
         self._key = key if len(key) <= 64 else hashlib.blake2b(key).digest()
         self._finder = Finder(extra_rules, allow)
+        self._trigger = Trigger(extra_rules)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Redactor, self._arguments
@@ -63,14 +64,18 @@ class Redactor:
     @cached_property
     def version(self) -> str:
         """Short hash of all rules in force; the key is no part of it."""
-        patterns = (assignment.ASSIGNMENT, assignment.FLAG, assignment.COMMAND, blocks.TRIGGER)
+        patterns = (assignment.ASSIGNMENT, assignment.FLAG, assignment.COMMAND, *assignment.TRIGGERS, blocks.TRIGGER)
         stated = repr((_REVISION, rules.TOKENS, rules.CONTEXTS, patterns, self._arguments[1:]))
         return hashlib.blake2b(stated.encode(), digest_size=6).hexdigest()
+
+    def prepare(self) -> None:
+        """Build now what reading much needs, so that processes forked from this one share it."""
+        self._trigger.prepare()
 
     def text(self, text: str) -> Redacted:
         """Redact a plain string: cwd, branch, title, message, file; one that cannot be redacted is withheld whole."""
         raw = text.encode("utf-8", "surrogatepass")
-        if not self._finder.raw_trigger.search(raw):
+        if not self._trigger.occurs_in(raw):
             return Redacted(text, 0)
         try:
             redacted, hits = self._bytes(raw)
@@ -82,7 +87,7 @@ class Redactor:
         """Redact whole raw JSONL lines; their number and order stay, bytes that are not hit stay as they are."""
         out: list[bytes] = []
         at = hits = withheld = 0
-        for start, end in self._lines_worth_a_look(chunk):
+        for start, end in self._trigger.lines_hit(chunk):
             line = chunk[start:end]
             redacted, found = self._line(line)
             if redacted is not line:
@@ -100,23 +105,7 @@ class Redactor:
         if data[:1] in (b"{", b"["):
             result = self.lines(data)
             return result.hits + result.withheld
-        return self._bytes(data)[1] if self._finder.raw_trigger.search(data) else 0
-
-    def _lines_worth_a_look(self, chunk: bytes) -> Iterator[tuple[int, int]]:
-        trigger = self._finder.line_trigger
-        at = 0
-        while found := trigger.search(chunk, at):
-            if _inside_blob(chunk, found.start()):
-                at = found.start() + 1
-                continue
-            start = chunk.rfind(b"\n", 0, found.start() + 1) + 1
-            end = chunk.find(b"\n", found.start())
-            end = len(chunk) if end < 0 else end
-            if start < end:
-                yield start, end
-            at = end + 1
-            if at >= len(chunk):
-                return
+        return self._bytes(data)[1] if self._trigger.occurs_in(data) else 0
 
     def _line(self, line: bytes) -> tuple[bytes, int]:
         """Redact one line; a line that cannot be redacted safely becomes a stand-in with 0 hits."""
@@ -130,15 +119,17 @@ class Redactor:
 
     def _bytes(self, raw: bytes) -> tuple[bytes, int]:
         hits = 0
+        # Most lines with colours are worth a look for these only.
+        if may_be_coloured(raw) and not self._trigger.occurs_in(without_colours(raw)):
+            return raw, 0
         for _ in range(_MOST_PASSES):
             view = plain_view(raw)
-            # Most lines worth a look were so for their colours only.
-            spans = self._finder.spans(view.text) if self._finder.raw_trigger.search(view.text) else []
+            spans = self._finder.spans(view.text) if self._trigger.occurs_in(view.text) else []
             if not spans:
                 break
             raw = self._replaced(raw, view, spans)
             hits += len(spans)
-            if not self._finder.raw_trigger.search(_blanked(view.text, spans)):
+            if not self._trigger.occurs_in(_blanked(view.text, spans)):
                 break
         return raw, hits
 
@@ -163,12 +154,6 @@ class Redactor:
 def strip_tags(text: str) -> str:
     """Turn `[redacted:kind:tag]` into `[redacted:kind]`, for exports that two stores have in common."""
     return re.sub(r"\[redacted:([a-z0-9_]+):[a-z2-7]{7}\]", r"[redacted:\1]", text)
-
-
-def _inside_blob(chunk: bytes, start: int) -> bool:
-    """Say whether a hit lies deep inside base64, as in images, where it can only be chance."""
-    before = _BLOB.match(chunk, max(0, start - 64), start)
-    return before is not None and len(set(before.group())) > 16
 
 
 def _blanked(text: bytes, spans: list[Span]) -> bytes:

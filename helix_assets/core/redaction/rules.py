@@ -32,11 +32,13 @@ class Rule:
     reason: str = ""
     kind: str = ""
     check: Check = "token"
-    trigger: str = ""
-    """What the first scan over raw bytes looks for, where it cannot be the head of the pattern."""
+    trigger: str | tuple[str, ...] = ""
+    """What the first scan over raw bytes looks for, where it cannot be the head of the pattern. Where the words are
+    common ones, a pattern for each is several times as fast as one for all."""
 
 
 R = Rule
+_FOR = r"(?: (?:for|of|to|on) [\w@.'`-]+(?: \w+)?)"
 
 # fmt: off
 # Keys that begin with a prefix of their vendor's. The pattern begins with the keyword and must begin a word.
@@ -497,7 +499,7 @@ CONTEXTS: tuple[Rule, ...] = (
       trigger=r"(?i:(?:secret|password|key|md5) [05789]|enable (?:secret|password)) \S{4}"),
     R("config_line", "", r"(?im)(?:^|\n)[ \t+-]{0,12}(?:password|passwd|passphrase|secret|token|api_?key)[ \t]{1,8}([^\s\"']{6,})[ \t]*(?:$|\n)",
       "password {an12}1", "A name and a value on a line of their own", check="generated",
-      trigger=r"(?i:password|passwd|passphrase|secret|token|api_?key)[ \t]{1,8}[^\s\"'\\:=]*\d[^\s\"'\\]*(?:[\\\"\n]|$)"),
+      trigger=r"(?i:password|passwd|passphrase|secret|token|api_?key)[ \t]{1,8}[^\s\"'\\:=(]*\d[^\s\"'\\]*(?:[\\\"\n]|$)"),
     R("jwk", r'"d"', r'\"(?:d|p|q|dp|dq|qi|k)\"\s?:\s?\"([\w-]{20,})\"',
       '{"kty":"EC","d":"{url43}"}', "Private parts of a JSON web key", check="jwk", trigger=r'[\\\"]kty[\\\"]'),
     R("mnemonic", " ", r"(?i)\b(?:seed|mnemonic|recovery|secret)[ _-]?(?:phrase|words?|seed)?[\"']?\s{0,3}(?:[:=]|is)\s{0,3}[\"']?((?:[a-z]{3,8} ){11,23}[a-z]{3,8})",
@@ -509,7 +511,7 @@ CONTEXTS: tuple[Rule, ...] = (
     # Commands
     R("curl_user", ":", r"\s(?:-u|--user|--proxy-user|-U|--auth|-a)[ =]?[\"'`]?[\w.@+-]{1,64}:([^\s\"'`]{4,})",
       "curl -u app:{an18} x", "Basic auth", check="chosen",
-      trigger=r"(?:-u|--user|--proxy-user|-U|--auth|-a)[ =]?[\\\"'`]{0,6}[\w.@+-]{1,64}:[^\s\"'`\\]{4}"),
+      trigger=r"(?:-u|--user|--proxy-user|-U|--auth|-a)[ =]?[\\\"'`]*[\w.@+-]+:[^\s\"'`\\]{4}"),
     R("short_flag", " -", r"\b(?:sshpass|docker login|podman login|mongo(?:sh|dump|restore|import|export)?|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|unrar|sqlcmd|bcp|isql|osql|ipmitool|az login|twine|mosquitto_\w{3,4}|evil-winrm|htpasswd|helm|clickhouse-client|cqlsh|rabbitmqadmin|mc)\b[^\n|;]{0,200}?\s-[pPwa]\s?[\"'`]?([^\s\"'`-][^\s\"'`]{4,})",
       "ldapsearch -D cn=x -w {an18}", "One-letter password flags", check="chosen",
       trigger=r"(?:sshpass|docker login|podman login|mongo\w{0,8}|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|unrar|sqlcmd|bcp|isql|osql|ipmitool|az login|twine|mosquitto_\w{3,4}|evil-winrm|htpasswd|clickhouse-client|cqlsh|rabbitmqadmin) [\w/.\\\"\'-]"),
@@ -541,7 +543,10 @@ CONTEXTS: tuple[Rule, ...] = (
       trigger=r"(?i:password|identified by|_password (?:by|as)) +\\*['\"][^'\"\\\s]{3}"),
     R("sentence", "", r"(?i)\b(?:pass(?:word|phrase|code|wd)?|pwd|pw|pin|secret|token|api[ _-]?key|key|credentials?|login|code|passwort|kennwort|contraseña|mot de passe|senha)s?(?:(?:\s(?:for|of|to|on)\s[\w@.'\"`-]{1,40}(?:\s\w{1,20})?){0,2}\s(?:is|was|are|to|will be|should be|ist|lautet|es|est|é)(?:\snow)?|(?:\s(?:for|of|to|on)\s[\w@.'\"`-]{1,40}){1,2}\s?[:=])\s{0,2}:?\s{0,2}[\"'`*(\[]{0,3}([^\s\"'`]{6,})",
       "the password is {an12}7", "People tell passwords", "password", check="told",
-      trigger=r"(?i:pass(?:word|phrase|code|wd)?|pwd|pw|passwort|kennwort|contrase[^ ]{1,10}a|mot de passe|senha)(?:(?: (?:for|of|to|on) [\w@.'`-]+(?: \w+)?)* (?i:is|was|are|to|will be|should be|ist|lautet|es|est|é)(?: now)?|(?: (?:for|of|to|on) [\w@.'`-]+)+ ?[:=])[ :\\\"'`*(\[]{1,8}[^\s\"'`\\]{6}|(?i:pin|secret|token|key|credentials?|login|code)s?(?: (?:for|of|to|on) [\w@.'`-]+(?: \w+)?)* (?i:is|was|are|to|will be|should be)(?: now)?[ :\\\"'`*(\[]{1,8}[^\s\"'`\\0-9]*[0-9]"),
+      trigger=(*(rf"(?i:{word})(?:{_FOR}* (?i:is|was|are|to|will be|should be|ist|lautet|es|est|é)(?: now)?|{_FOR}+ ?[:=])[ :\\\"'`*(\[]{{1,8}}[^\s\"'`\\]{{6}}"
+                 for word in ("pass(?:word|phrase|code|wd)?", "pwd", "pw", "passwort", "kennwort", "contrase[^ ]{1,10}a", "mot de passe", "senha")),
+               *(rf"(?i:{word})s?{_FOR}* (?i:is|was|are|to|will be|should be)(?: now)?[ :\\\"'`*(\[]{{1,8}}[^\s\"'`\\0-9]*[0-9]"
+                 for word in ("pin", "secret", "token", "key", "credential", "login", "code")))),
     R("told_password", "", r"(?i)(?:^|[\s,;(\"'`>])(?:(?:with|use|using|my|new|old|default|temp(?:orary)?|root|admin|db|database|the|user|and|wifi)\s(?:pass|pw)|password|passphrase|passcode)\s{1,2}:?\s{0,2}[\"'`*(\[]{0,3}([^\s\"'`]{6,})",
       "log in with password {an12}7", "People tell passwords", check="told",
       trigger=r"(?i:(?:with|use|using|my|new|old|default|temp|temporary|root|admin|db|database|the|user|and|wifi) (?:pass|pw)|password|passphrase|passcode)[ :]{1,4}[\\\"'`*(\[]{0,6}[^\s\"'`\\0-9]*[0-9]"),

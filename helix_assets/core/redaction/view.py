@@ -14,13 +14,15 @@ MARK = re.compile(rb"\[redacted:([a-z0-9_]+):([a-z2-7]{7})\]")
 # touch it are dropped: what is redacted is not redacted again.
 BLANK = b"\xff"
 
+# Each kind begins with a letter of its own (hence `\\\\*` where `+` would do): so `re` looks for four letters first.
 _ESCAPE = re.compile(
-    rb"(\\+(?:[nrt\"'/`bfv]|u(?!001[bB][\[\]])[0-9a-fA-F]{4}"
+    rb"(\\\\*(?:[nrt\"'/`bfv]|u(?!001[bB][\[\]])[0-9a-fA-F]{4}"
     rb"|(?:u001[bB]|x1[bB]|033|e)(?:\[[0-9;:?]*[@-~]|\][^\"\\\n]{0,2000}\\+(?:u0007|x07|a|007))|)"  # colour or link
     rb"|\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\))"  # the same, raw
     rb"|\[redacted:[a-z0-9_]+:[a-z2-7]{7}\]"
     rb"|&(?:\#[0-9]{2,5}|\#x[0-9a-fA-F]{2,4}|amp|quot|apos|lt|gt);)"
 )
+_COLOUR = re.compile(rb"(?:\\\\*u001[bB]|\x1b)\[[0-9;]*m")
 _LETTERS = {b"n": b"\n", b"r": b"\n", b"t": b"\t", b"b": b" ", b"f": b" ", b"v": b" ", b"": b"\\"}
 _ENTITIES = {b"amp": b"&", b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">"}
 
@@ -58,6 +60,16 @@ def _entity(name: bytes) -> bytes:
 
 
 _PLAIN = _Plain()
+
+
+def may_be_coloured(raw: bytes) -> bool:
+    """Say whether the usual codes of colours may occur, at little cost."""
+    return b"\x1b[" in raw or b"u001b[" in raw or b"u001B[" in raw
+
+
+def without_colours(raw: bytes) -> bytes:
+    """Drop the usual codes of colours; what remains is still the raw text."""
+    return _COLOUR.sub(b"", raw)
 
 
 @dataclass(frozen=True, slots=True)

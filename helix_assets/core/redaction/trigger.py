@@ -1,0 +1,133 @@
+"""Which texts and lines are worth a look: one scan of raw bytes for the heads of all rules.
+
+Belongs here: what is looked for in raw bytes, where escapes and colours stand between and around the words, and by
+which engine. What is a secret is decided on the plain view, in `finder.py`; false alarms cost time, nothing else.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+from helix_assets.core.redaction import assignment, blocks
+from helix_assets.core.redaction.engine import Multiple, Pattern, compile_pattern
+from helix_assets.core.redaction.rules import CONTEXTS, TOKENS, Rule
+
+# Lines that hide text from the heads (colours, escaped or encoded letters) are always worth a look.
+_VEILS = (
+    r"(?:\x1b|u001[bB]|x1[bB]|\\033|\\e)[\[\]]",
+    r"(?:\\+u00[2-7][0-9a-fA-F]){3}",
+    r"&\#(?:x[0-9a-fA-F]{2}|[0-9]{2,3});",
+)
+_REPEAT = re.compile(r"\{(\d+),?\d*\}")
+# So much base64 before a hit is more than any key holds before what it is known by.
+_BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{128,}")
+# What can be hit in base64 is no longer than this.
+_LONGEST_IN_BLOB = 80
+# Who reads more than this gets the line filter: what it takes to build it is earned back in about 100 MB.
+_MUCH = 8 << 20
+
+
+class Trigger:
+    """Says what is worth a look; patterns are compiled when first needed."""
+
+    def __init__(self, own_rules: Sequence[Rule]) -> None:
+        self._own = own_rules
+        self._read = 0
+
+    @cached_property
+    def _patterns(self) -> list[str]:
+        own = [_word(rule.keyword) if rule.keyword else _unanchored(rule.pattern) for rule in self._own]
+        built_in = [pattern for rule in (*TOKENS, *CONTEXTS) for pattern in heads(rule)]
+        return [*built_in, *assignment.TRIGGERS, blocks.TRIGGER, *_VEILS, *own]
+
+    @cached_property
+    def _anywhere(self) -> Pattern:
+        return compile_pattern(union(self._patterns), never_capture=True)
+
+    @cached_property
+    def _in_lines(self) -> Pattern:
+        """The same for chunks of lines. A person's pattern must not run on over all the lines that follow."""
+        if not self._own:
+            return self._anywhere
+        return compile_pattern(union(self._patterns), never_capture=True, within_lines=True)
+
+    @cached_property
+    def _multiple(self) -> Multiple | None:
+        """None also for patterns of people's own that google-re2 alone is known to read rightly."""
+        return Multiple.of(self._patterns) if all(rule.keyword for rule in self._own) else None
+
+    def prepare(self) -> None:
+        """Build now what much reading needs, so that forked processes have it in common."""
+        self._read = _MUCH
+        self._quick(b" ")
+
+    def occurs_in(self, text: bytes) -> bool:
+        """Say whether a text is worth a look."""
+        quick = self._quick(text)
+        return quick.occurs_in(text) if quick else self._anywhere.search(text) is not None
+
+    def lines_hit(self, chunk: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the spans of the lines that are worth a look, in order."""
+        quick = self._quick(chunk)
+        hits = quick.hits(chunk) if quick else None
+        return self._searched(chunk) if hits is None else _lines_of(hits, chunk)
+
+    def _quick(self, text: bytes) -> Multiple | None:
+        self._read += len(text)
+        return self._multiple if self._read > _MUCH else None
+
+    def _searched(self, chunk: bytes) -> Iterator[tuple[int, int]]:
+        at = 0
+        while at < len(chunk) and (found := self._in_lines.search(chunk, at)):
+            if _inside_blob(chunk, found.start(), found.start()):
+                at = found.start() + 1
+                continue
+            start, end = _line_around(chunk, found.start())
+            if start < end:
+                yield start, end
+            at = end + 1
+
+
+def _lines_of(hits: Sequence[int], chunk: bytes) -> Iterator[tuple[int, int]]:
+    at = 0
+    for hit in hits:
+        if hit > at and not _inside_blob(chunk, max(at, hit - _LONGEST_IN_BLOB), hit):
+            start, at = _line_around(chunk, hit - 1)
+            yield start, at
+
+
+def _line_around(chunk: bytes, place: int) -> tuple[int, int]:
+    end = chunk.find(b"\n", place)
+    return chunk.rfind(b"\n", 0, place + 1) + 1, len(chunk) if end < 0 else end
+
+
+def union(patterns: Iterable[str]) -> str:
+    """One pattern for all. Sorted, the engine folds common prefixes, which keeps its automaton small."""
+    return "|".join(f"(?:{pattern})" for pattern in sorted(patterns))
+
+
+def heads(rule: Rule) -> tuple[str, ...]:
+    """Return what is telling enough of a rule for the first scan: its triggers, or its pattern up to a long repeat."""
+    if rule.trigger:
+        return (rule.trigger,) if isinstance(rule.trigger, str) else rule.trigger
+    limit = 32 if len(rule.keyword) <= 3 else 16
+    for repeat in _REPEAT.finditer(rule.pattern):
+        before = rule.pattern[: repeat.start()]
+        if int(repeat.group(1)) >= 10 and before.count("(") == before.count(")"):
+            return (f"{before}{{{min(int(repeat.group(1)), limit)}}}",)
+    return (rule.pattern,)
+
+
+def _word(keyword: str) -> str:
+    return f"(?i:{re.escape(keyword)})"
+
+
+def _unanchored(pattern: str) -> str:
+    """Drop what need not hold in raw bytes, where an escaped newline hides the edge of a word."""
+    return re.sub(r"(?<!\\)((?:\\\\)*)(?:\\b|\^|\$(?=$|\)|\|))", r"\1", pattern)
+
+
+def _inside_blob(chunk: bytes, start: int, end: int) -> bool:
+    """Say whether a hit lies deep inside base64, as in images, where it can only be chance."""
+    before = _BLOB.match(chunk, max(0, start - 128), end)
+    return before is not None and before.end() == end and len(set(before.group())) > 16
