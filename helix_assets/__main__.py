@@ -1,6 +1,37 @@
-"""`python -m helix_assets` does what the console script `helix` does."""
+"""`python -m helix_assets` and the console script `helix`.
 
-from helix_assets.cli.main import main
+A hook is answered here, before the command line and its libraries are loaded: an agent waits for it.
+"""
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run one command and end the process with its exit code."""
+    name, *rest = sys.argv[1:] or [""]
+    if name == "hook" and (len(rest) == 1 or (len(rest) == 2 and rest[1].lstrip().startswith("{"))):
+        from helix_assets.hook import main as hook
+
+        if rest[0] not in ("-h", "--help"):
+            sys.exit(hook([rest[0], _inbox(), *rest[1:]]))
+    from helix_assets.cli.main import main as run
+
+    run()
+
+
+def _inbox() -> str:
+    """Where notes go; nowhere if the settings are wrong, for the agent has no use for a complaint."""
+    named = os.environ.get("HELIX_DATA_DIR")
+    if named and named.startswith("/"):
+        return os.path.join(named, "inbox")
+    try:
+        from helix_assets.settings import load_settings
+
+        return str(load_settings().data_dir.absolute() / "inbox")
+    except Exception:  # noqa: BLE001 - as above
+        return os.devnull
+
 
 if __name__ == "__main__":
     main()

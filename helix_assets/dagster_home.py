@@ -52,6 +52,14 @@ def instance_config(home: Path) -> dict[str, Any]:
             "config": {"base_dir": str(home)},
         },
         "concurrency": {"runs": {"max_concurrent_runs": 2}},
+        # A queued run waits for a second, not five: what a hook pushes is to be digested in under ten.
+        "run_coordinator": {
+            "module": "dagster._core.run_coordinator.queued_run_coordinator",
+            "class": "QueuedRunCoordinator",
+            "config": {"dequeue_interval_seconds": 1},
+        },
+        # A thread each: one of them stays a while to watch the inbox, and the others are not to wait for it.
+        "sensors": {"use_threads": True, "num_workers": 4},
         "run_monitoring": {"enabled": True, "poll_interval_seconds": 30, "start_timeout_seconds": 120},
         # A crashed run is run again; a failed step is not, it would fail alike.
         "run_retries": {"enabled": True, "max_retries": 2, "retry_on_asset_or_op_failure": False},

@@ -25,6 +25,7 @@ from helix_assets.core.errors import StoreError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
 from helix_assets.hub import rename_in_notes
+from helix_assets.inbox import drop_notes_of
 from helix_assets.retries import clear
 from helix_assets.storage.durable import sync
 from helix_assets.storage.pages import rewrite, truncate_log
@@ -32,6 +33,7 @@ from helix_assets.storage.tables import (
     digests,
     evictions,
     forgotten,
+    hook_events,
     ledger,
     losses,
     problems,
@@ -124,6 +126,7 @@ def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: s
         for uid in uids:
             connection.execute(update(log).where(log.c.session_uid == uid).values(session_uid=alias(store, uid)))
     clear(connection, uids)
+    connection.execute(delete(hook_events).where(hook_events.c.session_uid.in_(uids)))
     erased = connection.execute(delete(digests).where(digests.c.session_uid.in_(uids))).rowcount
     connection.execute(delete(sessions).where(sessions.c.id.in_(ids)))
     without_parent(store, connection, uids)
@@ -185,6 +188,7 @@ def finish_forgetting(store: Store) -> bool:
         _erase_again(store)
         left = _unfinished(store)
         store.recover()
+        drop_notes_of(store.data_dir, {uid.partition(":")[2] for uid in left})
         for uid in left:
             rename_in_notes(store.data_dir, uid, alias(store, uid))
         _clear_set_aside(store, left)

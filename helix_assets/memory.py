@@ -26,7 +26,7 @@ from helix_assets.reading import digest_shown, is_outdated, is_proven, open_exis
 from helix_assets.rescan import table_again
 from helix_assets.settings import Settings, load_settings
 from helix_assets.storage.catalog import CATALOG
-from helix_assets.storage.tables import digests, sessions
+from helix_assets.storage.tables import digests, hook_events, sessions
 from helix_assets.store import Store
 
 if TYPE_CHECKING:
@@ -102,6 +102,19 @@ class Memory:
                 is_stale = (file.flavor, file.day) in stale
                 tables.append(table_again(table, self._store.redactor) if is_stale else table)
         return self._relation(pa.concat_tables(tables))
+
+    def hook_events(self) -> DuckDBPyRelation:
+        """When things happened by the agents' own hooks: prompts, starts of tools, ends of turns and sessions."""
+        import pyarrow as pa
+
+        h = hook_events.c
+        with self._store.catalog.reading() as connection:
+            rows = connection.execute(select(h.session_uid, h.at, h.event, h.call_id).order_by(h.at)).all()
+        names = ("session_uid", "ts", "event", "call_id")
+        table = pa.table(
+            {name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(names)}
+        )
+        return self._relation(table).project("* replace (ts::timestamptz as ts, nullif(call_id, '') as call_id)")
 
     def _cached(self) -> list[str]:
         s = sessions.c

@@ -30,6 +30,7 @@ from helix_assets.core.errors import HelixError, SkipSource
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
 from helix_assets.evict import make_room
+from helix_assets.inbox import read_notes, sessions_named, take_in
 from helix_assets.plan import (
     Candidate,
     SessionState,
@@ -166,13 +167,19 @@ def sweep(
     clock: Clock = utc_now,
     progress: Progress | None = None,
     only: Collection[tuple[str, str]] | None = None,
+    pushed: bool = False,
 ) -> SweepReport:
     """Take in what changed and digest it; safe to kill, repeat and run beside readers.
 
-    `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen.
+    `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen, `pushed` to the
+    sessions that hooks have named since the last sweep; a hook that could not name one has all of them looked at.
     """
     with store.writing("sweep"):
-        report = _Sweep(store, clock, progress or Progress(), only).run()
+        notes = read_notes(store.data_dir)
+        natives = sessions_named(notes) if pushed else None
+        report = _Sweep(store, clock, progress or Progress(), only, natives).run()
+        if notes:
+            take_in(store, notes)
         back_up_if_due(store, clock())
         return report
 
@@ -191,9 +198,15 @@ class _Sweep:
     """One sweep while it holds the writer lock."""
 
     def __init__(
-        self, store: Store, clock: Clock, progress: Progress, only: Collection[tuple[str, str]] | None
+        self,
+        store: Store,
+        clock: Clock,
+        progress: Progress,
+        only: Collection[tuple[str, str]] | None,
+        natives: Collection[str] | None,
     ) -> None:
         self._store, self._clock, self._progress = store, clock, progress
+        self._natives = natives
         self._only = None if only is None else set(only)
         self._report = SweepReport()
         repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
@@ -210,10 +223,11 @@ class _Sweep:
         report.files_seen = len(self._scan.found)
         try:
             groups = self._groups() if self._scan.changes else {}
-            self._note_gone()
+            if self._natives is None:
+                self._note_gone()
             self._progress.start(_bytes_of(groups))
             self._ingest(groups)
-            if not is_settled(self._store):
+            if self._natives is None and not is_settled(self._store):
                 self._redacted_again += redact_memory(self._store, RESCAN_BYTES)
                 self._rederive()
                 note_settled(self._store)
@@ -247,11 +261,12 @@ class _Sweep:
         forgotten, later = forgotten_marks(self._store), retries.waiting(self._store.catalog, self._clock()).uids
         groups: dict[str, list[Candidate]] = {}
         for key in self._scan.changes.changed:
-            file = self._scan.found[key]
+            file, source = self._scan.found[key], known.get(key)
+            if not self._is_pushed(file, source):
+                continue
             flavor = self._scan.seen.flavors[file.path]
             shown = key if key == file.path else self._store.shown_path(file.path)
             candidate = Candidate(key, shown, file)
-            source = known.get(key)
             try:
                 if self._exclusions and self._exclusions.covers(flavor, file.path):
                     self._set_aside(candidate, flavor, "excluded", None)
@@ -277,6 +292,13 @@ class _Sweep:
             self._report.files_changed += 1
         self._note_aside()
         return groups
+
+    def _is_pushed(self, file: FoundFile, source: Row[Any] | None) -> bool:
+        """Whether a hook named the file's session, as its path or the catalog tells; of a whole sweep all files are."""
+        natives = self._natives
+        if natives is None or file.native_id in natives or (source is not None and source.native_id in natives):
+            return True
+        return any(native in file.path for native in natives)
 
     def _native_id(self, flavor: str, file: FoundFile) -> str:
         return ADAPTERS[flavor].native_id_from_head(file.path, read_head(file.path))
@@ -563,7 +585,8 @@ class _Sweep:
     def _note_exclusions(self) -> None:
         """Remember which exclusions were applied: when they change, what they left out is looked at again."""
         catalog = self._store.catalog
-        if self._only is None and catalog.meta_value(_EXCLUSIONS) != _exclusions(self._store):
+        is_whole = self._only is None and self._natives is None
+        if is_whole and catalog.meta_value(_EXCLUSIONS) != _exclusions(self._store):
             with catalog.writing() as connection:
                 catalog.set_meta(connection, _EXCLUSIONS, _exclusions(self._store))
 

@@ -23,7 +23,17 @@ from helix_assets.core.redaction.redactor import Redactor
 from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.key import text_hash
-from helix_assets.storage.tables import digests, evictions, losses, problems, retries, sessions, shared_keys, sources
+from helix_assets.storage.tables import (
+    digests,
+    evictions,
+    hook_events,
+    losses,
+    problems,
+    retries,
+    sessions,
+    shared_keys,
+    sources,
+)
 from helix_assets.store import Store
 
 if TYPE_CHECKING:
@@ -34,7 +44,8 @@ RESCAN_BYTES = 256 << 20
 _NAMED = "names_redacted_with"
 _OURS = frozenset({"path_key", "flavor", "role", "status", "head_hash", "tail_hash", "day", "file_key", "hash",
                    "redaction_version", "session_uid", "native_session_id"})  # fmt: skip
-_UIDS = ((digests, "session_uid"), (evictions, "session_uid"), (losses, "session_uid"), (sessions, "parent_uid"))
+_UIDS = ((digests, "session_uid"), (evictions, "session_uid"), (losses, "session_uid"), (sessions, "parent_uid"),
+         (hook_events, "session_uid"))  # fmt: skip
 
 
 def redact_names(store: Store) -> int:

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 
 from helix_assets import Memory
 from helix_assets.core.errors import NotFoundError, SettingsError, StoreError
 from helix_assets.evict import apply
+from helix_assets.storage.tables import hook_events
 from helix_assets_tests.memory import Memory as Home
 from helix_assets_tests.memory import conversation
 
@@ -54,6 +56,21 @@ def test_facts_can_be_joined_with_digests(opened: Memory) -> None:
     calls, digests = opened.facts("tool_calls"), opened.digests()
     joined = calls.set_alias("c").join(digests.set_alias("d"), "session_uid").aggregate("d.repo, count(*) as n")
     assert joined.fetchall() == [("shop", 5)]
+
+
+def test_times_of_hooks_are_told_with_their_calls(home_of_logs: Home) -> None:
+    row = {
+        "session_uid": "claude:s1",
+        "at": "2026-06-05T10:00:07.000000Z",
+        "event": "PreToolUse",
+        "call_id": "toolu_a0",
+    }
+    with home_of_logs.store.catalog.writing() as connection:
+        connection.execute(insert(hook_events), [row, row | {"event": "Stop", "call_id": ""}])
+    with Memory() as memory:
+        rows = memory.hook_events().project("session_uid, epoch(ts)::bigint, event, call_id").fetchall()
+    assert rows == [("claude:s1", 1780653607, "PreToolUse", "toolu_a0"), ("claude:s1", 1780653607, "Stop", None)]
+    home_of_logs.close()
 
 
 def test_an_unknown_fact_is_refused_by_naming_the_others(opened: Memory) -> None:

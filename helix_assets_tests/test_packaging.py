@@ -14,7 +14,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import helix_assets
-from helix_assets.cli.main import main
+from helix_assets.__main__ import main
 from helix_assets.dagster_home import instance_config
 
 CHECKOUT = Path(__file__).resolve().parents[1]

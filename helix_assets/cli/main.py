@@ -39,6 +39,8 @@ COMMANDS = {
     "digest": Entry("helix_assets.cli.digest:digest", "Show the digest of one session."),
     "env": Entry("helix_assets.cli.env:env", "Print a closed session's variables for other programs."),
     "sql": Entry("helix_assets.cli.sql:sql", "Answer one SELECT over the memory's views."),
+    "hooks": Entry("helix_assets.cli.hooks:hooks", "Have agents tell when a session closes, or stop that."),
+    "hook": Entry("helix_assets.cli.hook:hook", "What an agent's hook runs: notes that a session moved."),
     "evict": Entry("helix_assets.cli.evict:evict", "Plan or apply the eviction of raw bytes."),
     "pin": Entry("helix_assets.cli.pin:pin", "Keep a session's raw bytes from eviction."),
     "unpin": Entry("helix_assets.cli.pin:unpin", "Let a session's raw bytes be evicted again."),

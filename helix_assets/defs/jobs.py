@@ -15,8 +15,10 @@ from helix_assets.pipeline import sweep
 from helix_assets.store import Store
 
 
-def _sweep_and_tell(context: dg.OpExecutionContext, store: Store, only: Collection[Partition] | None = None) -> None:
-    report = sweep(store, only=only)
+def _sweep_and_tell(
+    context: dg.OpExecutionContext, store: Store, only: Collection[Partition] | None = None, *, pushed: bool = False
+) -> None:
+    report = sweep(store, only=only, pushed=pushed)
     logged = record_all(context, store)
     for answer in evaluations(store):
         context.log_event(answer)  # type: ignore[arg-type]  # its own signature leaves out what its body handles
@@ -40,9 +42,21 @@ def derive_again(context: dg.OpExecutionContext, store: StoreResource) -> None:
         _sweep_and_tell(context, opened, only=stale_partitions(opened))
 
 
+@dg.op(out=dg.Out(dg.Nothing))
+def take_in_pushed(context: dg.OpExecutionContext, store: StoreResource) -> None:
+    """Take in and digest the sessions that agents' hooks have named, then tell Dagster of every partition touched."""
+    with ending_well_when_busy(context), store.open() as opened:
+        _sweep_and_tell(context, opened, pushed=True)
+
+
 @dg.job(name="sweep", description="Takes in whatever changed, in one run; started by sensor, schedule or hand.")
 def sweep_job() -> None:
     take_in_changes()
+
+
+@dg.job(description="Takes in just the sessions that agents' hooks have named, seconds after they closed.")
+def push_sweep() -> None:
+    take_in_pushed()
 
 
 @dg.job(description="Refreshes just the partitions whose digests were made by older rules.")
@@ -59,4 +73,4 @@ eviction_job = dg.define_asset_job(
     config={"ops": {RETENTION_REPORT: {"config": {"apply": True}}}},
 )
 
-JOBS: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = [sweep_job, rederive_job, eviction_job]
+JOBS: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = [sweep_job, push_sweep, rederive_job, eviction_job]

@@ -1,26 +1,32 @@
-"""The sensors: one notices changed logs and asks for a sweep, the other a full raw cache and asks for an eviction.
+"""The sensors: changed logs and pushed hooks ask for a sweep, a full raw cache for an eviction.
 
 They compare and ask; sweeps alone move the cursors of files, and the eviction job alone evicts.
 """
 
 import time
 from hashlib import blake2b
+from pathlib import Path
 
 import dagster as dg
 from dagster._core.storage.tags import RUN_KEY_TAG
 from sqlalchemy import func, select
 
 from helix_assets.core.changes import fingerprint
-from helix_assets.defs.jobs import eviction_job, sweep_job
+from helix_assets.defs.jobs import eviction_job, push_sweep, sweep_job
 from helix_assets.defs.record import is_recorded, state_of
 from helix_assets.defs.resources import StoreResource
 from helix_assets.evict import plan
+from helix_assets.inbox import Note, read_notes
 from helix_assets.pipeline import scan, utc_now
 from helix_assets.storage.lock import holder, is_locked
 from helix_assets.storage.tables import sweeps
 from helix_assets.store import Store
 
 INTERVAL_S = 30
+# The daemon goes round its sensors every five seconds at most: too long to wait for a session that has just closed.
+PUSH_INTERVAL_S = 1
+WATCH_S = 4.0
+_LOOK_S = 0.2
 LONGEST_PAUSE_S = 3600
 LOST_AFTER_S = 600
 
@@ -95,6 +101,37 @@ def budget_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> 
     return dg.RunRequest(run_key=question, partition_key=utc_now().date().isoformat())
 
 
+@dg.sensor(
+    job_name=push_sweep.name, minimum_interval_seconds=PUSH_INTERVAL_S, default_status=dg.DefaultSensorStatus.RUNNING
+)
+def push_inbox_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
+    """Ask for a sweep of the sessions that agents' hooks have named since this was looked at; the cursor is a note.
+
+    Stays and watches the inbox for most of the daemon's round, so that a note does not wait for the next one. A sweep
+    that fails leaves the notes, so that the next one has these sessions, too.
+    """
+    data_dir = store.settings().data_dir
+    asking = _watch(data_dir, context.cursor or "")
+    if not asking:
+        return dg.SkipReason("no hook has named a session")
+    if is_locked(data_dir):
+        return dg.SkipReason(f"the store is in use by {holder(data_dir)}")
+    context.update_cursor(asking[-1].name)
+    return dg.RunRequest(run_key=asking[-1].name)
+
+
+def _watch(data_dir: Path, seen: str) -> list[Note]:
+    """The notes after `seen` that ask for a sweep, as soon as there are any; none when time is up."""
+    leave = time.monotonic() + WATCH_S
+    while True:
+        notes = read_notes(data_dir, seen)
+        asking = [note for note in notes if note.asks_for_a_sweep]
+        if asking or time.monotonic() >= leave:
+            return asking
+        seen = notes[-1].name if notes else seen
+        time.sleep(_LOOK_S)
+
+
 def _question(store: Store) -> str:
     """The last sweep that left a trace, and the caps it is held against."""
     with store.catalog.reading() as connection:
@@ -103,4 +140,4 @@ def _question(store: Store) -> str:
     return f"sweep-{last or 0}-{caps.raw_soft_cap_bytes}-{caps.raw_hard_cap_bytes}"
 
 
-SENSORS = [tier0_sensor, budget_sensor]
+SENSORS = [tier0_sensor, push_inbox_sensor, budget_sensor]

@@ -271,8 +271,60 @@ retries = Table(
 )
 
 
+# When things happened by the agents' own hooks: times that their logs do not hold.
+hook_events = Table(
+    "hook_events",
+    metadata,
+    _id(),
+    Column("session_uid", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    # The agent's id of a tool call; empty for what is none, so that the same event is the same row.
+    Column("call_id", Text, nullable=False),
+    UniqueConstraint("session_uid", "at", "event", "call_id"),
+)
+
+# kaizen: the projects' files of executions, how far each was read, and their records (redacted).
+execution_files = Table(
+    "execution_files",
+    metadata,
+    _id(),
+    Column("path_key", Text, nullable=False, unique=True),
+    Column("project", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("dev", BigInteger, nullable=False),
+    Column("inode", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("mtime_ns", BigInteger, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("line", BigInteger, nullable=False),
+    # Of all bytes before the offset: a file of which they changed is read from the start.
+    Column("read_hash", Text, nullable=False),
+    Column("unparsed", BigInteger, nullable=False),
+)
+
+executions = Table(
+    "executions",
+    metadata,
+    _id(),
+    Column("file_id", ForeignKey("execution_files.id"), nullable=False, index=True),
+    Column("line", BigInteger, nullable=False),
+    Column("session_uid", Text, index=True),
+    Column("record", JSON, nullable=False),
+)
+
+# kaizen: which digest of a session was last put into the feed, and where.
+feed = Table(
+    "feed",
+    metadata,
+    Column("session_uid", Text, primary_key=True),
+    Column("hash", Text, nullable=False),
+    Column("position", BigInteger, nullable=False),
+)
+
+
 def _first(connection: Connection) -> None:
-    later = (fact_files, forgotten, retries)
+    later = (fact_files, forgotten, retries, hook_events, execution_files, executions, feed)
     metadata.create_all(connection, tables=[table for table in metadata.sorted_tables if table not in later])
 
 
@@ -289,5 +341,10 @@ def _fourth(connection: Connection) -> None:
     retries.create(connection, checkfirst=True)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second, _third, _fourth)
+def _fifth(connection: Connection) -> None:
+    for table in (hook_events, execution_files, executions, feed):
+        table.create(connection, checkfirst=True)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second, _third, _fourth, _fifth)
 CATALOG_VERSION = len(MIGRATIONS)

@@ -1,0 +1,47 @@
+"""`helix hook`: what an agent's hook runs, for who writes hooks of his own, and a wrapper around a headless agent.
+
+`helix hooks install` has agents run `helix_assets/hook.py` itself, which starts in a third of the time.
+"""
+
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+
+import click
+
+from helix_assets import hook as noting
+from helix_assets.hooks import AGENTS
+from helix_assets.inbox import inbox_of
+from helix_assets.settings import load_settings
+
+_EXIT_NOT_FOUND = 127
+_SIGNALLED = 128
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("agent")
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[EVENT | -- COMMAND...]")
+def hook(agent: str, rest: Sequence[str]) -> int:
+    """Note that a session of AGENT moved. The event comes as JSON on stdin, or as the last argument (Codex).
+
+    Prints nothing and ends with 0 whatever happens. With a COMMAND, such as `helix hook codex -- codex exec "..."`,
+    runs it first and ends with its exit code.
+    """
+    command = rest[1:] if rest[:1] == ("--",) else rest
+    if agent in AGENTS and command and not command[0].lstrip().startswith("{"):
+        return _wrap(agent, command)
+    with suppress(Exception):
+        noting.main([agent, str(inbox_of(load_settings().data_dir.absolute())), *rest])
+    return 0
+
+
+def _wrap(agent: str, command: Sequence[str]) -> int:
+    """Run the command with our own streams; what it did is looked for by a sweep when it has ended."""
+    try:
+        code = subprocess.run(command, check=False).returncode
+    except OSError as exc:
+        click.echo(f"helix: {command[0]} cannot be run: {exc.strerror}", err=True)
+        return _EXIT_NOT_FOUND
+    with suppress(Exception):
+        noting.write_note(str(inbox_of(load_settings().data_dir.absolute())), noting.note_of(agent, b"{}"))
+    return code if code >= 0 else _SIGNALLED - code

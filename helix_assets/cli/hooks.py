@@ -1,0 +1,72 @@
+"""`helix hooks`: puts our hook into an agent's settings, takes it out, says whether it is there. See `hooks`."""
+
+import os
+
+import click
+
+from helix_assets.cli.output import Column, Table, emit, terminal_safe
+from helix_assets.core.redaction import Redactor
+from helix_assets.hooks import AGENTS, Edit, apply, installed_events, plan_install, plan_uninstall, settings_file
+from helix_assets.inbox import inbox_of, waiting
+from helix_assets.pipeline import utc_now
+from helix_assets.settings import load_settings
+
+_AGENT = click.option("--agent", type=click.Choice(AGENTS), required=True, help="Whose settings.")
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Show the change; make none.")
+
+
+@click.group()
+def hooks() -> None:
+    """Have agents tell when a session closes, so that its digest is there seconds later, or stop that."""
+
+
+@hooks.command()
+@_AGENT
+@click.option("--timings", is_flag=True, help="Also note when prompts are typed and tools start (Claude, Grok).")
+@_DRY_RUN
+def install(agent: str, timings: bool, dry_run: bool) -> None:
+    """Add our hook to the agent's own settings. What else is in there stays as it is."""
+    data_dir = load_settings().data_dir
+    edit = plan_install(agent, data_dir, os.environ, timings=timings)
+    if not dry_run:
+        inbox_of(data_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+    _carry_out(edit, dry_run=dry_run, nothing=f"{edit.path} has the hook already.")
+
+
+@hooks.command()
+@_AGENT
+@_DRY_RUN
+def uninstall(agent: str, dry_run: bool) -> None:
+    """Take our hook out of the agent's settings again."""
+    edit = plan_uninstall(agent, os.environ)
+    _carry_out(edit, dry_run=dry_run, nothing=f"{edit.path} has no hook of ours.")
+
+
+@hooks.command()
+@click.option("--agent", type=click.Choice(AGENTS), help="Of one agent.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def status(agent: str | None, as_json: bool) -> None:
+    """Say for which agents the hook is installed, and how many notes wait to be taken in."""
+    events = {one: installed_events(one, os.environ) for one in ([agent] if agent else AGENTS)}
+    files = {one: str(settings_file(one, os.environ)) for one in events}
+    notes = len(waiting(load_settings().data_dir))
+    rows = [[one, ", ".join(named) or "not installed", files[one]] for one, named in events.items()]
+    table = Table([Column("agent"), Column("hook at"), Column("file")], rows)
+    found = [{"agent": one, "events": named, "file": files[one]} for one, named in events.items()]
+    emit({"agents": found, "notes_waiting": notes}, as_json, table)
+    if not as_json:
+        click.echo(f"{notes} notes wait in the inbox.")
+
+
+def _carry_out(edit: Edit, *, dry_run: bool, nothing: str) -> None:
+    if not edit.changes:
+        click.echo(nothing)
+        return
+    # Settings of agents may hold keys: what stands beside the change is shown redacted.
+    click.echo(terminal_safe(Redactor(os.urandom(32)).text(edit.diff()).text), nl=False)
+    if dry_run:
+        return
+    backup = apply(edit, utc_now())
+    click.echo(f"Wrote {edit.path}" if edit.after is not None else f"Removed {edit.path}")
+    if backup:
+        click.echo(f"As it was: {backup}")

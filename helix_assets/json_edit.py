@@ -1,0 +1,119 @@
+"""Editing a person's JSON file in place: what is not touched keeps its bytes, comments and order.
+
+Belongs here: finding where a value stands in the text, adding a member or an item, taking one out. Line and block
+comments are understood, nothing else that is not JSON. Not here: what is edited and why (`hooks`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_SPACE = re.compile(r"\s*")
+_DECODER = json.JSONDecoder()
+
+Path = tuple[str | int, ...]
+"""Keys and indexes that lead from the whole document to a value."""
+
+
+class _Part(NamedTuple):
+    """A member or an item: from `start`, where its key stands if it has one, to `end`; its value begins at `value`."""
+
+    name: str | int
+    start: int
+    value: int
+    end: int
+
+
+def parse(text: str) -> Any:
+    """The document; ValueError names line and column of what is no JSON."""
+    return json.loads(_plain(text)) if text.strip() else {}
+
+
+def add(text: str, path: Path, name: str | None, value: Any) -> str:
+    """The text with one more member of that name, or one more item, at the end of the container at `path`."""
+    if not text.strip():
+        text = "{}\n"
+    plain = _plain(text)
+    start, end = _find(plain, path)
+    parts = list(_parts(plain, start))
+    step = _indent_of(plain)
+    outer = _margin(text, start)
+    inner = outer + step
+    body = json.dumps(value, indent=step, ensure_ascii=False).replace("\n", "\n" + inner)
+    told = body if name is None else f"{json.dumps(name, ensure_ascii=False)}: {body}"
+    if parts:
+        last = parts[-1].end
+        return f"{text[:last]},\n{inner}{told}{text[last:]}"
+    return f"{text[: start + 1]}\n{inner}{told}\n{outer}{text[end - 1 :]}"
+
+
+def remove(text: str, path: Path) -> str:
+    """The text without the member or item at `path`, and without the comma that goes with it."""
+    plain = _plain(text)
+    start, end = _find(plain, path[:-1])
+    parts = list(_parts(plain, start))
+    place = next(number for number, part in enumerate(parts) if part.name == path[-1])
+    if len(parts) == 1:
+        inside = text[start + 1 : parts[0].start] + text[parts[0].end : end - 1]
+        return text[: start + 1] + inside.rstrip() + text[end - 1 :]
+    if place:
+        return text[: parts[place - 1].end] + text[parts[place].end :]
+    return text[: parts[0].start] + text[parts[1].start :]
+
+
+def _plain(text: str) -> str:
+    """The text with blanks in the place of comments, so that every place in it stays the same."""
+
+    def blank(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+
+    return _STRING_OR_COMMENT.sub(blank, text)
+
+
+def _find(plain: str, path: Path) -> tuple[int, int]:
+    """Where the value at `path` begins and ends."""
+    start = _skip(plain, 0)
+    end = _DECODER.raw_decode(plain, start)[1]
+    for name in path:
+        part = next(part for part in _parts(plain, start) if part.name == name)
+        start, end = part.value, part.end
+    return start, end
+
+
+def _parts(plain: str, start: int) -> Iterator[_Part]:
+    """The members of the object, or the items of the list, that begins at `start`."""
+    is_object = plain[start] == "{"
+    at, number = _skip(plain, start + 1), 0
+    while plain[at] not in "}]":
+        first, name = at, number
+        if is_object:
+            key, at = _DECODER.raw_decode(plain, at)
+            name = key
+            at = _skip(plain, _skip(plain, at) + 1)  # past the colon
+        value = at
+        _, at = _DECODER.raw_decode(plain, at)
+        yield _Part(name, first, value, at)
+        at, number = _skip(plain, at), number + 1
+        if plain[at] == ",":
+            at = _skip(plain, at + 1)
+
+
+def _skip(plain: str, at: int) -> int:
+    found = _SPACE.match(plain, at)
+    return found.end() if found else at
+
+
+def _indent_of(plain: str) -> str:
+    """The first indentation in the text, two blanks where there is none."""
+    found = re.search(r"\n([ \t]+)\S", plain)
+    return found[1] if found else "  "
+
+
+def _margin(text: str, at: int) -> str:
+    """The indentation of the line that holds this place."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip())]
