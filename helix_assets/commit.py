@@ -234,7 +234,7 @@ def _file_row(batch: Batch, result: Ingested, session_id: int, name: str) -> dic
         raise ValueError("a session without a part has no file")
     number = len(batch.states[result.task.session_uid].parts) if result.task.append else 0
     return {"session_id": session_id, "part": number, "name": name, "bytes": part.bytes, "hash": part.hash,
-            "row_count": part.rows, "record_count": part.records}  # fmt: skip
+            "row_count": part.rows, "record_count": part.records, "text_bytes": part.text_bytes}  # fmt: skip
 
 
 def _digest_row(store: Store, batch: Batch, result: Ingested, at: str) -> dict[str, Any]:
@@ -272,6 +272,7 @@ def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str
             "session_id": session_id,
             "file_rank": tasks[cursor.path_key].rank,
             "evicted_offset": tasks[cursor.path_key].stored_before,
+            "dropped_offset": tasks[cursor.path_key].light_before,
             "status": _source_status(cursor, tasks[cursor.path_key].path, session_id),
             "discovered_at": at,
             "ingested_at": at,

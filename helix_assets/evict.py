@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Row, delete, func, select, update
 
@@ -21,6 +21,7 @@ from helix_assets.core.days import DayMark, days_since
 from helix_assets.core.moments import EPOCH, iso, microseconds
 from helix_assets.core.retention import Decision, EvictionPlan, RawUsage, Reason, RetentionPolicy, plan_eviction
 from helix_assets.hub import sync_folder, write_loss_note
+from helix_assets.lighten import drop_texts
 from helix_assets.retries import clear_rederivation
 from helix_assets.storage.base import RawCache
 from helix_assets.storage.day_marks import count_day, read_marks
@@ -112,6 +113,7 @@ def _usages(connection: Connection, marks: Sequence[DayMark], now: datetime) -> 
             raw_files.c.session_id,
             func.sum(raw_files.c.bytes).label("bytes"),
             func.sum(raw_files.c.record_count).label("records"),
+            func.coalesce(func.sum(raw_files.c.text_bytes), 0).label("text_bytes"),
         )
         .group_by(raw_files.c.session_id)
         .subquery()
@@ -119,7 +121,8 @@ def _usages(connection: Connection, marks: Sequence[DayMark], now: datetime) -> 
     has_digest = (digest.is_not(None) & (digest == s.generation)).label("has_digest")
     query = (
         select(s.session_uid, s.flavor, s.day, s.generation, s.ingest_order, s.ingested_at, s.analyze_order, s.ended_us,
-               s.is_pinned, on_disk.c.bytes, on_disk.c.records, (is_covered() & has_digest).label("is_covered"))
+               s.is_pinned, on_disk.c.bytes, on_disk.c.records, on_disk.c.text_bytes,
+               (is_covered() & has_digest).label("is_covered"))
         .join(on_disk, on_disk.c.session_id == s.id)
         .join(digests, digests.c.session_uid == s.session_uid, isouter=True)
         .where(s.evicting_at.is_(None))
@@ -131,6 +134,7 @@ def _usages(connection: Connection, marks: Sequence[DayMark], now: datetime) -> 
             day=row.day,
             bytes=int(row.bytes),
             records=int(row.records),
+            text_bytes=int(row.text_bytes),
             generation=row.generation,
             is_covered=bool(row.is_covered),
             ingest_order=row.ingest_order,
@@ -181,38 +185,37 @@ def apply(  # noqa: PLR0913 - all but the store are options, named at the call
         return nullcontext() if is_lock_held else store.writing("evict")
 
     with lock():
-        first, notes = _plan_and_drop(store, clock, policy, allow_loss=False)
-    planned = first.goes
+        first, dropped = _plan_and_drop(store, clock, policy, allow_loss=False)
     if first.must_analyze and analyze is not None:
         analyze()
         with lock():
-            second, more_notes = _plan_and_drop(store, clock, policy, allow_loss=allow_loss)
-        planned, notes = planned + second.goes, notes + more_notes
-    return _told(store, first, planned, notes)
+            _, more = _plan_and_drop(store, clock, policy, allow_loss=allow_loss)
+        dropped = _Dropped(dropped.decisions + more.decisions, dropped.notes + more.notes)
+    return _told(store, first, dropped)
 
 
 def _plan_and_drop(
     store: Store, clock: Callable[[], datetime], policy: RetentionPolicy | None, *, allow_loss: bool
-) -> tuple[EvictionPlan, list[Path]]:
+) -> tuple[EvictionPlan, _Dropped]:
     made = plan(store, now=clock(), policy=policy, allow_loss=allow_loss)
-    notes = _drop(store, made.goes, clock())
+    dropped = _drop(store, made.goes, clock())
     count_day(store.catalog, clock())  # after the plan: a clock that jumped must not bear witness for itself
     shrink(store.catalog)
     truncate_log(store.catalog)
-    return made, notes
+    return made, dropped
 
 
-def _told(store: Store, made: EvictionPlan, planned: Sequence[Decision], notes: Sequence[Path]) -> Evicted:
+def _told(store: Store, made: EvictionPlan, dropped: _Dropped) -> Evicted:
     with store.catalog.reading() as connection:
         stuck = frozenset(
             connection.execute(select(sessions.c.session_uid).where(sessions.c.evicting_at.is_not(None))).scalars()
         )
     return Evicted(
         plan=made,
-        gone=tuple(decision for decision in planned if decision.session_uid not in stuck),
+        gone=tuple(decision for decision in dropped.decisions if decision.session_uid not in stuck),
         stuck=tuple(sorted(stuck)),
         usage_after=store.catalog.raw_usage(),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys(dropped.notes)),
     )
 
 
@@ -230,17 +233,33 @@ def make_room(store: Store, source_bytes: int, *, clock: Callable[[], datetime])
             return ()
         tight = replace(policy, soft_cap_bytes=max(1, policy.hard_cap_bytes - ahead))
         goes = plan_eviction(_usages(connection, (), clock()), tight, clock()).goes
-    _drop(store, goes, clock())
-    return goes
+    return _drop(store, goes, clock()).decisions
 
 
-def _drop(store: Store, goes: Sequence[Decision], now: datetime) -> list[Path]:
-    """Mark and finish, batch by batch; gives the notes written."""
+class _Dropped(NamedTuple):
+    """What went, with the bytes that it freed, and the notes written."""
+
+    decisions: tuple[Decision, ...]
+    notes: tuple[Path, ...]
+
+
+def _drop(store: Store, goes: Sequence[Decision], now: datetime) -> _Dropped:
+    """Have texts, then whole files, go batch by batch."""
+    at = iso(microseconds(now)) or ""
+    texts = [decision for decision in goes if decision.keeps_rows]
+    whole = [decision for decision in goes if not decision.keeps_rows]
+    freed: dict[str, int] = {}
+    for start in range(0, len(texts), AT_ONCE):
+        light = drop_texts(store, texts[start : start + AT_ONCE], at)
+        freed |= light.freed
+        whole += [replace(decision, reason=Reason.OVER_SOFT_CAP, keeps_rows=False) for decision in light.failed]
     notes: list[Path] = []
-    for start in range(0, len(goes), AT_ONCE):
-        _mark_batch(store, goes[start : start + AT_ONCE], iso(microseconds(now)) or "")
+    for start in range(0, len(whole), AT_ONCE):
+        _mark_batch(store, whole[start : start + AT_ONCE], at)
         notes += finish_interrupted(store)
-    return notes
+    done = {one.session_uid: replace(one, bytes=freed[one.session_uid]) for one in texts if one.session_uid in freed}
+    done |= {one.session_uid: one for one in whole}
+    return _Dropped(tuple(done[one.session_uid] for one in goes), tuple(notes))
 
 
 def _mark_batch(store: Store, goes: Sequence[Decision], at: str) -> None:
@@ -308,7 +327,7 @@ def _put_gone(store: Store, connection: Connection, row: Row[Any], freed: int, u
     connection.execute(delete(raw_files).where(raw_files.c.session_id == row.id))
     clear_rederivation(connection, row.session_uid)
     of_session = update(sources).where(sources.c.session_id == row.id)
-    connection.execute(of_session.values(parser_state=None, evicted_offset=sources.c.offset))
+    connection.execute(of_session.values(parser_state=None, evicted_offset=sources.c.offset, dropped_offset=0))
     store.catalog.update_session(
         connection, row.id, evicted_at=row.evicting_at, evicting_at=None, evicting_reason=None, raw_bytes=0
     )

@@ -165,7 +165,9 @@ def _read_again(connection: Connection, session_id: int) -> str | None:
     What was evicted of it is then derived in passing, as whenever it grows.
     """
     mine = sources.c.session_id == session_id
-    query = select(func.max(sources.c.evicted_offset), func.sum(sources.c.status == "gone")).where(mine)
+    query = select(
+        func.max(sources.c.evicted_offset + sources.c.dropped_offset), func.sum(sources.c.status == "gone")
+    ).where(mine)
     evicted, gone = connection.execute(query).one()
     if gone:
         return None

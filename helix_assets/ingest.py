@@ -399,6 +399,8 @@ class _SessionRun:
         file = self._files.get(rows[0].file)
         if file is not None and rows[0].offset < file.stored_before and rows[0].offset >= file.offset:
             return
+        if file is not None and rows[0].offset < file.light_before:
+            rows = [row._replace(raw=None) for row in rows]
         if self._writer is None:
             name = f"{text_hash(self._shop.key, self.task.session_uid.encode('utf-8', 'replace'))[:20]}.{os.getpid()}"
             self._writer = SessionWriter(Path(self._shop.staging) / name, self.task.session_uid, self._shop.key)

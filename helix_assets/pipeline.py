@@ -28,6 +28,7 @@ from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
 from helix_assets.core.changes import Changes, changed_sources
 from helix_assets.core.errors import HelixError, SkipSource
 from helix_assets.core.moments import iso, microseconds
+from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
 from helix_assets.evict import make_room
 from helix_assets.inbox import read_notes, sessions_named, take_in
@@ -36,6 +37,7 @@ from helix_assets.plan import (
     SessionState,
     can_be_told,
     file_rank,
+    has_all_rows,
     plan_rederivation,
     plan_remake,
     plan_session,
@@ -506,14 +508,26 @@ class _Sweep:
                 if state.row is None:
                     continue
                 if not can_be_told(self._store, state, self._present(state)):
-                    if state.row.redaction_version != self._store.redactor.version:
-                        redact_rows(self._store, state.row, state.parts)
+                    tasks += self._derived_without_texts(state, state.row)
                 elif was_evicted(state):
                     tasks.append(plan_remake(self._store, state, self._present(state)))
                 else:
                     is_stale = self._is_from_old_rules(state.row)
                     tasks.append(plan_rederivation(self._store, state, reparse=is_stale))
             self._finish(_Round(self._pool.start(tasks), states, {}))
+
+    def _derived_without_texts(self, state: SessionState, row: Row[Any]) -> list[IngestTask]:
+        """What can be done for a session whose texts are gone for good: new derivation rules need its rows alone."""
+        if row.redaction_version != self._store.redactor.version:
+            redact_rows(self._store, row, state.parts)
+        elif row.parser_version == ADAPTERS[row.flavor].version and has_all_rows(state):
+            return [plan_rederivation(self._store, state, reparse=False)]
+        elif row.derived_generation == row.generation:
+            # It keeps the digest it has, like an evicted one; as outdated it would never be evicted.
+            versions = {"parser_version": ADAPTERS[row.flavor].version, "derivation_version": DIGEST_VERSION}
+            with self._store.catalog.writing() as connection:
+                self._store.catalog.update_session(connection, row.id, **versions)
+        return []
 
     def _is_from_old_rules(self, row: Row[Any]) -> bool:
         """Whether the stored records have to be read again: by another parser, or by other redaction rules."""

@@ -112,20 +112,25 @@ def _role(role: str, has_main: bool) -> str:
 def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> IngestTask:
     """Write a session anew from all that its files and its stored rows still tell.
 
-    Of an evicted session only records that were never stored are kept; the rest is derived in passing.
+    Of an evicted session only records that were never stored are kept; the rest is derived in passing. Rows whose texts
+    were dropped are made again without them.
     """
     has_main, ranks = _has_main(state, present), file_ranks(state, present)
     files = []
     for candidate in present.values():
         source = _told_before(store, state, candidate, present)
-        before = source.evicted_offset if source is not None else 0
-        files.append(_from_start(candidate, ranks, has_main, stored_before=before))
+        files.append(_from_start(candidate, ranks, has_main, source))
     return _task(state, files, has_main, append=False, parts=_part_paths(store, state))
 
 
 def was_evicted(state: SessionState) -> bool:
-    """Whether a part of what the session's digest covers is no longer stored."""
-    return any(source.evicted_offset for source in state.sources)
+    """Whether a part of the records that the session's digest covers is stored no longer, or without its texts."""
+    return any(source.evicted_offset or source.dropped_offset for source in state.sources)
+
+
+def has_all_rows(state: SessionState) -> bool:
+    """Whether the rows of all that the session's digest covers are stored, with texts or without."""
+    return not any(source.evicted_offset for source in state.sources)
 
 
 def can_be_told(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
@@ -185,7 +190,9 @@ def _known_root(row: Row[Any] | None) -> tuple[str, str] | None:
     return (cwd, root) if cwd and root else None
 
 
-def _from_start(candidate: Candidate, ranks: Mapping[str, int], has_main: bool, stored_before: int = 0) -> FileTask:
+def _from_start(
+    candidate: Candidate, ranks: Mapping[str, int], has_main: bool, told_before: Row[Any] | None = None
+) -> FileTask:
     file = candidate.file
     return FileTask(
         file.path,
@@ -194,7 +201,8 @@ def _from_start(candidate: Candidate, ranks: Mapping[str, int], has_main: bool, 
         _role(file.role, has_main),
         ranks[candidate.path_key],
         bytes_ahead=file.size,
-        stored_before=stored_before,
+        stored_before=told_before.evicted_offset if told_before is not None else 0,
+        light_before=told_before.dropped_offset if told_before is not None else 0,
     )
 
 

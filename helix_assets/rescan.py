@@ -220,7 +220,7 @@ def _rewrite(store: Store, uid: str, parts: Sequence[Row[Any]]) -> list[dict[str
         made, name = writer.close(), f"{stem}.again.parquet"
         store.raw.publish(made.name, name)
         counts = {"bytes": made.bytes, "row_count": made.rows, "record_count": made.records}
-        fresh.append({"part": part.part, "name": name, "hash": made.hash, **counts})
+        fresh.append({"part": part.part, "name": name, "hash": made.hash, **counts, "text_bytes": made.text_bytes})
     return fresh
 
 

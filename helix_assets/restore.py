@@ -161,7 +161,7 @@ def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
                 _put_lost(store, connection, row, parts, iso(microseconds(now)) or "", is_back=row.id in reread)
             # A copy has no parser states: what comes next in these files is read with all that stands before it.
             live = select(sessions.c.id).where(sessions.c.evicted_at.is_(None))
-            is_whole = sources.c.session_id.in_(live) & (sources.c.evicted_offset == 0)
+            is_whole = sources.c.session_id.in_(live) & (sources.c.evicted_offset + sources.c.dropped_offset == 0)
             connection.execute(update(sources).where(is_whole).values(head_hash=None, tail_hash=None))
         with catalog.reading() as connection:
             named = frozenset(connection.execute(select(raw_files.c.name)).scalars())
@@ -229,10 +229,11 @@ def _put_lost(  # noqa: PLR0913 - one row of the catalog and what is said about 
     store.catalog.update_session(connection, row.id, evicted_at=at, raw_bytes=0)
     of_session = update(sources).where(sources.c.session_id == row.id)
     if is_back:
-        anew = {"offset": 0, "line": 1, "order_us": None, "evicted_offset": 0, "head_hash": None, "tail_hash": None}
+        anew = {"offset": 0, "line": 1, "order_us": None, "evicted_offset": 0, "dropped_offset": 0, "head_hash": None,
+                "tail_hash": None}  # fmt: skip
         connection.execute(of_session.values(mtime_ns=-1, **anew))  # no file is that old: it counts as changed
     else:
-        connection.execute(of_session.values(evicted_offset=sources.c.offset))
+        connection.execute(of_session.values(evicted_offset=sources.c.offset, dropped_offset=0))
 
 
 # -- the swap --------------------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ class FileTask:
     """One source file to read, from `offset` on. `rank` orders the files of a session and never changes.
 
     `edges` are the hashes that the file must still have for `offset` to mean what it meant. `stored_before` is the
-    offset up to which records were stored once and evicted since: they are derived, not stored.
+    offset up to which records were stored once and evicted since: they are derived, not stored. Up to `light_before`
+    their rows are stored without their texts, which were dropped.
     """
 
     path: str
@@ -47,6 +48,7 @@ class FileTask:
     order_us: int = BEFORE_TIME
     state: JsonObject | None = None
     stored_before: int = 0
+    light_before: int = 0
     edges: tuple[str, str] | None = None
 
 

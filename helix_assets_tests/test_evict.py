@@ -19,7 +19,7 @@ from helix_assets import evict
 from helix_assets import store as store_module
 from helix_assets.cli.main import run
 from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
-from helix_assets.core.retention import EvictionPlan, Reason, RetentionPolicy
+from helix_assets.core.retention import Decision, EvictionPlan, Reason, RetentionPolicy
 from helix_assets.demo import make_home
 from helix_assets.demo.growth import append
 from helix_assets.evict import Evicted, make_room, policy_of
@@ -112,8 +112,13 @@ def test_dry_run_lists_exactly_what_goes(store: Store) -> None:
     policy = half(store)
     listed = plan(store, policy)
     done = apply(store, policy)
-    assert done.gone == listed.goes != ()
-    assert done.usage_after == listed.usage_after <= policy.soft_cap_bytes
+    assert [same(one) for one in done.gone] == [same(one) for one in listed.goes] != []
+    assert done.usage_after <= listed.usage_after <= policy.soft_cap_bytes
+
+
+def same(decision: Decision) -> Decision:
+    """A decision without the bytes that texts will free: a plan knows these but for a few hundred."""
+    return replace(decision, bytes=0) if decision.keeps_rows else decision
 
 
 def test_usage_is_bytes_on_disk_before_and_after(store: Store) -> None:
@@ -147,7 +152,7 @@ def test_store_is_sound_after_eviction(store: Store) -> None:
 
 def test_tombstone_keeps_cursors_and_no_text(store: Store) -> None:
     before = {row.path_key: row.offset for row in rows(store, sources)}
-    [gone, *_] = apply(store, half(store)).gone
+    gone = next(one for one in apply(store, half(store)).gone if not one.keeps_rows)
     row = store.catalog.session(gone.session_uid)
     assert (row.evicted_at, row.evicting_at, row.raw_bytes) == ("2026-03-01T12:00:00.000Z", None, 0)
     left = [source for source in rows(store, sources) if source.session_id == row.id]
@@ -158,7 +163,7 @@ def test_log_of_evictions_says_why_how_much_and_what_is_left(store: Store) -> No
     done = apply(store, half(store))
     logged = rows(store, evictions)
     assert {(row.session_uid, row.bytes) for row in logged} == {(d.session_uid, d.bytes) for d in done.gone}
-    assert {row.reason for row in logged} == {"over_soft_cap"}
+    assert {row.reason for row in logged} == {"raw_over_soft_cap", "over_soft_cap"}
     assert min(row.usage_after for row in logged) == done.usage_after
 
 
@@ -541,7 +546,7 @@ def test_command_is_a_dry_run_by_default(command: Store, capsys: pytest.CaptureF
 def test_dry_run_names_each_session_and_why(command: Store, capsys: pytest.CaptureFixture[str]) -> None:
     run(["evict", "--json"])
     told = json.loads(capsys.readouterr().out)
-    assert {gone["reason"] for gone in told["goes"]} == {"over_soft_cap"}
+    assert {gone["reason"] for gone in told["goes"]} == {"raw_over_soft_cap", "over_soft_cap"}
     assert {d["session_uid"] for d in told["goes"] + told["stays"]} == set(uids(command))
 
 

@@ -154,11 +154,13 @@ def _show_payload(session: OpenSession, wanted: str, as_json: bool) -> None:
 def _record(session: OpenSession, wanted: str) -> Row:
     """The first row of the record that is meant: it carries the source line."""
     head: Row | None = None
-    for row in session.rows(raw=True):
-        if row.raw is not None:
-            head = row
-        is_meant = row.seq == int(wanted) if wanted.isdecimal() else row.record_id == wanted
-        if is_meant and head is not None:
-            return head
     where = "evicted" if session.evicted_at else "not in this session"
+    for row in session.rows(raw=True):
+        if head is None or row.record_key != head.record_key:
+            head = row
+        if row.seq == int(wanted) if wanted.isdecimal() else row.record_id == wanted:
+            if head.raw is not None:
+                return head
+            where = "kept without its text, which was evicted"
+            break
     raise NotFoundError(f"record {wanted!r} is {where}; `helix show {session.row.session_uid}` lists the events")

@@ -9,22 +9,26 @@ lesser of what the clock says and of the days that the store itself has counted 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from heapq import heapify, heappop, nlargest
+from heapq import heapify, heappop, heappush, nlargest
 from typing import Any
 
 from helix_assets.core.days import clock_doubt
 from helix_assets.core.errors import SettingsError
 
+LIGHT_SHARE = 0.25
+"""How much of the soft cap light rows without texts may take before the oldest of them go."""
 _DAY = timedelta(days=1)
 
 
 class Reason(StrEnum):
-    """Why a session goes (the first four) or stays (the others)."""
+    """Why a session goes (the first five; by the first of them its texts alone) or stays (the others)."""
 
+    RAW_OVER_SOFT_CAP = "raw_over_soft_cap"
     OLDER_THAN_MAX_AGE = "older_than_max_age"
     OVER_SOFT_CAP = "over_soft_cap"
     OVER_HARD_CAP = "over_hard_cap"
@@ -59,7 +63,8 @@ class RetentionPolicy:
 class RawUsage:
     """One session's raw bytes on disk, and all that decides whether they may go.
 
-    `counted_days` is what `days_since` says of its `ingest_order`; None where nobody counted.
+    `counted_days` is what `days_since` says of its `ingest_order`; None where nobody counted. `text_bytes` would be
+    freed, at the least, by dropping the texts of its records while the light rows of its events stay.
     """
 
     session_uid: str
@@ -75,6 +80,7 @@ class RawUsage:
     ended_at: datetime | None = None
     is_pinned: bool = False
     counted_days: float | None = None
+    text_bytes: int = 0
 
     def age_days(self, now: datetime) -> float:
         """Days since the later of its end and its intake, but no more than the store has counted."""
@@ -85,7 +91,10 @@ class RawUsage:
 
 @dataclass(frozen=True)
 class Decision:
-    """What happens to one session's raw bytes. A loss is a session that goes without a digest that covers it."""
+    """What happens to one session's raw bytes. A loss is a session that goes without a digest that covers it.
+
+    With `keeps_rows` only the texts of its records go, and `bytes` are theirs.
+    """
 
     session_uid: str
     flavor: str
@@ -97,6 +106,7 @@ class Decision:
     goes: bool
     is_loss: bool
     age_days: float
+    keeps_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -219,10 +229,28 @@ class _Draft:
                 self._evict(session, Reason.OLDER_THAN_MAX_AGE)
 
     def evict_covered(self) -> None:
-        for session in self._covered(is_pinned=False):
-            if self.usage <= self._policy.soft_cap_bytes:
-                return
-            self._evict(session, Reason.OVER_SOFT_CAP)
+        """The oldest texts first; light rows once there are no texts left, or when they take too much of the cap."""
+        covered = self._covered(is_pinned=False)
+        heavy = deque(session for session in covered if session.text_bytes)
+        light = [(_by_analysis(session), session) for session in covered if not session.text_bytes]
+        lightened: dict[str, RawUsage] = {}
+        light_bytes = sum(session.bytes for _, session in light)
+        while self.usage > self._policy.soft_cap_bytes and (heavy or light):
+            is_room = light_bytes <= LIGHT_SHARE * self._policy.soft_cap_bytes
+            if heavy and (is_room or not light or _by_analysis(heavy[0]) < light[0][0]):
+                session = heavy.popleft()
+                rest = replace(session, bytes=session.bytes - session.text_bytes, text_bytes=0)
+                lightened[session.session_uid] = session
+                self.usage -= session.text_bytes
+                light_bytes += rest.bytes
+                heappush(light, (_by_analysis(rest), rest))
+            else:
+                _, session = heappop(light)
+                light_bytes -= session.bytes
+                self.usage -= session.bytes
+                self._goes(lightened.pop(session.session_uid, session), Reason.OVER_SOFT_CAP)
+        for session in lightened.values():
+            self._goes(session, Reason.RAW_OVER_SOFT_CAP)
 
     def evict_pinned(self) -> None:
         for session in self._covered(is_pinned=True):
@@ -253,22 +281,27 @@ class _Draft:
         return sorted(left, key=_by_analysis)
 
     def _evict(self, session: RawUsage, reason: Reason) -> None:
-        del self._left[session.session_uid]
         self.usage -= session.bytes
+        self._goes(session, reason)
+
+    def _goes(self, session: RawUsage, reason: Reason) -> None:
+        del self._left[session.session_uid]
         self.goes.append(self._decision(session, reason, goes=True))
 
     def _decision(self, session: RawUsage, reason: Reason, *, goes: bool) -> Decision:
+        keeps_rows = reason is Reason.RAW_OVER_SOFT_CAP
         return Decision(
             session_uid=session.session_uid,
             flavor=session.flavor,
             day=session.day,
-            bytes=session.bytes,
+            bytes=session.text_bytes if keeps_rows else session.bytes,
             records=session.records,
             generation=session.generation,
             reason=reason,
             goes=goes,
             is_loss=goes and not session.is_covered,
             age_days=round(session.age_days(self._now), 2),
+            keeps_rows=keeps_rows,
         )
 
 

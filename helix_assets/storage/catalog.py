@@ -248,6 +248,10 @@ class Catalog:
         if rows:
             connection.execute(insert(raw_files), list(rows))
 
+    def replace_raw_file(self, connection: Connection, number: int, **values: Any) -> None:
+        """Name another file in the place of a live one."""
+        connection.execute(update(raw_files).where(raw_files.c.id == number).values(**values))
+
     def drop_raw_files(self, connection: Connection, session_ids: Collection[int]) -> list[str]:
         """Forget the live files of sessions; gives their names so that they can be unlinked after the commit."""
         names: list[str] = []

@@ -23,6 +23,7 @@ from helix_assets.storage.raw_files import PartFile
 ZSTD_LEVEL = 3
 GROUP_BYTES = 16 << 20
 GROUP_ROWS = 20_000
+_EMPTY_COLUMN_BYTES = 256
 
 _INT, _TEXT, _FLOAT, _BOOL = pa.int64(), pa.string(), pa.float64(), pa.bool_()
 _TYPES: dict[str, pa.DataType] = {
@@ -130,11 +131,12 @@ class SessionWriter:
             self._sink.write(memory.getvalue())
         else:
             self._flush()
-            self._writer.close()
+            writer = self._writer
+            writer.close()
         self._sink.close()
-        return PartFile(
-            self.path.name, self._sink.size, self._sink.hexdigest(), self._rows, self._records, self._last_order
-        )
+        sink = self._sink
+        return PartFile(self.path.name, sink.size, sink.hexdigest(), self._rows, self._records, self._last_order,
+                        _text_bytes(writer.writer.metadata))  # fmt: skip
 
     def discard(self) -> None:
         """Drop what was written."""
@@ -142,6 +144,35 @@ class SessionWriter:
             self._writer.close()
         self._sink.close()
         self.path.unlink(missing_ok=True)
+
+
+def _text_bytes(about: pq.FileMetaData) -> int:
+    """How many bytes less a file has without texts, at the least."""
+    columns = (about.row_group(group).column(len(SCHEMA) - 1) for group in range(about.num_row_groups))
+    return sum(max(0, column.total_compressed_size - _EMPTY_COLUMN_BYTES) for column in columns)
+
+
+def copy_without_texts(source: Path, target: Path, key: bytes) -> PartFile:
+    """Write a part's rows anew without the texts of its records; the file is neither synced nor published yet."""
+    sink = _HashingSink(target, key)
+    rows = 0
+    try:
+        with pa.OSFile(str(source)) as opened, pq.ParquetFile(opened) as file, _writer(sink) as writer:
+            names = [name for name in SCHEMA.names if name != "raw"]
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, columns=names, use_threads=False)
+                there = set(table.column_names)  # as in `_rows`
+                columns = [
+                    table.column(field.name) if field.name in there else pa.nulls(table.num_rows, field.type)
+                    for field in SCHEMA
+                ]
+                writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
+                rows += table.num_rows
+    except pa.ArrowInvalid as exc:
+        raise StoreError(f"{source.name} is damaged: run `helix verify`") from exc
+    finally:
+        sink.close()
+    return PartFile(target.name, sink.size, sink.hexdigest(), rows, 0, 0)
 
 
 def read_rows(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:

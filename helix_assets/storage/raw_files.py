@@ -13,7 +13,10 @@ from typing import BinaryIO, NamedTuple
 
 
 class PartFile(NamedTuple):
-    """A published file: its path under the raw folder, its exact bytes and what is in it."""
+    """A published file: its path under the raw folder, its exact bytes and what is in it.
+
+    `text_bytes` are those that would be freed without the texts of its records.
+    """
 
     name: str
     bytes: int
@@ -21,6 +24,7 @@ class PartFile(NamedTuple):
     rows: int
     records: int
     last_order_us: int
+    text_bytes: int = 0
 
 
 class RawFiles:

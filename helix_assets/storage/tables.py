@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    inspect,
     text,
 )
 
@@ -56,6 +57,8 @@ sources = Table(
     Column("line", BigInteger, nullable=False, default=1),
     # Up to here records were stored once and evicted since: what is read of them again is derived, not stored.
     Column("evicted_offset", BigInteger, nullable=False, default=0),
+    # Up to here the texts of records were dropped since: their light rows alone are stored.
+    Column("dropped_offset", BigInteger, nullable=False, default=0, server_default="0"),
     Column("order_us", BigInteger),
     Column("parser_state", JSON),
     Column("status", Text, nullable=False),
@@ -129,6 +132,8 @@ raw_files = Table(
     Column("hash", Text, nullable=False),
     Column("row_count", BigInteger, nullable=False),
     Column("record_count", BigInteger, nullable=False),
+    # How many bytes of the file are the texts of its records; unknown of files of older versions.
+    Column("text_bytes", BigInteger),
 )
 
 # One live file per fact and partition; a new version takes the place of the old one in the same step as the digests.
@@ -346,5 +351,13 @@ def _fifth(connection: Connection) -> None:
         table.create(connection, checkfirst=True)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second, _third, _fourth, _fifth)
+def _sixth(connection: Connection) -> None:
+    """Texts can go before light rows do. What is stored already goes whole."""
+    for table, column in (("sources", "dropped_offset BIGINT NOT NULL DEFAULT 0"), ("raw_files", "text_bytes BIGINT")):
+        there = {found["name"] for found in inspect(connection).get_columns(table)}
+        if column.split()[0] not in there:
+            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second, _third, _fourth, _fifth, _sixth)
 CATALOG_VERSION = len(MIGRATIONS)

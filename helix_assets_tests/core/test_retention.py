@@ -38,6 +38,7 @@ def told(made: EvictionPlan) -> dict[str, str]:
 
 
 AGED, SOFT, HARD, LOST = "older_than_max_age", "over_soft_cap", "over_hard_cap", "overflow"
+RAW = "raw_over_soft_cap"
 TABLE: dict[str, tuple[list[RawUsage], dict[str, str]]] = {
     "nothing there": ([], {}),
     "below the soft cap": ([raw("a", 99)], {}),
@@ -57,6 +58,27 @@ TABLE: dict[str, tuple[list[RawUsage], dict[str, str]]] = {
     "exactly the greatest age": ([raw("a", 1, old=45)], {}),
     "older than the greatest age": ([raw("a", 1, old=45.1)], {"a": AGED}),
     "aged ones in order of analysis": ([raw("a", 1, 2, old=99), raw("b", 1, 1, old=50)], {"b": AGED, "a": AGED}),
+    "texts before light rows": (
+        [raw("a", 60, 1, text_bytes=50), raw("b", 60, 2, text_bytes=50)],
+        {"a": RAW},
+    ),
+    "oldest texts first": (
+        [raw("b", 60, 2, text_bytes=55), raw("a", 60, 1, text_bytes=55), raw("c", 60, 3, text_bytes=55)],
+        {"a": RAW, "b": RAW},
+    ),
+    "light rows go where texts are not enough": (
+        [raw("a", 120, 1, text_bytes=5), raw("b", 60, 2, text_bytes=50)],
+        {"a": SOFT},
+    ),
+    "light rows may take a quarter of the cap": (
+        [raw("a", 26, 1), raw("b", 40, 2, text_bytes=30), raw("c", 40, 3, text_bytes=30)],
+        {"a": SOFT},
+    ),
+    "the texts of pinned sessions stay": (
+        [raw("a", 60, 1, text_bytes=50, is_pinned=True), raw("b", 60, 2, text_bytes=50)],
+        {"b": RAW},
+    ),
+    "no text of an uncovered session goes": ([uncovered("a", 120, text_bytes=110)], {}),
     "age first, then budget": ([raw("a", 101, 1), raw("b", 20, 2, old=60)], {"b": AGED, "a": SOFT}),
     "age may make room enough": ([raw("a", 60, 1), raw("b", 60, 2, old=60)], {"b": AGED}),
     "old end, young intake": ([raw("a", 1, old=90, ingested_at=YESTERDAY)], {}),
@@ -301,3 +323,10 @@ def test_fewest_and_of_those_the_oldest(sizes: list[int], excess: int) -> None:
         if sum(sizes[i] for i in choice) >= excess
     )
     assert chosen == next(enough, list(range(len(sizes))))
+
+
+def test_dropping_texts_frees_their_bytes_alone() -> None:
+    made = plan(raw("a", 60, 1, text_bytes=45), raw("b", 60, 2))
+    (decision,) = made.goes
+    assert (decision.keeps_rows, decision.bytes, made.usage_after) == (True, 45, 75)
+    assert [one.session_uid for one in made.stays] == ["b"]

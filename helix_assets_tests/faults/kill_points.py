@@ -19,8 +19,10 @@ from pathlib import Path
 import click
 
 from helix_assets import evict
+from helix_assets.backup import copies, make_copy, wrong_in_copy
 from helix_assets.core.errors import HelixError
 from helix_assets.core.retention import RetentionPolicy
+from helix_assets.storage.tables import forgotten, retries
 from helix_assets.verify import verify
 from helix_assets_tests.faults.injection import Fault, run
 from helix_assets_tests.memory import Memory, conversation, prompt
@@ -77,6 +79,30 @@ def _overflow(memory: Memory) -> None:
     evict.apply(memory.store, clock=lambda: memory.now, policy=caps, analyze=lambda: None)
 
 
+def _lighten(memory: Memory) -> None:
+    soft = max(1, memory.store.catalog.raw_usage() * 9 // 10)
+    caps = RetentionPolicy(soft_cap_bytes=soft, hard_cap_bytes=1 << 40, max_age_days=45, distilled_cap_bytes=1 << 40)
+    if not any("light" in name for name in memory.store.raw.names()):
+        evict.apply(memory.store, clock=lambda: memory.now, policy=caps)
+
+
+def _copy(memory: Memory) -> None:
+    with memory.store.writing("backup"):
+        make_copy(memory.store, memory.now)
+
+
+def _downgrade(memory: Memory) -> None:
+    """Back to the first version: tables of later ones that are empty go, and pages are given back by no step."""
+    with memory.store.catalog.writing() as connection:
+        for table in (forgotten, retries):
+            table.drop(connection)
+        memory.store.catalog.set_meta(connection, "catalog_version", "1")
+
+
+def _open(_: Memory) -> None:
+    """Opening is all it takes: it upgrades."""
+
+
 def _uncover(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
         connection.exec_driver_sql("DELETE FROM digests")
@@ -102,6 +128,10 @@ def phases(sessions: int) -> dict[str, Phase]:
         "evict": Phase((write, _sweep), _evict),
         "grow-after-eviction": Phase((write, _sweep, _evict, grow), _sweep),
         "overflow": Phase((write, _sweep, _uncover), _overflow),
+        "drop-texts": Phase((write, _sweep), _lighten),
+        "grow-without-texts": Phase((write, _sweep, _lighten, grow), _sweep),
+        "migration": Phase((write, _sweep, _downgrade), _open),
+        "backup": Phase((write, _sweep), _copy),
     }
 
 
@@ -122,9 +152,9 @@ class _Ground:
         self._folder, self._start, self._phase = scratch / "work", scratch / "start", phase
         self.tally = Tally()
         _prepare(self._folder, phase)
-        self._before = _exported(self._folder)
         if (self._folder / "data").exists():
-            shutil.copytree(self._folder / "data", self._start)
+            shutil.copytree(self._folder / "data", self._start)  # before the export, which upgrades
+        self._before = _exported(self._folder)
         _do(self._folder, phase.under_fire)
         self._after = _exported(self._folder)
 
@@ -184,6 +214,8 @@ def _wrong(folder: Path, right: tuple[bytes, ...]) -> list[str]:
     memory = Memory(folder)
     try:
         wrong = [f"{v.check}: {v.what} {v.path or ''}" for v in verify(memory.store)]
+        root = memory.store.settings.backup_dir
+        wrong += [what for copy in copies(memory.store.settings) for what in wrong_in_copy(root / copy.generation)]
         return wrong if memory.exported() in right else [*wrong, "the export is none of the right ones"]
     except HelixError as exc:
         return [str(exc)]
