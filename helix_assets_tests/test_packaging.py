@@ -116,6 +116,12 @@ def test_script_is_executable_and_parses(script: str) -> None:
     subprocess.run([shell, "-n", str(path)], check=True)
 
 
+def test_up_says_what_it_does_before_it_installs_anything() -> None:
+    ended = subprocess.run([CHECKOUT / "up", "--help"], capture_output=True, text=True, check=True)
+    assert "helix up" in ended.stdout
+    assert ended.stderr == ""
+
+
 def test_changelog_knows_the_version() -> None:
     assert f"## {helix_assets.__version__}" in (CHECKOUT / "CHANGELOG.md").read_text()
 

@@ -5,29 +5,37 @@ from contextlib import closing
 import click
 
 from helix_assets.cli.digest import pick_session
+from helix_assets.cli.output import emit
 from helix_assets.reading import open_existing
 from helix_assets.settings import load_settings
 
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
 
 @click.command()
 @click.argument("uid")
-def pin(uid: str) -> None:
+@_AS_JSON
+def pin(uid: str, as_json: bool) -> None:
     """Keep the raw bytes of the session UID from eviction, as long as all fits under the hard cap."""
-    _set(uid, is_pinned=True)
+    _set(uid, as_json, is_pinned=True)
 
 
 @click.command()
 @click.argument("uid")
-def unpin(uid: str) -> None:
+@_AS_JSON
+def unpin(uid: str, as_json: bool) -> None:
     """Let the raw bytes of the session UID be evicted like any others."""
-    _set(uid, is_pinned=False)
+    _set(uid, as_json, is_pinned=False)
 
 
-def _set(text: str, *, is_pinned: bool) -> None:
+def _set(text: str, as_json: bool, *, is_pinned: bool) -> None:
     with closing(open_existing(load_settings())) as store, store.writing("pin" if is_pinned else "unpin"):
         row = store.catalog.session(pick_session(store.catalog, text))
         with store.catalog.writing() as connection:
             store.catalog.update_session(connection, row.id, is_pinned=is_pinned)
+    if as_json:
+        emit({"session_uid": row.session_uid, "is_pinned": is_pinned, "evicted_at": row.evicted_at}, as_json)
+        return
     click.echo(f"{row.session_uid} is {'pinned' if is_pinned else 'no longer pinned'}.")
     if is_pinned and row.evicted_at:
         click.echo(f"Its raw bytes were evicted at {row.evicted_at}; only what it still grows by is kept.")

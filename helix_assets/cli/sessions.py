@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, func, select
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.reading import digest_shown, has_store, is_proven, open_existing, row_shown
-from helix_assets.settings import load_settings
+from helix_assets.settings import Settings, load_settings
 from helix_assets.storage.tables import digests
 from helix_assets.storage.tables import sessions as table
 from helix_assets.store import Store
@@ -47,6 +47,8 @@ _CONDITIONS: dict[str, Callable[[Any], ColumnElement[bool]]] = {
 def sessions(limit: int, as_json: bool, **filters: Any) -> None:
     """List sessions, newest first."""
     settings = load_settings()
+    if filters["agent"] is not None:
+        _refuse_unknown_agent(settings, filters["agent"])
     wanted = [_CONDITIONS[name](value) for name, value in filters.items() if value is not None]
     if not has_store(settings):
         found, total = list[dict[str, Any]](), 0
@@ -58,6 +60,18 @@ def sessions(limit: int, as_json: bool, **filters: Any) -> None:
         click.echo(f"{human_count(total - len(found))} more; --limit shows them.")
     if not as_json and not total:
         click.echo("No such session. `helix status` shows what the memory holds, `helix sweep` reads the agents' logs.")
+
+
+def _refuse_unknown_agent(settings: Settings, name: str) -> None:
+    """A name that no agent has is a slip of the pen, not a question with the answer none."""
+    known = set(settings.roots)
+    if has_store(settings):
+        with closing(open_existing(settings)) as store, store.catalog.reading() as connection:
+            known.update(connection.execute(select(table.c.flavor).distinct()).scalars())
+    if name not in known:
+        raise click.BadParameter(
+            f"no agent is called {name!r}: there are {', '.join(sorted(known))}", param_hint="--agent"
+        )
 
 
 def _find(store: Store, wanted: list[ColumnElement[bool]], limit: int) -> tuple[list[dict[str, Any]], int]:

@@ -85,7 +85,7 @@ def _targets(truth: Truth, sessions: int, wanted_bytes: int | None) -> Iterator[
                 return
             yield size
             continue
-        left = wanted_bytes - truth.jsonl_bytes
+        left = max(wanted_bytes - truth.jsonl_bytes, 0 if number else _LEAST_BYTES)  # never a home of nothing
         if left < _LEAST_BYTES:
             return
         is_outlier = number == 0 and wanted_bytes > _OUTLIER_FROM_BYTES

@@ -24,3 +24,8 @@ def test_size_may_be_given_in_megabytes(tmp_path: Path, capsys: pytest.CaptureFi
 def test_two_sizes_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", str(tmp_path / "out"), "--mb", "1", "--sessions", "2"]) == 2
     assert "exclude each other" in capsys.readouterr().err
+
+
+def test_smallest_size_still_makes_a_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", str(tmp_path / "out"), "--mb", "0.00001", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sessions"] >= 1

@@ -34,6 +34,11 @@ def test_pinned_session_survives_the_soft_cap(tight: Path, capsys: pytest.Captur
     assert listed(capsys, "evict", "--apply")["gone"] == []
 
 
+def test_pin_answers_in_json(tight: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert listed(capsys, "pin", UID) == {"session_uid": UID, "is_pinned": True, "evicted_at": None}
+    assert listed(capsys, "unpin", UID)["is_pinned"] is False
+
+
 def test_unpinned_session_goes_like_any_other(tight: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["pin", UID]) == run(["unpin", UID]) == 0
     assert [gone["session_uid"] for gone in listed(capsys, "evict", "--apply")["gone"]] == [UID]

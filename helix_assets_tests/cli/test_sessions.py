@@ -51,6 +51,11 @@ def test_filters(two: Path, capsys: pytest.CaptureFixture[str], options: list[st
     assert [item["session_uid"] for item in listed(capsys, *options)] == expected
 
 
+def test_unknown_agent_is_refused_with_the_known_ones(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sessions", "--agent", "cdex"]) == 2
+    assert "there are claude, codex, grok" in capsys.readouterr().err
+
+
 def test_row_tells_the_figures(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (item,) = listed(capsys, "--repo", "shop")
     assert (item["repo"], item["events"], item["tokens"]["output"]) == ("shop", 17, 48)
