@@ -414,3 +414,26 @@ def test_password_is_found(place: str) -> None:
 def test_key_without_a_shape_is_found(place: str) -> None:
     secrets = [made_up(key, 5) for key in KEYS]
     assert [(secret, leaks) for secret in secrets if (leaks := _leaks(place, secret))] == []
+
+
+SIGNS = (
+    "Xk$9mPq2!",
+    "P@$$w0rd!77",
+    "a*7Kd&mq29",
+    "$Tr0ng*Pass4",
+    "k|8dJ2;mz9",
+    "&7hGf2kLm",
+    "ab,cd12;x9",
+    "Zq(8)dk2m!x",
+)
+
+
+@pytest.mark.parametrize("secret", SIGNS)
+def test_password_may_hold_any_sign_in_quotes_and_in_env_files(secret: str) -> None:
+    for text in (f'"password": "{secret}"', f"password='{secret}'", f"A=1\nDB_PASSWORD={secret}\nB=2"):
+        for form in (
+            text,
+            json.dumps({"o": json.dumps({"p": text})}),
+            text.replace("&", "\\u0026").replace("<", "\\u003c"),
+        ):
+            assert secret[2:8] not in REDACTOR.text(form).text

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from helix_assets.core.redaction import Redactor
-from helix_assets_tests.core.made_up import made_up
+from helix_assets_tests.core.made_up import made_up, password
 
 REDACTOR = Redactor(b"k" * 32)
 
@@ -82,6 +82,23 @@ Pass: handles3Items
 ok 1 - pass: handles3Items
 ok 2 pass=handles3ItemsIn2Rows
 PASS [   0.005s] my-crate tests::keeps_2_of_3
+  ✓ login: redirectsTo2faPage (12 ms)
+  ✕ password: rejects8CharMinimum (4 ms)
+ok 3 - token: parses2Headers
+PASSED tests/test_auth.py::TestLogin::test_login2FA - 0.32s
+pass: auth/login_spec.rb:42
+Pass: LoopVectorize128 took 0.3ms
+opt: pass=simplifycfg2 done
+cache key: node-modules-linux-x64-{hex32}
+Cache restored from key: Linux-node-{hex40}
+#12 CACHED key=sha256:{hex64}
+Refreshing state... [id=arn:aws:secretsmanager:us-east-1:{dig12}:secret:db2-AbCdEf]
+PWD=/home/sam/code2
+OLDPWD=/home/sam/code42/app
+"pwd": "/srv/app2/releases/20240115"
+PIN: GPIO17
+login=alice42
+"encoding": "cl100k_base", token: cl100k_base
 Running pass: InstCombine2Pass
 first pass: tokenizeLine2Words
 result=pass: e2e_login_3_users
@@ -106,6 +123,14 @@ def test_text_without_a_secret_stays(template: str) -> None:
         text = made_up(template, seed).replace("\\n", "\n")
         for form in (text, json.dumps({"content": f"ok\n{text}\n"}), json.dumps({"o": json.dumps({"p": text})})):
             assert REDACTOR.text(form).text == form
+
+
+@pytest.mark.parametrize("template", SURVIVORS)
+def test_text_without_a_secret_stays_beside_one_too(template: str) -> None:
+    before = f"DB_PASSWORD={password(1)}\n"
+    for seed in range(2):
+        text = made_up(template, seed).replace("\\n", "\n")
+        assert REDACTOR.text(before + text).text == REDACTOR.text(before).text + text
 
 
 def test_images_are_never_read_twice() -> None:

@@ -11,15 +11,16 @@ from typing import NamedTuple
 
 from helix_assets.core.redaction.engine import Found
 from helix_assets.core.redaction.judge import (
+    is_digest,
     is_placeholder,
     is_reference,
-    is_test_name,
     is_wordlike,
     looks_chosen,
     looks_generated,
     switches_often,
 )
 from helix_assets.core.redaction.names import Standard, name_standard
+from helix_assets.core.redaction.verdict import is_report
 from helix_assets.core.redaction.view import BLANK
 
 # A name holds one of these words; after a long one more may follow (`password_prod`), plurals are other things.
@@ -109,17 +110,9 @@ TRIGGERS = (
     rf"(?:{_STRONG_NAME}|{_WEAK})[\\\"']*[ \t]+(?:--?\w+[ =])?{_OPEN}{_DIGITS}",
 )
 
-_TIMING = re.compile(rb"[ \t]+[(\[]?[0-9#.]+ ?(?:ms|s|sec|seconds)\b")
-_BEFORE_VERDICT = re.compile(
-    rb"(?i)(?:---|===|\xe2\x9c[\x85\x93-\x96]|\xe2\x88\x9a|\bok(?: \d+)?[ .-]*|^\s*\[|result[ =:]*"
-    rb"|\b(?:running|compiler|optimi[sz]er|optimi[sz]ation|analysis|first|second|third|final|last|next|single|tests?"
-    rb"|lint))[ \t]*\Z"
-)
-_ACCOUNT = re.compile(rb"(?i)user|login|account|e-?mail|host|server")
-_MIXED = re.compile(rb"[0-9]{3}|[!@$^&*+=?]|[a-z][0-9][A-Za-z]+[0-9]")
 _PREFIX = re.compile(rb"[\w.$-]{1,48}\Z")
 _OPENING = re.compile(rb"[ \t]{0,4}(?:[bBrRfFuU]{1,2}(?=[\"']))?(\"\"\"|'''|[\"'`])?")
-_BARE = re.compile(rb"[^\s\"'`<>,;&|\x00\x80-\xff]+")
+_BARE = re.compile(rb"(?:[^\s\"'`<>,;&|\x00\x80-\xff]|(?<=\w)&(?![\w.-]*=|&|\w+;)(?=[!-~]))+")
 _LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
 _LINE_LEAD = re.compile(
     rb"(?:\A|[\n\x00])[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV )?[\w.-]*\Z"
@@ -135,6 +128,8 @@ _SNAKE = re.compile(rb"[a-z]+(?:_[a-z0-9]+)*\Z")
 _IDENTIFIER = re.compile(rb"[A-Za-z_]+\d?\Z")
 _OWN_NAME = re.compile(rb"(?i)password|passwd|secret")
 _PLAIN_VALUE = re.compile(rb"[\w+/=.~:%|-]+\Z")
+# A bracket amid letters and digits, and nothing else that code has.
+_BROKEN_CALL = re.compile(rb"(?=[^0-9]*[0-9])[A-Za-z_]\w*[(\[{][^\s.,;:\"'=]*[^\s.,;:\"'=)\]}({\[]\Z")
 _CODE = re.compile(rb"[A-Za-z_][\w.]*(?:\[[^\]]*\]|\(.*\)|\()|.*(?:\(\)|=>|\)\{)")
 
 
@@ -167,30 +162,15 @@ def assigned_secret(view: bytes, found: Found) -> Value | None:
     if standard is None or (sign == b">" and view[name_start - 1 : name_start] not in (b"<", b":")):
         return None
     value = _read_value(view, name_start, sign_end, sign)
-    if value and view[name_start:sign_start].lower() == b"pass" and _is_verdict(view, name_start, value):
+    if value and is_report(view, (name_start, sign_start), (value.start, value.end), quoted=value.form.quoted):
         return None
-    if sign.startswith(b"(") and b"." in view[start:sign_start]:
+    if (sign.startswith(b"(") and b"." in view[start:sign_start]) or sign.strip() == b"::":
         return None
     if value and sign == b">" and view[value.end : value.end + 2] != b"</":
         return None
     if value is None or BLANK in view[value.start : value.end + 1] or view[value.start - 1 : value.start] == BLANK:
         return None
     return value if _is_secret(value.text, value.form, standard) else None
-
-
-def _is_verdict(view: bytes, name_start: int, value: Value) -> bool:
-    """Tell a test's verdict, and a compiler's pass, from a password: `--- PASS: TestParser`, `ok pass: x (3 ms)`."""
-    if value.form.quoted:
-        return False
-    if is_test_name(value.text) or _TIMING.match(view, value.end) or value.text.endswith(b"%"):
-        return True
-    line = view[max(0, name_start - 80) : name_start].rpartition(b"\n")[2]
-    if _BEFORE_VERDICT.search(line):
-        return True
-    is_shouted = view.startswith(b"PASS:", name_start)
-    return (
-        is_shouted and not _ACCOUNT.search(view, max(0, name_start - 80), name_start) and not _MIXED.search(value.text)
-    )
 
 
 def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | None:
@@ -266,7 +246,9 @@ def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
 
 def _is_code(text: bytes, form: Form) -> bool:
     """Say whether the value is an expression or a reference and not a literal."""
-    if not is_reference(text):
+    if not is_reference(text) or is_digest(text):
+        return is_digest(text)
+    if (form.quoted or form.whole_line) and _BROKEN_CALL.match(text):
         return False
     if form.quoted:
         return text[:1] in b"$%{<" or not looks_generated(text, 24)

@@ -36,6 +36,9 @@ _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 _HYPHEN = ord("-")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
+_CACHE_KEY = re.compile(
+    rb"(?i)(?:linux|macos|windows|darwin|ubuntu|node|npm|pnpm|yarn|pip|uv|cargo|go|gradle|maven|docker|v\d+)-.*-[0-9a-f]{32,}\Z"
+)
 _IDENTIFIER = re.compile(rb"\w+=.*|[a-z_-]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z")
 _UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
@@ -236,7 +239,7 @@ def _is_told(value: bytes) -> bool:
 
 
 def _is_random(value: bytes) -> bool:
-    if _HEX.match(value) or _UUID.match(value) or is_reference(value) or b"/" in value[:2]:
+    if _HEX.match(value) or _UUID.match(value) or _CACHE_KEY.match(value) or is_reference(value) or b"/" in value[:2]:
         return False
     upper, lower = value.upper() != value, value.lower() != value
     return upper and lower and looks_generated(value, 24) and not is_wordlike(value)

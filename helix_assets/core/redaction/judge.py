@@ -61,7 +61,8 @@ _COMMON = frozenset(
     body path form json xml self this const let var
     function return async await import export class def lambda new old current previous next first last
     password1 password123 pass123 passw0rd secret123 test123 test1234 admin123 s3cr3t mypassword my_password mysecret
-    secretkey mytoken letmein qwerty 123456 12345678 user:pass user:password username:password""".split()
+    secretkey mytoken letmein
+    cl100k_base o200k_base p50k_base r50k_base qwerty 123456 12345678 user:pass user:password username:password""".split()
 )
 _ALGORITHM = re.compile(rb"(?i)^(?:sha-?\d{1,3}|md5|blake2[bs]|blake3|h1|crc32c?|xxh\d*|urn:uuid|gzip|utf-?8)[:=~-]")
 _REFERENCE = re.compile(
@@ -71,7 +72,7 @@ _REFERENCE = re.compile(
 )
 _PATH = re.compile(
     rb"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[a-z._-]|~/|[A-Z]:\\|@[a-z][\w-]*/|file:)"
-    rb"|\.(?:py|js|ts|tsx|json|ya?ml|toml|txt|md|pem|key|crt|env|go|rs|sh|html?|css|cfg|ini|conf|lock|log|sql|java|rb|php|xml|csv)$"
+    rb"|\.(?:py|js|ts|tsx|json|ya?ml|toml|txt|md|pem|key|crt|env|go|rs|sh|html?|css|cfg|ini|conf|lock|log|sql|java|rb|php|xml|csv)(?::\d{1,6}){0,2}$"
 )
 _WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # `handles3Items`, `test_parses_v2`: what a test runner names after PASS.
@@ -113,7 +114,12 @@ def is_wordlike(value: bytes) -> bool:
 
 def is_reference(value: bytes) -> bool:
     """Say whether the value is code or names something else: a variable, a call, a path, a URL, a hash."""
-    return bool(_REFERENCE.match(value) or (_PATH.search(value) and is_pathlike(value)) or _ALGORITHM.match(value))
+    return bool(_REFERENCE.match(value) or (_PATH.search(value) and is_pathlike(value)) or is_digest(value))
+
+
+def is_digest(value: bytes) -> bool:
+    """Say whether the value says that it is a hash of something: `sha256:...`."""
+    return _ALGORITHM.match(value) is not None
 
 
 def is_pathlike(value: bytes) -> bool:

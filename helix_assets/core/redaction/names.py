@@ -38,7 +38,7 @@ _PUBLIC_TOKENS = frozenset(
     b"""public pub publishable page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start end
     special added image cancellation""".split()
 )
-_PASSWORD_WORDS = frozenset(b"password passwd pwd passphrase passcode passwort pass pw psk pin login sshpass".split())
+_PASSWORD_WORDS = frozenset(b"password passwd pwd passphrase passcode passwort pass pw psk pin sshpass".split())
 _SECRET_WORDS = frozenset(b"secret credential".split())
 _TOKEN_WORDS = frozenset(b"token authorization apikey jwt pat bearer sas".split())
 _KEY_QUALIFIERS = frozenset(
