@@ -62,7 +62,8 @@ _COMMON = frozenset(
     function return async await import export class def lambda new old current previous next first last
     password1 password123 pass123 passw0rd secret123 test123 test1234 admin123 s3cr3t mypassword my_password mysecret
     secretkey mytoken letmein
-    cl100k_base o200k_base p50k_base r50k_base qwerty 123456 12345678 user:pass user:password username:password""".split()
+    cl100k_base o200k_base p50k_base r50k_base
+    qwerty 123456 12345678 user:pass user:password username:password""".split()
 )
 _ALGORITHM = re.compile(rb"(?i)^(?:sha-?\d{1,3}|md5|blake2[bs]|blake3|h1|crc32c?|xxh\d*|urn:uuid|gzip|utf-?8)[:=~-]")
 _REFERENCE = re.compile(
