@@ -1,4 +1,5 @@
-"""Proves that no secret is stored: every byte below the data folder is read and put to the rules in force.
+"""Proves that no secret is stored: every byte below the data folder, and in the store's copies wherever they are kept,
+is read and put to the rules in force.
 
 Canaries are texts that must never be found whatever the rules say: one per line of `canaries.txt` in the data folder,
 as they are. Belongs here: reading what is stored and naming the place of a hit. Part of `verify`; changes nothing.
@@ -11,12 +12,15 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from helix_assets.backup import FACTS, own_copies
 from helix_assets.core.errors import StoreError
 from helix_assets.core.redaction import Redactor
 from helix_assets.storage.parquet import read_rows
@@ -77,21 +81,26 @@ def _spellings(canary: str) -> tuple[bytes, ...]:
 
 
 def surviving_secrets(store: Store) -> list[Survivor]:
-    """Read all that is stored: raw rows, facts, every table of every SQLite file, notes, logs, names of files."""
+    """Read all that is stored: raw rows, facts, tables of every SQLite file, notes, logs, copies, names of files."""
     return list(dict.fromkeys(_survivors(store, load_probe(store))))
 
 
 def _survivors(store: Store, probe: Probe) -> Iterator[Survivor]:
-    for folder, _, names in os.walk(store.data_dir):
-        for name in sorted(names):
-            path = Path(folder, name)
-            place = str(path.relative_to(store.data_dir))
-            try:
-                yield from _named(probe.told(place.encode("utf-8", "replace")), "the name of a file")
-                yield from _file(probe, path, place)
-            except (OSError, StoreError, sqlite3.Error) as exc:
-                if path.exists():  # else a sweep beside us replaced it
-                    yield Survivor(f"cannot be searched ({type(exc).__name__})", None, place)
+    for path in _files(store):
+        place = str(path.relative_to(store.data_dir) if path.is_relative_to(store.data_dir) else path)
+        try:
+            yield from _named(probe.told(place.encode("utf-8", "replace")), "the name of a file")
+            yield from _file(probe, path, place)
+        except (OSError, StoreError, BadZipFile, sqlite3.Error) as exc:
+            if path.exists():  # else a sweep beside us replaced it
+                yield Survivor(f"cannot be searched ({type(exc).__name__})", None, place)
+
+
+def _files(store: Store) -> Iterator[Path]:
+    kept = [store.settings.backup_dir / copy.generation for copy in own_copies(store)]
+    for root in (store.data_dir, *(folder for folder in kept if not folder.is_relative_to(store.data_dir))):
+        for folder, _, names in os.walk(root):
+            yield from (Path(folder, name) for name in sorted(names))
 
 
 def _named(found: Iterable[str], place: str, uid: str | None = None) -> Iterator[Survivor]:
@@ -102,7 +111,12 @@ def _file(probe: Probe, path: Path, place: str) -> Iterator[Survivor]:
     if path.name in _NOT_TEXT or not path.is_file():
         return
     if path.suffix == ".parquet":
-        yield from _parquet(probe, path, place)
+        yield from _raw(probe, path, place) if place.startswith("raw") else _facts(probe, path, place)
+        return
+    if path.name == FACTS:
+        with ZipFile(path) as facts:
+            for name in facts.namelist():
+                yield from _facts(probe, BytesIO(facts.read(name)), f"{place}, {name}")
         return
     with path.open("rb") as file:
         is_database = file.read(len(_SQLITE)) == _SQLITE
@@ -123,15 +137,16 @@ def _bytes(probe: Probe, path: Path, place: str, *, canaries_only: bool) -> Iter
     yield from _named(found, place)
 
 
-def _parquet(probe: Probe, path: Path, place: str) -> Iterator[Survivor]:
-    if place.startswith("raw"):
-        uid = None
-        for _, found in survivors_in_rows(probe, [path]):
-            uid = uid or (_session_of(path) if found else None)
-            yield from _named(found, place, uid)
-        return
+def _raw(probe: Probe, path: Path, place: str) -> Iterator[Survivor]:
+    uid = None
+    for _, found in survivors_in_rows(probe, [path]):
+        uid = uid or (_session_of(path) if found else None)
+        yield from _named(found, place, uid)
+
+
+def _facts(probe: Probe, source: Path | BytesIO, place: str) -> Iterator[Survivor]:
     try:
-        table = pq.ParquetFile(path).read(use_threads=False)
+        table = pq.ParquetFile(source).read(use_threads=False)
     except pa.ArrowInvalid as exc:
         raise StoreError("is damaged: run `helix verify`") from exc
     for name in table.column_names:

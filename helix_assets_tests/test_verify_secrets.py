@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from helix_assets.backup import make_copy
 from helix_assets.storage.parquet import SessionWriter, read_rows
 from helix_assets.verify_secrets import Survivor, surviving_secrets
 from helix_assets_tests.core.made_up import made_up
@@ -52,6 +54,17 @@ def test_canary_is_found_in_rows_digests_and_names_with_the_session(memory: Memo
 def test_canary_is_found_in_facts(memory: Memory) -> None:
     list_canary(memory, "/a/b.py")
     assert "memory/file_operations/flavor=claude/day=2026-06-05.1.parquet, column file_path" in places(memory)
+
+
+@pytest.mark.parametrize("is_outside", [False, True])
+def test_canary_is_found_in_the_facts_of_a_copy(memory: Memory, tmp_path: Path, is_outside: bool) -> None:
+    if is_outside:
+        settings = memory.store.settings
+        memory.store.settings = replace(settings, backup=replace(settings.backup, dir=str(tmp_path / "elsewhere")))
+    copy = make_copy(memory.store, memory.now)
+    list_canary(memory, "/a/b.py")
+    place = memory.store.settings.backup_dir / copy.generation / "memory.zip"
+    assert any(str(place).endswith(found.partition(",")[0]) for found in places(memory) if "zip" in found)
 
 
 def test_canary_list_is_not_searched_itself(memory: Memory) -> None:
