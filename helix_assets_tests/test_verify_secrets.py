@@ -60,7 +60,8 @@ def test_canary_is_found_in_facts(memory: Memory) -> None:
 def test_canary_is_found_in_the_facts_of_a_copy(memory: Memory, tmp_path: Path, is_outside: bool) -> None:
     if is_outside:
         settings = memory.store.settings
-        memory.store.settings = replace(settings, backup=replace(settings.backup, dir=str(tmp_path / "elsewhere")))
+        backup = replace(settings.backup, dir=str(tmp_path / "elsewhere"))
+        memory.store = replace(memory.store, settings=replace(settings, backup=backup))
     copy = make_copy(memory.store, memory.now)
     list_canary(memory, "/a/b.py")
     place = memory.store.settings.backup_dir / copy.generation / "memory.zip"
