@@ -12,16 +12,20 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 
+from helix_assets.rules_stamp import rules_stamp
+
 FOUND, MISSING, MISUSED, DAMAGED = 0, 1, 2, 65
 _USAGE = "usage: python -m helix_assets.digest_lookup UID [--json] | --schema"
 _SCHEMA = "digest.schema.json"
 _MANY = 20
-# `is_current` is 0 where the row was redacted by other rules than the last sweep's, NULL where nothing tells.
+_Row = tuple[str, str, str, int | None, str | None]
+# `is_current` is 0 where the row was redacted by other rules than the last sweep's, NULL where nothing tells. The
+# last column tells what these rules came from.
 _QUERY = """
 select d.session_uid, d.digest, d.hash, (
     select s.redaction_version = m.value from sessions s, meta m
     where s.session_uid = d.session_uid and m.name = 'names_redacted_with'
-) from digests d where """
+), (select value from meta where name = 'rules_stamp') from digests d where """
 _EXACT = _QUERY + "d.session_uid = ?"
 _PREFIX = (
     _QUERY
@@ -72,7 +76,7 @@ def schema() -> str:
         return file.read()
 
 
-def _rows(path: str, text: str) -> list[tuple[str, str, str, int | None]]:
+def _rows(path: str, text: str) -> list[_Row]:
     """The digest of this very uid, else those of sessions that begin with it."""
     escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection = sqlite3.connect(f"file:{escaped}?mode=ro", uri=True, timeout=10)
@@ -82,11 +86,11 @@ def _rows(path: str, text: str) -> list[tuple[str, str, str, int | None]]:
         connection.close()
 
 
-def _tell(path: str, row: tuple[str, str, str, int | None], *, as_json: bool) -> int:
-    uid, text, mark, is_current = row
+def _tell(path: str, row: _Row, *, as_json: bool) -> int:
+    uid, text, mark, is_current, stamp = row
     if not _is_proven(path, text, mark):
         return _complain(f"the digest of {uid} is damaged: run `helix verify`", DAMAGED)
-    if is_current == 0:
+    if is_current == 0 or (stamp is not None and stamp != rules_stamp(os.environ)):
         try:
             text = _by_the_rules_in_force(path, uid)
         except Exception as exc:  # noqa: BLE001 - as above

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 RESCAN_BYTES = 256 << 20
 """How many bytes of stored sessions, and of digests and facts of evicted ones, one sweep redacts again."""
 _NAMED = "names_redacted_with"
+_STAMP = "rules_stamp"
 _OURS = frozenset({"path_key", "flavor", "role", "status", "head_hash", "tail_hash", "day", "file_key", "hash",
                    "redaction_version", "session_uid", "native_session_id"})  # fmt: skip
 _UIDS = ((digests, "session_uid"), (evictions, "session_uid"), (losses, "session_uid"), (sessions, "parent_uid"),
@@ -55,6 +56,9 @@ def redact_names(store: Store) -> int:
     """
     redactor = store.redactor
     if store.catalog.meta_value(_NAMED) == redactor.version:
+        if store.catalog.meta_value(_STAMP) != store.settings.rules_stamp:
+            with store.catalog.writing() as connection:
+                store.catalog.set_meta(connection, _STAMP, store.settings.rules_stamp)
         return 0
     changed = _hub_notes(store, redactor)
     try:
@@ -77,6 +81,7 @@ def redact_names(store: Store) -> int:
         connection.execute(delete(retries))  # they name sessions and files: what was set aside is tried at once
         if is_done:
             store.catalog.set_meta(connection, _NAMED, redactor.version)
+            store.catalog.set_meta(connection, _STAMP, store.settings.rules_stamp)
     return changed
 
 

@@ -26,7 +26,7 @@ print(json.dumps([[uid, json.loads(digest)["session_uid"], *rest] for uid, diges
 
 @pytest.fixture
 def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
-    memory = Memory(tmp_path)
+    memory = Memory(tmp_path, {"HELIX_CONFIG": os.environ["HELIX_CONFIG"]})
     for number in (1, 2):
         memory.write(f"11111111-aaaa-4aaa-8aaa-00000000000{number}", *conversation(2, session=str(number)))
     memory.sweep()
@@ -121,6 +121,14 @@ def test_a_digest_of_older_rules_is_shown_by_the_newer_ones(
     with sqlite3.connect(memory.store.settings.catalog_path) as connection:  # as after the first part of a sweep
         connection.execute("update meta set value = 'newer' where name = 'names_redacted_with'")
     connection.close()
+    assert main([UID, "--json"]) == FOUND
+    assert orjson.loads(capfd.readouterr().out)["first_prompt"].startswith("[redacted:steps")
+
+
+def test_a_rule_that_no_sweep_knows_yet_is_applied(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "steps", pattern = "please do step [0-9]"}]')
     assert main([UID, "--json"]) == FOUND
     assert orjson.loads(capfd.readouterr().out)["first_prompt"].startswith("[redacted:steps")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from helix_assets.core.errors import SettingsError
+from helix_assets.rules_stamp import rules_stamp
 from helix_assets.settings import places, refuse
 from helix_assets.settings.kinds import ItemError, parse_text
 from helix_assets.settings.model import AGENTS, SECTIONS, Known, Settings, known_settings
@@ -40,6 +41,7 @@ class _Found:
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """Read all settings; raises SettingsError for anything unknown, malformed or contradictory."""
     environ = os.environ if environ is None else environ
+    stamp = rules_stamp(environ)  # first: what changes while we read is read once more
     known = known_settings()
     refuse.unknown_variables(environ, known)
     file = _find_file(environ)
@@ -49,7 +51,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     _take_from_environment(found, environ, known)
     settings = _build(found, file, environ)
     refuse.contradictions(settings)
-    return settings
+    return dataclasses.replace(settings, rules_stamp=stamp)
 
 
 def _find_file(environ: Mapping[str, str]) -> TomlFile | None:

@@ -147,6 +147,7 @@ class Settings:
 
     data_dir: Path
     config_file: Path | None = None
+    rules_stamp: str = ""
     roots: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     sources: SourceSettings = field(default_factory=SourceSettings)
