@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from helix_assets.settings.model import RetentionSettings
     from helix_assets.store import Store
 
+_MARGIN = 1.1
+"""How much more than usual the next batch may take on disk."""
 AT_ONCE = 50
 """Sessions marked and finished together: few enough that a full disk still has room for the catalog's log."""
 _log = logging.getLogger(__name__)
@@ -227,8 +229,10 @@ def make_room(store: Store, source_bytes: int, *, clock: Callable[[], datetime])
     policy = policy_of(store.settings.retention)
     with store.catalog.reading() as connection:
         stored = connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one()
-        read = connection.execute(select(func.sum(sessions.c.source_bytes)).where(sessions.c.raw_bytes > 0)).scalar()
-        ahead = source_bytes * min(stored, read) // read if read else source_bytes
+        # Of sessions with texts: light rows alone would promise that what comes takes as little.
+        sums = select(func.sum(sessions.c.raw_bytes), func.sum(sessions.c.source_bytes))
+        kept, read = connection.execute(sums.where(sessions.c.record_count > 0, sessions.c.raw_bytes > 0)).one()
+        ahead = int(source_bytes * min(1.0, _MARGIN * kept / read)) if read else source_bytes
         if not stored or stored + ahead <= policy.hard_cap_bytes:
             return ()
         tight = replace(policy, soft_cap_bytes=max(1, policy.hard_cap_bytes - ahead))

@@ -259,11 +259,17 @@ def _told_before(
     """The source whose lines this file tells again: its own, or that of the file whose place it took."""
     for source in state.sources:
         if source.path_key == candidate.path_key:
-            if _has_grown(store, candidate, source):
+            if _has_grown(store, candidate, source) or _is_same_document(store, candidate, source):
                 return source
         elif source.path_key not in present and _took_over(store, candidate, source):
             return source
     return None
+
+
+def _is_same_document(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
+    file = candidate.file
+    is_document = file.role in ("document", "about") and file.size == source.offset
+    return is_document and begins_alike(store, file.path, source)
 
 
 def _took_over(store: Store, candidate: Candidate, source: Row[Any]) -> bool:

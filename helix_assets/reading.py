@@ -101,6 +101,8 @@ def open_session(store: Store, session_uid: str) -> Iterator[OpenSession]:
         for part, file in zip(parts, files, strict=True):
             if stream_hash(file, store.key) != part.hash:
                 raise StoreError(f"a file of {session_uid} is damaged: run `helix verify`")
+        if digest is None and row.derived_generation is not None:
+            raise StoreError(f"the digest of {session_uid} is missing: run `helix verify`")
         text = digest_text(digest, store.key)
         if not is_outdated(store, row.redaction_version):
             yield OpenSession(row, files_read, text, files)

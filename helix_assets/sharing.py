@@ -7,7 +7,7 @@ Belongs here: finding shared keys and having the sessions written anew whose sha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -66,8 +66,23 @@ def settle(
         if want != have:
             wanted[uid] = Wanted(want, shares.foreign_messages(uid))
     if wanted:
-        remake(wanted)
+        remake(wanted | _with_what_is_not_asked_here(catalog, shares, wanted, results.keys()))
     return shares
+
+
+def _with_what_is_not_asked_here(
+    catalog: Catalog, shares: Shares, wanted: Mapping[str, Wanted], batch: Collection[str]
+) -> dict[str, Wanted]:
+    """The shares of sessions outside the batch, with the keys that they share with others than the batch."""
+    names = {shares.ids[uid]: uid for uid in wanted if uid not in batch}
+    whole = {uid: (set(wanted[uid].not_ours), set(wanted[uid].foreign_messages)) for uid in names.values()}
+    for row in catalog.shared_with(list(names)) if names else ():
+        if row.session_id in names and row.owner_id != row.session_id and row.key not in shares.owners:
+            keys, messages = whole[names[row.session_id]]
+            keys.add(row.key)
+            if row.message_id is not None:
+                messages.add(row.message_id)
+    return {uid: Wanted(frozenset(keys), frozenset(messages)) for uid, (keys, messages) in whole.items()}
 
 
 def _shares(

@@ -588,3 +588,18 @@ def test_dry_run_without_a_store_makes_none(home: Path, capsys: pytest.CaptureFi
 def test_dry_run_and_apply_together_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["evict", "--dry-run", "--apply"]) == 2
     assert "exclude each other" in capsys.readouterr().err
+
+
+def test_half_a_line_brings_no_document_of_an_evicted_session_back(tmp_path: Path) -> None:
+    memory = Memory(tmp_path)
+    place = "grok/sessions/%2Fhome%2Fu/one/"
+    memory.put(place + "summary.json", b'{"info": {"id": "one"}, "created_at": "2026-06-05T10:00:00Z"}')
+    said = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "hello"}}
+    line = {"timestamp": 1780650000, "method": "session/update", "params": {"sessionId": "one", "update": said}}
+    memory.put(place + "updates.jsonl", json.dumps(line).encode() + b"\n")
+    memory.sweep()
+    evict.apply(memory.store, clock=lambda: NOW, policy=replace(half(memory.store), soft_cap_bytes=1))
+    memory.put(place + "updates.jsonl", b'{"timestamp": 17806', append=True)
+    memory.sweep()
+    assert (memory.store.catalog.session("grok:one").evicted_at is None, list(memory.store.raw.names())) == (False, [])
+    memory.close()

@@ -109,6 +109,8 @@ class FactFiles:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        if file.fact not in FACTS:
+            raise StoreError(f"the catalog names facts {file.fact!r}, which there are none of: run `helix verify`")
         try:
             data = self.path(file.name).read_bytes()
         except OSError as exc:

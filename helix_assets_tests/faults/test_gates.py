@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from helix_assets_tests.faults import kill_points, live_writer, side_by_side, swap_race
+from helix_assets.demo import make_home
+from helix_assets_tests.faults import (
+    byte_flips,
+    kill_points,
+    live_writer,
+    many_files,
+    pressure,
+    side_by_side,
+    swap_race,
+)
 from helix_assets_tests.faults.injection import can_inject
 
 needs_strace = pytest.mark.skipif(not can_inject(), reason="needs Linux and strace to strike at system calls")
@@ -55,6 +64,26 @@ def test_every_record_of_a_live_writer_is_stored_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_readers_beside_writers_see_whole_sessions_only(tmp_path: Path) -> None:
     assert side_by_side.run_rounds(tmp_path, rounds=10, processes=8) == []
+
+
+@pytest.mark.slow
+def test_a_flipped_byte_gives_no_wrong_answer(tmp_path: Path) -> None:
+    done = byte_flips.flip_all(tmp_path, flips=20, seed=4)
+    assert done.wrong == []
+    assert done.errors > 0
+
+
+def test_a_growing_home_keeps_to_its_budget(tmp_path: Path) -> None:
+    home = tmp_path / "made"
+    make_home(home, sessions=30, seed=2, dirty=False)
+    done = pressure.press(home, tmp_path / "work", rounds=4, soft="200KiB", hard="800KiB", seed=2)
+    assert done.wrong == []
+    assert done.evicted_bytes > done.peak_bytes
+
+
+def test_a_look_at_many_files_is_measured(tmp_path: Path) -> None:
+    looks = many_files.measure(tmp_path, 200)
+    assert [one.code for one in looks] == [0, 0, 0]
 
 
 def test_a_link_swapped_in_is_never_read_through(tmp_path: Path) -> None:

@@ -1,0 +1,42 @@
+"""Who owns history that several sessions tell stays settled whatever else turns up."""
+
+from pathlib import Path
+
+import pytest
+
+from helix_assets.verify import verify
+from helix_assets_tests.memory import Memory, conversation
+
+
+@pytest.mark.parametrize("is_told_by", [1, 2])
+def test_a_later_copy_of_a_part_changes_nothing_for_one_of_more(tmp_path: Path, is_told_by: int) -> None:
+    """`first` owns three turns, `second` copied all of them, `third` some: `second` must not get the rest for that."""
+    memory = Memory(tmp_path)
+    memory.write("first", *conversation(3))
+    memory.sweep()
+    memory.write("second", *conversation(3), *conversation(1, start=20, session="b"))
+    memory.sweep()
+    before = memory.digest("claude:second")
+    memory.write("third", *conversation(is_told_by), *conversation(1, start=30, session="c"))
+    memory.sweep()
+    prompts = [memory.digest(f"claude:{name}")["user_prompts"] for name in ("first", "second", "third")]
+    assert prompts == [3, 1, 1]
+    assert memory.digest("claude:second")["tokens"] == before["tokens"]
+    assert verify(memory.store) == []
+    memory.close()
+
+
+def test_a_remade_copy_counts_what_the_others_own_no_more(tmp_path: Path) -> None:
+    """An owner that turns up late takes two turns from both; what `second` shares with `first` alone stays as it is."""
+    memory = Memory(tmp_path)
+    late, told = conversation(2, start=10, session="l"), conversation(2, start=20)
+    memory.write("first", *told)
+    memory.sweep()
+    memory.write("second", *late, *told, *conversation(1, start=40, session="s"))
+    memory.sweep()
+    memory.write("early", *conversation(1, start=5, session="e"), *late)
+    memory.sweep()
+    prompts = [memory.digest(f"claude:{name}")["user_prompts"] for name in ("early", "first", "second")]
+    assert sum(prompts) == 6
+    assert verify(memory.store) == []
+    memory.close()
