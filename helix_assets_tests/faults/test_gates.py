@@ -68,7 +68,7 @@ def test_readers_beside_writers_see_whole_sessions_only(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_flipped_byte_gives_no_wrong_answer(tmp_path: Path) -> None:
-    done = byte_flips.flip_all(tmp_path, flips=20, seed=4)
+    done = byte_flips.flip_all(tmp_path / "store", flips=20, seed=4)
     assert done.wrong == []
     assert done.errors > 0
 
