@@ -53,7 +53,7 @@ from helix_assets.storage.pages import truncate_log
 from helix_assets.store import Store
 from helix_assets.task import Ingested, IngestTask, Limits, Workshop
 from helix_assets.tombstones import forgotten_marks, session_mark, source_mark, stay_forgotten
-from helix_assets.workers import Work, Workers
+from helix_assets.workers import TASK_BYTES, Work, Workers
 
 REDERIVE_AT_ONCE = 500
 _EXCLUSIONS = "exclusions"
@@ -365,7 +365,7 @@ class _Sweep:
         held = 0
         # The oldest first: a batch then touches few days, and the facts of a day are written few times.
         for uid in sorted(groups, key=lambda uid: (min(c.file.mtime_ns for c in groups[uid]), uid)):
-            size = sum(c.file.size for c in groups[uid])
+            size = sum(c.file.size for c in groups[uid]) + TASK_BYTES  # a session has its price however small it is
             if batch and held + size > limit:
                 yield batch
                 batch, held = {}, 0
