@@ -32,6 +32,7 @@ GIB = 1024**3
 AGENTS = ("claude", "codex", "grok")
 CADENCE = one_of("daily", "weekly", "on-hook")
 BACKUP_SCHEDULE = one_of("daily", "off")
+ON_OFF = one_of("on", "off")
 
 
 def setting(env: str, kind: Kind, default: object) -> Any:
@@ -142,6 +143,13 @@ class KaizenSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """[search]: whether an index of all words is kept beside the raw cache."""
+
+    index: Literal["on", "off"] = setting("HELIX_SEARCH_INDEX", ON_OFF, "on")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that a run needs to know of its surroundings; read once, handed down, never changed."""
 
@@ -159,6 +167,7 @@ class Settings:
     sweep: SweepSettings = field(default_factory=SweepSettings)
     backup: BackupSettings = field(default_factory=BackupSettings)
     kaizen: KaizenSettings = field(default_factory=KaizenSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
     prices: Mapping[str, Mapping[str, float]] = setting("HELIX_PRICES", PRICES, dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     """Where each setting came from, by dotted name; what is not in here is a default."""
@@ -191,6 +200,7 @@ SECTIONS: Mapping[str, type] = {
     "sweep": SweepSettings,
     "backup": BackupSettings,
     "kaizen": KaizenSettings,
+    "search": SearchSettings,
 }
 
 

@@ -21,7 +21,8 @@ from helix_assets.core.schema import BESIDE, Row
 from helix_assets.storage.raw_files import PartFile
 
 ZSTD_LEVEL = 3
-GROUP_BYTES = 16 << 20
+GROUP_BYTES = 1 << 20
+"""A search reads row groups one by one: small ones keep it fast."""
 GROUP_ROWS = 20_000
 _EMPTY_COLUMN_BYTES = 256
 
@@ -197,6 +198,26 @@ def read_placed(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row
     """The rows of the conversation alone, in `seq` order."""
     for path in paths:
         yield from (row for row in _rows(path, raw=raw) if row.seq != BESIDE)
+
+
+def read_texts(path: Path) -> Iterator[bytes]:
+    """The source lines of a part, of each row group as one text."""
+    try:
+        with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
+            for group in range(file.num_row_groups):
+                yield joined(file.read_row_group(group, ["raw"], use_threads=False)["raw"])[0]
+    except (OSError, pa.ArrowInvalid) as exc:
+        raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc
+
+
+def joined(column: pa.ChunkedArray) -> tuple[bytes, list[int]]:
+    """The texts of a column one behind the other without its nulls, and where each begins and the last one ends."""
+    texts = pa.concat_arrays(column.drop_null().chunks or [pa.array([], _TEXT)])
+    _, places, data = texts.buffers()
+    starts = pa.Array.from_buffers(pa.int32(), len(texts) + 1, [None, places], offset=texts.offset).to_pylist()
+    first = starts[0] if starts else 0
+    text = data.slice(first, starts[-1] - first).to_pybytes() if data is not None and starts else b""
+    return text, [start - first for start in starts]
 
 
 def read_beside(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:

@@ -1,0 +1,330 @@
+"""Full-text search over the raw cache, and over the digests of what was evicted.
+
+The index says which row groups may hold the words, and ranks them (BM25 over row groups); the best are read, their texts
+searched for what the query really says, and the passage found is shown by the redaction rules in force. A session is
+found when each term stands somewhere in it. Not here: what a query is (`core.query`), how the index is kept (`indexing`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+from sqlalchemy import select
+
+from helix_assets.core.errors import QueryError, StoreError
+from helix_assets.core.moments import iso, microseconds
+from helix_assets.core.query import Snippet, Term, parse_query, snippet
+from helix_assets.core.redaction.again import value_again
+from helix_assets.core.words import Array, WordHasher
+from helix_assets.indexing import DIGEST, digest_passages, index_of, live_names
+from helix_assets.passages import Passage, passages_of
+from helix_assets.reading import digest_shown, is_outdated, is_proven
+from helix_assets.storage.tables import digests, sessions
+from helix_assets.storage.word_index import Segment
+from helix_assets.store import Store
+
+LIMIT = 10
+SECONDS = 10.0
+EXCERPTS = 3
+_K, _B = 1.2, 0.75
+_DIGEST_KINDS = {
+    "first_prompt": ("user_msg", "user"),
+    "last_assistant": ("assistant_msg", "assistant"),
+    "error": ("error", None),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What a person limits a search to; None limits nothing."""
+
+    repo: str | None = None
+    agent: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    kind: str | None = None
+    role: str | None = None
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A passage that holds what was searched for; without `seq` it is of the digest, or beside the conversation."""
+
+    seq: int | None
+    kind: str | None
+    role: str | None
+    tool: str | None
+    ts: str | None
+    record_key: int | None
+    snippet: Snippet
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A session that was found. `is_evicted`: its rows are gone, and what is found stands in its digest."""
+
+    session_uid: str
+    flavor: str
+    repo: str | None
+    title: str | None
+    day: str
+    started_at: str | None
+    is_evicted: bool
+    score: float
+    excerpts: tuple[Excerpt, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best sessions. `is_complete`: there are no more than these, and all that might be one was looked at.
+
+    `unindexed` is how many files the next sweep has yet to index, `left_out` names what is damaged.
+    """
+
+    hits: tuple[Hit, ...]
+    is_complete: bool
+    unindexed: int
+    left_out: tuple[str, ...]
+
+
+class _Place(NamedTuple):
+    """A document that may hold a term."""
+
+    score: float
+    segment: int
+    document: int
+
+
+@dataclass
+class _State:
+    """The index and the catalog at one moment, as arrays by segment and document."""
+
+    mark: Any
+    segments: list[Segment]
+    damaged: list[str]
+    live: dict[str, Any]
+    sessions: dict[int, Any]
+    owners: list[Array] = field(default_factory=list)
+    sizes: list[Array] = field(default_factory=list)
+    unindexed: int = 0
+    documents: int = 0
+
+
+class Finder:
+    """A store opened for searching; what it has read is kept until the store changes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._hasher = WordHasher(store.key)
+        self._state: _State | None = None
+
+    def find(
+        self, query: str, filters: Filters | None = None, *, limit: int = LIMIT, seconds: float = SECONDS
+    ) -> Found:
+        """The sessions that hold every term of a query, best first. QueryError says what is wrong with it."""
+        filters = filters or Filters()
+        if filters.since and filters.until and filters.since >= filters.until:
+            raise QueryError(f"the search ends ({filters.until:%Y-%m-%d}) before it begins ({filters.since:%Y-%m-%d})")
+        terms = parse_query(query)
+        state = self._fresh()
+        until = time.monotonic() + seconds
+        hits: list[Hit] = []
+        left_out = set(state.damaged)
+        ranked = self._ranked(state, terms, filters)
+        for number, (session_id, places) in enumerate(ranked):
+            if len(hits) == limit or time.monotonic() > until:
+                return Found(tuple(hits), number == len(ranked), state.unindexed, tuple(sorted(left_out)))
+            try:
+                excerpts = self._excerpts(state, state.sessions[session_id], places, terms, filters)
+            except StoreError as exc:
+                left_out.add(str(exc))
+                continue
+            if excerpts:
+                hits.append(self._hit(state.sessions[session_id], places[0].score, excerpts))
+        return Found(tuple(hits), True, state.unindexed, tuple(sorted(left_out)))
+
+    # -- which sessions may hold it, best first ----------------------------------------------------------------------
+
+    def _fresh(self) -> _State:
+        """The state, read anew if the store changed since."""
+        mark = _mark(self._store)
+        if self._state is None or self._state.mark != mark:
+            self._state = self._read(mark)
+        return self._state
+
+    def _read(self, mark: Any) -> _State:
+        live = live_names(self._store)
+        s = sessions.c
+        with self._store.catalog.reading() as connection:
+            known = connection.execute(
+                select(s.id, s.session_uid, s.flavor, s.repo, s.title, s.day, s.started_us, s.ended_us,
+                       s.redaction_version)
+            ).all()  # fmt: skip
+        segments, damaged = index_of(self._store).open()
+        state = _State(mark, segments, [path.name for path in damaged], live, {row.id: row for row in known})
+        indexed: set[str] = set()
+        for segment in segments:
+            names = [document.name for document in segment.documents]
+            # What a killed writer left in two segments counts in the first.
+            owners = [live[name].id if name in live and name not in indexed else -1 for name in names]
+            indexed.update(names)
+            state.owners.append(np.array(owners, np.int64))
+            state.sizes.append(np.array([document.size for document in segment.documents], np.float64))
+            state.documents += sum(owner >= 0 for owner in owners)
+        state.unindexed = sum(name not in indexed for name in live)
+        return state
+
+    def _ranked(self, state: _State, terms: Sequence[Term], filters: Filters) -> list[tuple[int, list[_Place]]]:
+        """Sessions that have all terms by the index, best first, with their documents, best first."""
+        wanted = self._wanted(state, filters)
+        mean = max(1.0, sum(float(sizes.sum()) for sizes in state.sizes) / max(1, state.documents))
+        scores = [np.zeros(len(owners)) for owners in state.owners]
+        held: set[int] | None = None
+        for term in terms:
+            owners_of_term: set[int] = set()
+            found = [self._counts(segment, term) for segment in state.segments]
+            frequency = sum(int(np.count_nonzero(counts)) for counts in found)
+            weight = np.log(1 + (state.documents - frequency + 0.5) / (frequency + 0.5)) if state.documents else 0.0
+            for place, counts in enumerate(found):
+                size = state.sizes[place] / mean
+                scores[place] += max(weight, 0.01) * counts * (_K + 1) / (counts + _K * (1 - _B + _B * size) + 1e-9)
+                owners_of_term.update(np.unique(state.owners[place][counts > 0]).tolist())
+            held = owners_of_term if held is None else held & owners_of_term
+        places: dict[int, list[_Place]] = {}
+        for number, owners in enumerate(state.owners):
+            for document in np.flatnonzero((scores[number] > 0) & (owners >= 0)).tolist():
+                owner = int(owners[document])
+                if owner in (held or ()) and owner in wanted:
+                    places.setdefault(owner, []).append(_Place(float(scores[number][document]), number, document))
+        for some in places.values():
+            some.sort(reverse=True)
+        return sorted(places.items(), key=lambda item: (-item[1][0].score, -item[0]))
+
+    def _counts(self, segment: Segment, term: Term) -> Array:
+        """How often a term may stand in each document of a segment: as often as the rarest of its words."""
+        counts = np.full(len(segment.documents), np.inf)
+        for place, word in enumerate(term.words):
+            is_begin = term.is_prefix and place == len(term.words) - 1
+            hashes = [self._hasher.prefix(one) if is_begin else [self._hasher.word(one)] for one in _cases(word)]
+            of_word = np.zeros(len(segment.documents))
+            for some in hashes:
+                if some is None:  # too short a beginning for the index: any document may hold it
+                    of_word += 1
+                    continue
+                for one in some:
+                    documents, times = segment.find(one)
+                    of_word[documents] += times
+            counts = np.minimum(counts, of_word)
+        return counts
+
+    def _wanted(self, state: _State, filters: Filters) -> set[int]:
+        since = microseconds(filters.since) if filters.since else None
+        until = microseconds(filters.until) if filters.until else None
+        return {
+            number
+            for number, row in state.sessions.items()
+            if (filters.repo is None or row.repo == filters.repo)
+            and (filters.agent is None or row.flavor == filters.agent)
+            and (since is None or (row.ended_us or row.started_us or 0) >= since)
+            and (until is None or (row.started_us or row.ended_us or 0) < until)
+        }
+
+    # -- what really stands there ------------------------------------------------------------------------------------
+
+    def _excerpts(
+        self, state: _State, session: Any, places: Sequence[_Place], terms: Sequence[Term], filters: Filters
+    ) -> list[Excerpt]:
+        """Passages of a session, best documents first, until each term is met; none if one is not."""
+        met: set[int] = set()
+        excerpts: list[Excerpt] = []
+        redact = self._redact(session)
+
+        def is_wanted(kind: str | None, role: str | None) -> bool:
+            return filters.kind in (None, kind) and filters.role in (None, role)
+
+        for place in places:
+            document = state.segments[place.segment].documents[place.document]
+            if document.name.startswith(DIGEST):
+                found = [one for one in self._in_digest(session, terms) if is_wanted(one.kind, one.role)]
+            else:
+                path = self._store.raw.path(document.name)
+                found = passages_of(path, document.group, terms, is_wanted, redact)
+            for passage in found:
+                mine = {number for number, term in enumerate(terms) if term.search(passage.text)}
+                is_new = not mine <= met
+                met |= mine
+                if is_new or len(excerpts) < EXCERPTS:
+                    _add(excerpts, passage, terms)
+            if len(met) == len(terms):
+                return excerpts[: max(EXCERPTS, len(terms))]
+        return []
+
+    def _redact(self, session: Any) -> Callable[[bytes], bytes] | None:
+        if not is_outdated(self._store, session.redaction_version):
+            return None
+        return lambda line: self._store.redactor.lines(line).data
+
+    def _in_digest(self, session: Any, terms: Sequence[Term]) -> Iterator[Passage]:
+        with self._store.catalog.reading() as connection:
+            row = connection.execute(select(digests).where(digests.c.session_uid == session.session_uid)).one_or_none()
+        if row is None or not is_proven(row, self._store.key):
+            raise StoreError(f"the digest of {session.session_uid} is damaged")
+        digest = digest_shown(self._store, row.digest, session.redaction_version)
+        for name, text in digest_passages(digest):
+            kind, role = _DIGEST_KINDS.get(name, (None, None))
+            if any(term.search(text) for term in terms):
+                yield Passage(None, kind, role, None, None, None, text)
+
+    def _hit(self, session: Any, score: float, excerpts: Sequence[Excerpt]) -> Hit:
+        shown = {name: getattr(session, name) for name in ("session_uid", "repo", "title")}
+        if is_outdated(self._store, session.redaction_version):
+            shown = value_again(self._store.redactor, shown)
+        is_evicted = all(excerpt.record_key is None for excerpt in excerpts)
+        return Hit(
+            **shown,
+            flavor=session.flavor,
+            day=session.day,
+            started_at=iso(session.started_us),
+            is_evicted=is_evicted,
+            score=round(score, 3),
+            excerpts=tuple(excerpts),
+        )
+
+
+def _add(excerpts: list[Excerpt], passage: Passage, terms: Sequence[Term]) -> None:
+    piece = snippet(passage.text, terms)
+    if all(piece.text != excerpt.snippet.text for excerpt in excerpts):  # an agent's second copy shows nothing new
+        excerpts.append(
+            Excerpt(passage.seq, passage.kind, passage.role, passage.tool, iso(passage.ts_us), passage.record_key, piece)
+        )
+
+
+def _cases(word: str) -> set[str]:
+    """The word as the index may have it: of letters beyond ASCII it knows no lower case."""
+    return {word.lower()} if word.isascii() else {word, word.lower(), word.upper(), word.capitalize()}
+
+
+def _mark(store: Store) -> tuple[Any, ...]:
+    """Differs whenever the catalog or the index was written to."""
+    catalog, index = store.catalog.path, index_of(store)
+    paths = [catalog, catalog.with_name(catalog.name + "-wal"), index.root]
+    return tuple((info.st_mtime_ns, info.st_size) if (info := _stat(path)) else None for path in paths)
+
+
+def _stat(path: Any) -> Any:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def to_dict(found: Found) -> dict[str, Any]:
+    """A result as plain data."""
+    made: dict[str, Any] = orjson.loads(orjson.dumps(found))
+    return made
