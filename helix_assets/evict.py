@@ -21,6 +21,7 @@ from helix_assets.core.days import DayMark, days_since
 from helix_assets.core.moments import EPOCH, iso, microseconds
 from helix_assets.core.retention import Decision, EvictionPlan, RawUsage, Reason, RetentionPolicy, plan_eviction
 from helix_assets.hub import sync_folder, write_loss_note
+from helix_assets.indexing import keep_up
 from helix_assets.lighten import drop_texts
 from helix_assets.retries import clear_rederivation
 from helix_assets.storage.base import RawCache
@@ -261,6 +262,8 @@ def _drop(store: Store, goes: Sequence[Decision], now: datetime) -> _Dropped:
     for start in range(0, len(whole), AT_ONCE):
         _mark_batch(store, whole[start : start + AT_ONCE], at)
         notes += finish_interrupted(store)
+    if goes:
+        keep_up(store, changed=True)
     done = {one.session_uid: replace(one, bytes=freed[one.session_uid]) for one in texts if one.session_uid in freed}
     done |= {one.session_uid: one for one in whole}
     return _Dropped(tuple(done[one.session_uid] for one in goes), tuple(notes))

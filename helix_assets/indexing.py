@@ -1,33 +1,38 @@
 """Keeping the search index in step with the raw cache: whatever counts is in it, whatever went is not.
 
-The index is a function of the live part files and of the digests of evicted sessions, so there is one way to make it, to
-bring it up to date and to mend it: compare the names, erase what is gone, add what is missing. A kill costs the part that
-was being read. Belongs here: what ought to be in the index, and reading it. Not here: how an index lies on disk
+The index is a function of the live part files and of the digests of evicted sessions, so there is one way to make it,
+to bring it up to date and to mend it: compare the names, erase what is gone, add what is missing. A kill costs the part
+that was being read. Belongs here: what ought to be in the index, and reading it. Not here: how an index lies on disk
 (`storage.word_index`), or asking it (`search`).
 """
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from sqlalchemy import func, select
 
 from helix_assets.core.errors import StoreError
-from helix_assets.core.words import WordHasher, Words
 from helix_assets.reading import is_proven
 from helix_assets.storage.raw_files import file_hash
-from helix_assets.storage.tables import digests, raw_files, sessions
-from helix_assets.storage.word_index import Document, WordIndex, names_of
+from helix_assets.storage.tables import digests, evictions, raw_files, sessions
 from helix_assets.store import Store
 
+if TYPE_CHECKING:
+    from helix_assets.core.words import WordHasher, Words
+    from helix_assets.storage.word_index import Document, WordIndex
+
+FOLDER, STAMP = "search", "stamp"
+_log = logging.getLogger(__name__)
 DIGEST = "digest:"
 AT_ONCE_BYTES = 64 << 20
 """So many bytes of part files make a segment; a kill costs no more than that."""
-Read = list[tuple[Document, Words]]
 
 
 @dataclass(frozen=True)
@@ -40,29 +45,38 @@ class Indexed:
 
 def index_of(store: Store) -> WordIndex:
     """The search index of a store."""
+    from helix_assets.storage.word_index import WordIndex  # loads numpy: not for a sweep that finds nothing new
+
     return WordIndex(store.data_dir, store.key)
 
 
 def live_names(store: Store) -> dict[str, Any]:
-    """What ought to be in the index, by name: rows of live part files, and of digests whose session has none."""
+    """What ought to be in the index, by name: live part files, and digests of sessions whose texts went."""
     s, d, f = sessions.c, digests.c, raw_files.c
     with store.catalog.reading() as connection:
         parts = select(f.name, f.bytes, f.hash, s.session_uid, s.id).join(sessions).where(s.evicting_at.is_(None))
         found: dict[str, Any] = {row.name: row for row in connection.execute(parts)}
         rowless = select(d.session_uid, d.hash, s.id).join(sessions, s.session_uid == d.session_uid)
-        gone = s.evicted_at.is_not(None) | s.evicting_at.is_not(None)
-        found |= {DIGEST + row.hash: row for row in connection.execute(rowless.where(gone, s.raw_bytes == 0))}
+        light = select(f.session_id).where(f.name.endswith(".light.parquet"))
+        gone = s.evicted_at.is_not(None) | s.evicting_at.is_not(None) | s.id.in_(light)
+        found |= {DIGEST + row.hash: row for row in connection.execute(rowless.where(gone))}
         return found
 
 
-def update_index(store: Store) -> Indexed:
-    """Bring the index up to date, piece by piece; off: remove it. Needs the writer lock."""
+def update_index(store: Store, *, thorough: bool = False) -> Indexed:
+    """Bring the index up to date, piece by piece; off: remove it. Needs the writer lock.
+
+    `thorough` proves all of what is there, and makes anew what is damaged.
+    """
+    from helix_assets.storage.word_index import names_of
+
     index, stamp = index_of(store), _stamp(store)
     if store.settings.search.index == "off":
-        index.clear()
+        index.remove()
         return Indexed()
+    index.root.mkdir(mode=0o700, exist_ok=True)
     live = live_names(store)
-    gone = index.keep(live.__contains__)
+    gone = index.keep(live.__contains__, thorough=thorough)
     known = names_of(index.open()[0])
     missing = {name: row for name, row in live.items() if name not in known}
     added = 0
@@ -71,31 +85,47 @@ def update_index(store: Store) -> Indexed:
         if read:
             index.add(read)
         added += len({document.name for document, _ in read})
-    index.stamp(stamp)
+    _write_stamp(store, stamp)
     return Indexed(gone, added)
 
 
+def keep_up(store: Store, *, changed: bool) -> None:
+    """Bring the index up to date if it is not; what cannot be written, on a full disk say, is the next sweep's."""
+    try:
+        if changed or is_behind(store):
+            update_index(store)
+    except OSError as exc:
+        _log.warning("the search index cannot be brought up to date (%s): the next sweep tries again", exc)
+
+
 def is_behind(store: Store) -> bool:
-    """Whether the raw cache changed since the index was last brought up to date; looks at counts only."""
-    stamp = index_of(store).stamped()
-    return stamp is not None if store.settings.search.index == "off" else stamp != _stamp(store)
+    """Whether anything was written since the index was last brought up to date. Cheap, for every sweep asks."""
+    try:
+        stamped = (store.data_dir / FOLDER / STAMP).read_text()
+    except OSError:
+        return store.settings.search.index == "on"  # off and none there: as it should be
+    return stamped != _stamp(store)
+
+
+def _write_stamp(store: Store, text: str) -> None:
+    fd = os.open(store.data_dir / FOLDER / STAMP, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(text)
 
 
 def _stamp(store: Store) -> str:
-    """Differs whenever other files or digests are live."""
-    s, f = sessions.c, raw_files.c
+    """Differs whenever other files or digests may be live."""
     with store.catalog.reading() as connection:
-        files = connection.execute(select(func.count(), func.sum(f.id), func.max(f.id), func.sum(f.bytes))).one()
-        going = connection.execute(select(func.count()).where(s.evicted_at.is_not(None))).scalar_one()
-        stale = select(func.count()).where(s.redaction_version != store.redactor.version)
-        return f"{tuple(files)} {going} {connection.execute(stale).scalar_one()} {store.redactor.version}"
+        files = connection.execute(select(func.max(raw_files.c.id))).scalar_one()
+        gone = connection.execute(select(func.max(evictions.c.id))).scalar_one()
+    order = store.catalog.meta_value("order")
+    return f"{store.settings.search.index} {order} {files} {gone} {store.redactor.version}"
 
 
 def drop_gone(store: Store) -> None:
     """Erase from the index what is in the raw cache no more. Needs the writer lock."""
-    index = index_of(store)
-    if index.root.is_dir():
-        index.keep(live_names(store).__contains__)
+    if (store.data_dir / FOLDER).is_dir():
+        index_of(store).keep(live_names(store).__contains__)
 
 
 def _pieces(missing: Mapping[str, Any]) -> Iterator[list[tuple[str, Any]]]:
@@ -111,8 +141,11 @@ def _pieces(missing: Mapping[str, Any]) -> Iterator[list[tuple[str, Any]]]:
         yield piece
 
 
-def _read_all(store: Store, piece: Sequence[tuple[str, Any]]) -> Read:
+def _read_all(store: Store, piece: Sequence[tuple[str, Any]]) -> list[tuple[Document, Words]]:
     """The words of some files and digests; what is damaged is left for `verify` to name."""
+    from helix_assets.core.words import WordHasher
+    from helix_assets.storage.word_index import Document
+
     hasher = WordHasher(store.key)
     texts = _digest_texts(store, [row.session_uid for name, row in piece if name.startswith(DIGEST)])
     found = [
@@ -129,8 +162,9 @@ def _read_all(store: Store, piece: Sequence[tuple[str, Any]]) -> Read:
     return found
 
 
-def _read_part(store: Store, hasher: WordHasher, name: str, row: Any) -> Read:
+def _read_part(store: Store, hasher: WordHasher, name: str, row: Any) -> list[tuple[Document, Words]]:
     from helix_assets.storage.parquet import read_texts
+    from helix_assets.storage.word_index import Document
 
     try:
         if file_hash(store.raw.path(name), store.key) != row.hash:

@@ -1,6 +1,7 @@
 """The passages of one row group that hold a term: lines found by their bytes, then looked at value by value.
 
-Belongs here: reading a row group for a search, and which text of a line is shown. Not here: which row groups (`search`).
+Belongs here: reading a row group for a search, and which text of a line is shown. Not here: which row groups are read
+(`search`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import helix_assets.storage.arrow  # noqa: F401 - makes pyarrow do without panda
 from helix_assets.adapters.jsonl import decode
 from helix_assets.core.errors import StoreError
 from helix_assets.core.query import Term, clean
-from helix_assets.storage.parquet import joined
+from helix_assets.core.redaction import Redactor
+from helix_assets.core.redaction.again import text_again
+from helix_assets.storage.parquet import joined, text_column
 
-ENOUGH = 5
-MOST = 15
+ENOUGH = 3
+MOST = 12
 """So many lines with a term are looked at in a row group, those of structure counted: a few of them are shown."""
-_COLUMNS = ["seq", "ts_us", "kind", "role", "tool", "record_key", "raw"]
+_COLUMNS = ["seq", "ts_us", "kind", "role", "tool", "record_key"]
+_SOURCES = {"raw": "record", "summary": "event"}
 _NESTED = 4
 _WHOLE = "(JSON within JSON, as it is written)"
 _STRUCTURE = frozenset({
@@ -35,8 +39,12 @@ _STRUCTURE = frozenset({
 
 
 class Passage(NamedTuple):
-    """One text of a stored line that holds a term, and the event that the line tells."""
+    """One text of a stored line that holds a term, and the event that the line tells.
 
+    `source`: a whole `record`, the `event` left of one, or a `digest`.
+    """
+
+    source: str
     seq: int | None
     kind: str | None
     role: str | None
@@ -51,19 +59,21 @@ def passages_of(
     group: int,
     terms: Sequence[Term],
     is_wanted: Callable[[str | None, str | None], bool],
-    redact: Callable[[bytes], bytes] | None,
+    redactor: Redactor | None,
 ) -> list[Passage]:
-    """Passages with any of the terms, enough of each; those of plain text before those of ids and the like.
+    """Passages with any of the terms, enough of each; events' plain texts first, ids and the like last.
 
-    `is_wanted` tells by kind and role whether an event is looked for.
+    `is_wanted` tells by kind and role whether an event is looked for, `redactor` has the rules in force where the file
+    was written by others.
     """
     try:
         with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
-            table = file.read_row_group(group, _COLUMNS, use_threads=False)
+            table = file.read_row_group(group, [*_COLUMNS, "summary", "raw"], use_threads=False)
     except (OSError, IndexError, pa.ArrowInvalid) as exc:
         raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc
-    text, starts = joined(table["raw"])
-    rows = _rows_of_lines(table)
+    column = text_column(table)
+    text, starts = joined(table[column])
+    rows = _rows_of_lines(table, column)
     lower = text.lower()
     told: dict[int, tuple[bool, Passage] | None] = {}
     for term in terms:
@@ -71,16 +81,18 @@ def passages_of(
         for place in _lines_with(lower, starts, _needles(term)):
             if place not in told:
                 line = text[starts[place] : starts[place + 1]]
-                told[place] = _passage(redact(line) if redact else line, rows[place], terms, is_wanted)
+                line = line if redactor is None else _again(redactor, line, column)
+                told[place] = _passage(_SOURCES[column], line, rows[place], terms, is_wanted)
             if (one := told[place]) and term.search(one[1].text):
                 good, some = good + (not one[0]), some + 1
                 if good == ENOUGH or some == MOST:
                     break
-    found = sorted((one for one in told.values() if one), key=lambda one: one[0])
+    found = sorted((one for one in told.values() if one), key=lambda one: (one[0], one[1].kind is None))
     return [passage for _, passage in found]
 
 
 def _passage(
+    source: str,
     line: bytes,
     rows: Sequence[tuple[Any, ...]],
     terms: Sequence[Term],
@@ -94,18 +106,25 @@ def _passage(
     if row is None or best is None:
         return None
     seq, ts_us, kind, role, tool, key = row
-    return best[0], Passage(seq if seq >= 0 else None, kind, role, tool, ts_us, key, best[1])
+    return best[0], Passage(source, seq if seq >= 0 else None, kind, role, tool, ts_us, key, best[1])
 
 
-def _rows_of_lines(table: pa.Table) -> list[list[tuple[Any, ...]]]:
+def _again(redactor: Redactor, line: bytes, column: str) -> bytes:
+    if column == "raw":
+        return redactor.lines(line).data
+    return text_again(redactor, line.decode()).encode()
+
+
+def _rows_of_lines(table: pa.Table, column: str) -> list[list[tuple[Any, ...]]]:
     """The rows of each line, without their text."""
-    columns = [table[name].to_pylist() for name in _COLUMNS[:-1]]
-    has_line = table["raw"].is_valid().to_pylist()
+    columns = [table[name].to_pylist() for name in _COLUMNS]
+    has_line = table[column].is_valid().to_pylist()
     lines: list[list[tuple[Any, ...]]] = []
     for row, is_first in zip(zip(*columns, strict=True), has_line, strict=True):
-        if is_first or not lines:
+        if is_first:
             lines.append([])
-        lines[-1].append(row)
+        if lines:  # else the rest of a line that began in the row group before
+            lines[-1].append(row)
     return lines
 
 

@@ -32,6 +32,7 @@ from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
 from helix_assets.evict import make_room
 from helix_assets.inbox import read_notes, sessions_named, take_in
+from helix_assets.indexing import keep_up
 from helix_assets.plan import (
     Candidate,
     SessionState,
@@ -182,6 +183,7 @@ def sweep(
         report = _Sweep(store, clock, progress or Progress(), only, natives).run()
         if notes:
             take_in(store, notes)
+        keep_up(store, changed=bool(report.touched))
         back_up_if_due(store, clock())
         return report
 
@@ -242,6 +244,7 @@ class _Sweep:
         report.seconds = time.perf_counter() - begin
         self._note_sweep(started)
         if self._redacted_again:
+            keep_up(self._store, changed=True)
             truncate_log(self._store.catalog)  # what was written over lies in it
         return report
 

@@ -1,16 +1,19 @@
 """Full-text search over the raw cache, and over the digests of what was evicted.
 
-The index says which row groups may hold the words, and ranks them (BM25 over row groups); the best are read, their texts
-searched for what the query really says, and the passage found is shown by the redaction rules in force. A session is
-found when each term stands somewhere in it. Not here: what a query is (`core.query`), how the index is kept (`indexing`).
+The index says which row groups may hold the words, and ranks them (BM25 over row groups); the best are read, their
+texts searched for what the query really says, and the passage found is shown by the redaction rules in force. A session
+is found when each term stands somewhere in it. Not here: what a query is (`core.query`), how the index is kept
+(`indexing`).
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +28,7 @@ from helix_assets.core.words import Array, WordHasher
 from helix_assets.indexing import DIGEST, digest_passages, index_of, live_names
 from helix_assets.passages import Passage, passages_of
 from helix_assets.reading import digest_shown, is_outdated, is_proven
+from helix_assets.storage.raw_files import file_hash
 from helix_assets.storage.tables import digests, sessions
 from helix_assets.storage.word_index import Segment
 from helix_assets.store import Store
@@ -54,8 +58,12 @@ class Filters:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A passage that holds what was searched for; without `seq` it is of the digest, or beside the conversation."""
+    """A passage that holds what was searched for. `source`: a whole `record`, the `event` left of one, or the `digest`.
 
+    Without `seq` it is of the digest, or beside the conversation.
+    """
+
+    source: str
     seq: int | None
     kind: str | None
     role: str | None
@@ -67,7 +75,7 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Hit:
-    """A session that was found. `is_evicted`: its rows are gone, and what is found stands in its digest."""
+    """A session that was found. Of one that was evicted, at `evicted_at`, only its digest is left to be found."""
 
     session_uid: str
     flavor: str
@@ -75,7 +83,7 @@ class Hit:
     title: str | None
     day: str
     started_at: str | None
-    is_evicted: bool
+    evicted_at: str | None
     score: float
     excerpts: tuple[Excerpt, ...]
 
@@ -84,7 +92,7 @@ class Hit:
 class Found:
     """The best sessions. `is_complete`: there are no more than these, and all that might be one was looked at.
 
-    `unindexed` is how many files the next sweep has yet to index, `left_out` names what is damaged.
+    `unindexed` is how many files the index lacks, because it is damaged or behind; `left_out` names damaged sessions.
     """
 
     hits: tuple[Hit, ...]
@@ -107,13 +115,16 @@ class _State:
 
     mark: Any
     segments: list[Segment]
-    damaged: list[str]
     live: dict[str, Any]
     sessions: dict[int, Any]
     owners: list[Array] = field(default_factory=list)
     sizes: list[Array] = field(default_factory=list)
     unindexed: int = 0
     documents: int = 0
+
+
+class _ChangedError(Exception):
+    """What was known of store and index holds no more: a file is gone, or a segment proved damaged."""
 
 
 class Finder:
@@ -123,6 +134,8 @@ class Finder:
         self._store = store
         self._hasher = WordHasher(store.key)
         self._state: _State | None = None
+        self._whole: set[str] = set()
+        self._damaged: set[Path] = set()
 
     def find(
         self, query: str, filters: Filters | None = None, *, limit: int = LIMIT, seconds: float = SECONDS
@@ -132,21 +145,30 @@ class Finder:
         if filters.since and filters.until and filters.since >= filters.until:
             raise QueryError(f"the search ends ({filters.until:%Y-%m-%d}) before it begins ({filters.since:%Y-%m-%d})")
         terms = parse_query(query)
-        state = self._fresh()
         until = time.monotonic() + seconds
-        hits: list[Hit] = []
-        left_out = set(state.damaged)
-        ranked = self._ranked(state, terms, filters)
-        for number, (session_id, places) in enumerate(ranked):
-            if len(hits) == limit or time.monotonic() > until:
-                return Found(tuple(hits), number == len(ranked), state.unindexed, tuple(sorted(left_out)))
+        while True:
             try:
-                excerpts = self._excerpts(state, state.sessions[session_id], places, terms, filters)
-            except StoreError as exc:
-                left_out.add(str(exc))
+                return self._found(self._fresh(), terms, filters, limit, until)
+            except _ChangedError:
+                self._state = None
+
+    def _found(self, state: _State, terms: Sequence[Term], filters: Filters, limit: int, until: float) -> Found:
+        hits: list[Hit] = []
+        left_out: set[str] = set()
+        ranked = self._ranked(state, terms, filters)
+        for session_id, places in ranked:
+            if len(hits) == limit or time.monotonic() > until:
+                return Found(tuple(hits), False, state.unindexed, tuple(sorted(left_out)))
+            session = state.sessions[session_id]
+            try:
+                excerpts = self._excerpts(state, session, places, terms, filters)
+            except StoreError:
+                if _mark(self._store) != state.mark:
+                    raise _ChangedError from None
+                left_out.add(session.session_uid)
                 continue
             if excerpts:
-                hits.append(self._hit(state.sessions[session_id], places[0].score, excerpts))
+                hits.append(self._hit(session, places[0].score, excerpts))
         return Found(tuple(hits), True, state.unindexed, tuple(sorted(left_out)))
 
     # -- which sessions may hold it, best first ----------------------------------------------------------------------
@@ -164,10 +186,10 @@ class Finder:
         with self._store.catalog.reading() as connection:
             known = connection.execute(
                 select(s.id, s.session_uid, s.flavor, s.repo, s.title, s.day, s.started_us, s.ended_us,
-                       s.redaction_version)
+                       s.evicted_at, s.evicting_at, s.redaction_version)
             ).all()  # fmt: skip
-        segments, damaged = index_of(self._store).open()
-        state = _State(mark, segments, [path.name for path in damaged], live, {row.id: row for row in known})
+        segments = [one for one in index_of(self._store).open()[0] if one.path not in self._damaged]
+        state = _State(mark, segments, live, {row.id: row for row in known})
         indexed: set[str] = set()
         for segment in segments:
             names = [document.name for document in segment.documents]
@@ -218,7 +240,11 @@ class Finder:
                     of_word += 1
                     continue
                 for one in some:
-                    documents, times = segment.find(one)
+                    try:
+                        documents, times = segment.find(one)
+                    except StoreError:
+                        self._damaged.add(segment.path)
+                        raise _ChangedError from None
                     of_word[documents] += times
             counts = np.minimum(counts, of_word)
         return counts
@@ -243,7 +269,7 @@ class Finder:
         """Passages of a session, best documents first, until each term is met; none if one is not."""
         met: set[int] = set()
         excerpts: list[Excerpt] = []
-        redact = self._redact(session)
+        redactor = self._store.redactor if is_outdated(self._store, session.redaction_version) else None
 
         def is_wanted(kind: str | None, role: str | None) -> bool:
             return filters.kind in (None, kind) and filters.role in (None, role)
@@ -253,8 +279,8 @@ class Finder:
             if document.name.startswith(DIGEST):
                 found = [one for one in self._in_digest(session, terms) if is_wanted(one.kind, one.role)]
             else:
-                path = self._store.raw.path(document.name)
-                found = passages_of(path, document.group, terms, is_wanted, redact)
+                path = self._proven(state.live[document.name])
+                found = passages_of(path, document.group, terms, is_wanted, redactor)
             for passage in found:
                 mine = {number for number, term in enumerate(terms) if term.search(passage.text)}
                 is_new = not mine <= met
@@ -265,10 +291,14 @@ class Finder:
                 return excerpts[: max(EXCERPTS, len(terms))]
         return []
 
-    def _redact(self, session: Any) -> Callable[[bytes], bytes] | None:
-        if not is_outdated(self._store, session.redaction_version):
-            return None
-        return lambda line: self._store.redactor.lines(line).data
+    def _proven(self, part: Any) -> Path:
+        """A part file, proven by its hash when it is first read; StoreError when it is damaged or gone."""
+        path = self._store.raw.path(part.name)
+        if part.name not in self._whole:
+            if not path.exists() or file_hash(path, self._store.key) != part.hash:
+                raise StoreError(f"{path.name} is missing or damaged: run `helix verify`")
+            self._whole.add(part.name)
+        return path
 
     def _in_digest(self, session: Any, terms: Sequence[Term]) -> Iterator[Passage]:
         with self._store.catalog.reading() as connection:
@@ -279,19 +309,18 @@ class Finder:
         for name, text in digest_passages(digest):
             kind, role = _DIGEST_KINDS.get(name, (None, None))
             if any(term.search(text) for term in terms):
-                yield Passage(None, kind, role, None, None, None, text)
+                yield Passage("digest", None, kind, role, None, None, None, text)
 
     def _hit(self, session: Any, score: float, excerpts: Sequence[Excerpt]) -> Hit:
         shown = {name: getattr(session, name) for name in ("session_uid", "repo", "title")}
         if is_outdated(self._store, session.redaction_version):
             shown = value_again(self._store.redactor, shown)
-        is_evicted = all(excerpt.record_key is None for excerpt in excerpts)
         return Hit(
             **shown,
             flavor=session.flavor,
             day=session.day,
             started_at=iso(session.started_us),
-            is_evicted=is_evicted,
+            evicted_at=session.evicted_at or session.evicting_at,
             score=round(score, 3),
             excerpts=tuple(excerpts),
         )
@@ -300,9 +329,8 @@ class Finder:
 def _add(excerpts: list[Excerpt], passage: Passage, terms: Sequence[Term]) -> None:
     piece = snippet(passage.text, terms)
     if all(piece.text != excerpt.snippet.text for excerpt in excerpts):  # an agent's second copy shows nothing new
-        excerpts.append(
-            Excerpt(passage.seq, passage.kind, passage.role, passage.tool, iso(passage.ts_us), passage.record_key, piece)
-        )
+        about = passage._asdict() | {"ts": iso(passage.ts_us), "snippet": piece}
+        excerpts.append(Excerpt(**{name: about[name] for name in Excerpt.__annotations__}))
 
 
 def _cases(word: str) -> set[str]:
@@ -317,7 +345,7 @@ def _mark(store: Store) -> tuple[Any, ...]:
     return tuple((info.st_mtime_ns, info.st_size) if (info := _stat(path)) else None for path in paths)
 
 
-def _stat(path: Any) -> Any:
+def _stat(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
     except OSError:

@@ -91,7 +91,9 @@ class Store:
             self.raw.clear_staging()
 
     def recover(self) -> None:
-        """Remove files that were written but never committed."""
+        """Remove files that were written but never committed, and from the search index what is gone."""
+        from helix_assets.indexing import drop_gone  # here only, as above
+
         self.raw.clear_staging()
         with self.catalog.reading() as connection:
             live = set(connection.execute(select(raw_files.c.name)).scalars())
@@ -102,6 +104,7 @@ class Store:
         for name in self.facts.names():
             if name not in named:
                 self.facts.remove(name)
+        drop_gone(self)
 
     def close(self) -> None:
         self.catalog.close()

@@ -20,6 +20,7 @@ from helix_assets.adapters.jsonl import PACKED
 from helix_assets.core.errors import StoreError
 from helix_assets.core.moments import iso
 from helix_assets.core.schema import AFTER_THE_END, BESIDE, DOCUMENT, UNPARSED
+from helix_assets.indexing import index_of, live_names
 from helix_assets.reading import stream_hash
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import digests, evictions, losses, raw_files, sessions, shared_keys, sources
@@ -76,7 +77,7 @@ class _Contents:
 def verify(store: Store) -> list[Violation]:
     """Everything that is wrong with the store; an empty list proves it."""
     found: list[Violation] = []
-    for check in (_modes, _integrity, _unknown_files, _sessions, _facts):
+    for check in (_modes, _integrity, _unknown_files, _sessions, _facts, _search):
         try:
             found.extend(check(store))
         except StoreError as exc:
@@ -128,6 +129,22 @@ def _unknown_files(store: Store) -> Iterator[Violation]:
 
 def _facts(store: Store) -> Iterator[Violation]:
     return (Violation(*wrong) for wrong in wrong_facts(store))
+
+
+def _search(store: Store) -> Iterator[Violation]:
+    """The search index is whole and holds nothing that is gone. What it lacks, the next sweep adds."""
+    from helix_assets.storage.word_index import names_of  # loads numpy
+
+    whole, damaged = index_of(store).open(thorough=True)
+    for path in damaged:
+        what = "is damaged: run `helix search`, which makes it anew from the raw cache"
+        yield Violation("search_index", what, path=path.name)
+    gone = names_of(whole) - live_names(store).keys()
+    if gone and not _is_being_written(store):
+        still_gone = names_of(index_of(store).open()[0]) - live_names(store).keys()
+        if still_gone:
+            what = f"holds words of {len(still_gone)} files or digests that are gone: the next sweep erases them"
+            yield Violation("search_index", what)
 
 
 def _is_being_written(store: Store) -> bool:

@@ -241,7 +241,7 @@ def _schema(types: dict[str, pa.DataType]) -> pa.Schema:
 _DAY = r"TRY_CAST(regexp_extract(filename, 'day=([0-9-]+)[^/\\]*', 1) AS DATE)"
 _FLAVOR = "split_part(session_uid, ':', 1)"
 _ACCEPTED = "CASE status WHEN 'ok' THEN true WHEN 'denied' THEN false END AS accepted"
-_PART = r"TRY_CAST(regexp_extract(filename, '\.([0-9]+)(\.again)?\.parquet$', 1) AS INT)"
+_PART = r"TRY_CAST(regexp_extract(filename, '\.([0-9]+)(\.[a-z]+)*\.parquet$', 1) AS INT)"
 
 
 def _scan(files: Sequence[LiveFile]) -> str:

@@ -38,6 +38,7 @@ COMMANDS = {
     "show": Entry("helix_assets.cli.show:show", "Show the events of one session."),
     "digest": Entry("helix_assets.cli.digest:digest", "Show the digest of one session."),
     "env": Entry("helix_assets.cli.env:env", "Print a closed session's variables for other programs."),
+    "search": Entry("helix_assets.cli.search:search", "Find words in everything that was said and done."),
     "sql": Entry("helix_assets.cli.sql:sql", "Answer one SELECT over the memory's views."),
     "hooks": Entry("helix_assets.cli.hooks:hooks", "Have agents tell when a session closes, or stop that."),
     "hook": Entry("helix_assets.cli.hook:hook", "What an agent's hook runs: notes that a session moved."),

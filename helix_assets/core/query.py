@@ -63,7 +63,7 @@ class Snippet:
 def parse_query(text: str) -> tuple[Term, ...]:
     """The terms of a query, all of which have to be found; QueryError for one that cannot be read."""
     if text.count('"') % 2:
-        raise QueryError("a quote is not closed: write a phrase as \"two words\"")
+        raise QueryError('a quote is not closed: write a phrase as "two words"')
     terms: list[Term] = []
     for phrase, star, word in _TERM.findall(text):
         given = word.rstrip("*") if word else phrase
@@ -75,7 +75,7 @@ def parse_query(text: str) -> tuple[Term, ...]:
             raise QueryError(f"{words[-1]}* is too short a beginning: give at least two letters")
         terms.append(Term(words, is_prefix, _pattern(words, is_prefix)))
     if not terms:
-        raise QueryError("there is no word in the query: give words, a \"phrase\", or begin* with a star")
+        raise QueryError('there is no word in the query: give words, a "phrase", or begin* with a star')
     if len(terms) > MAX_TERMS:
         raise QueryError(f"the query has {len(terms)} terms; {MAX_TERMS} is the most")
     return tuple(terms)

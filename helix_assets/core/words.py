@@ -1,7 +1,7 @@
 """Text to keyed hashes of its words, many words at a time: what the search index is made of.
 
-A word is a run of ASCII letters and digits or of other alphabets' letters, in lower case as far as ASCII goes; a sign of
-Chinese, Japanese or Korean is a word by itself. The first four and eight bytes of longer words are hashed too, for
+A word is a run of ASCII letters and digits or of other alphabets' letters, in lower case as far as ASCII goes; a sign
+of Chinese, Japanese or Korean is a word by itself. The first four and eight bytes of longer words are hashed too, for
 queries by prefix. Belongs here: finding and hashing words in the JSON text of records. Not here: where hashes lie
 (`storage.word_index`), what a query is (`core.query`).
 
@@ -199,7 +199,8 @@ def _clear_escapes(given: Array, data: Array, escapes: Array) -> Array:
     letters = escapes[_IS_ESCAPE[given[escapes]]]
     is_unsure = (letters > 1) & (given[letters - 2] == _BACKSLASH)
     data[letters[~is_unsure]] = 0
-    return letters[is_unsure] + 1
+    begins: Array = letters[is_unsure] + 1
+    return begins
 
 
 def _clear_marks(data: Array) -> Array:
@@ -210,7 +211,8 @@ def _clear_marks(data: Array) -> Array:
         found = places[(leads == lead) & (seconds >= low) & (seconds <= high)]
         for offset in range(size if len(found) else 0):
             data[found + offset] = 0
-    return places[(leads >= 0xE3) & (leads <= 0xED) & (data[places] != 0)]
+    signs: Array = places[(leads >= 0xE3) & (leads <= 0xED) & (data[places] != 0)]
+    return signs
 
 
 def _around_signs(is_word: Array, signs: Array) -> tuple[Array, Array]:
@@ -225,7 +227,7 @@ def _around_signs(is_word: Array, signs: Array) -> tuple[Array, Array]:
 
 
 def _without_names(given: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
-    """Without the names of JSON's values, and the numbers, true, false and null that follow one: nobody looks for these."""
+    """Without the names of JSON's values, nor the numbers, true, false and null behind them: nobody looks for these."""
     names = np.flatnonzero((given[ends] == _QUOTE) & (given[ends + 1] == _COLON))
     is_kept = np.ones(len(starts), bool)
     is_kept[names] = False

@@ -201,13 +201,19 @@ def read_placed(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row
 
 
 def read_texts(path: Path) -> Iterator[bytes]:
-    """The source lines of a part, of each row group as one text."""
+    """The source lines of a part, of each row group as one text; the summaries where the lines went."""
     try:
         with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
             for group in range(file.num_row_groups):
-                yield joined(file.read_row_group(group, ["raw"], use_threads=False)["raw"])[0]
+                table = file.read_row_group(group, ["raw", "summary"], use_threads=False)
+                yield joined(table[text_column(table)])[0]
     except (OSError, pa.ArrowInvalid) as exc:
         raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc
+
+
+def text_column(table: pa.Table) -> str:
+    """Which column of a row group holds text: its lines, or the summaries of its events once the lines went."""
+    return "summary" if table["raw"].null_count == table.num_rows else "raw"
 
 
 def joined(column: pa.ChunkedArray) -> tuple[bytes, list[int]]:

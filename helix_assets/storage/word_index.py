@@ -11,10 +11,11 @@ from __future__ import annotations
 import logging
 import mmap
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,6 @@ from helix_assets.core.words import Array, Words
 
 MAX_DOCUMENTS = 1 << 16
 _MAGIC = b"helix words 1\n"
-_STAMP = "stamp"
 _CHUNK = 1 << 16
 _DIRECTORY = 1 << 16
 _LENGTH_BYTES = 8
@@ -151,12 +151,15 @@ class WordIndex:
         """What the index takes on the disk."""
         return sum(path.stat().st_size for path in self.paths())
 
-    def open(self) -> tuple[list[Segment], list[Path]]:
-        """All segments, and the files of those that are damaged."""
+    def open(self, *, thorough: bool = False) -> tuple[list[Segment], list[Path]]:
+        """All segments, and the files of those that are damaged; `thorough` proves every byte, not the heads alone."""
         whole, damaged = [], []
         for path in self.paths():
             try:
-                whole.append(Segment(path, self._key))
+                segment = Segment(path, self._key)
+                if thorough:
+                    segment.check()
+                whole.append(segment)
             except StoreError:
                 if path.exists():  # else it was replaced since
                     damaged.append(path)
@@ -179,11 +182,11 @@ class WordIndex:
         for segment in merged:
             segment.path.unlink()
 
-    def keep(self, is_live: Callable[[str], bool]) -> int:
+    def keep(self, is_live: Callable[[str], bool], *, thorough: bool = False) -> int:
         """Erase the documents whose name is not live, damaged segments and leftovers; gives how many documents went."""
         for path in self.root.glob("*.new"):
             path.unlink()
-        whole, damaged = self.open()
+        whole, damaged = self.open(thorough=thorough)
         for path in damaged:
             _log.warning("%s of the search index is damaged: what it held is read anew from the raw cache", path.name)
             path.unlink(missing_ok=True)
@@ -201,31 +204,20 @@ class WordIndex:
         segment.path.unlink(missing_ok=True)
         return int((~stays).sum())
 
-    def clear(self) -> None:
+    def remove(self) -> None:
         """Remove the index."""
-        for path in [self.root / _STAMP, *self.root.glob("*.words"), *self.root.glob("*.new")]:
-            path.unlink(missing_ok=True)
-
-    def stamp(self, text: str) -> None:
-        """Note what the index was brought up to date with."""
-        self.root.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(self.root / _STAMP, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "w") as file:
-            file.write(text)
-
-    def stamped(self) -> str | None:
-        """What was noted; None where there is no index."""
-        try:
-            return (self.root / _STAMP).read_text()
-        except OSError:
-            return None
+        rmtree(self.root, ignore_errors=True)
 
     def _write(self, documents: Sequence[Document], packed: Array) -> None:
         packed.sort()
         body = b"".join(_arrays(packed))
         chunks = [body[at : at + _CHUNK] for at in range(0, len(body), _CHUNK)]
         head = orjson.dumps(
-            {"documents": [tuple(one) for one in documents], "pairs": len(packed), "hashes": [_hash(self._key, chunk) for chunk in chunks]}
+            {
+                "documents": [tuple(one) for one in documents],
+                "pairs": len(packed),
+                "hashes": [_hash(self._key, chunk) for chunk in chunks],
+            }
         )
         self.root.mkdir(mode=0o700, exist_ok=True)
         number = 1 + max((int(path.stem) for path in self.paths()), default=0)
@@ -277,6 +269,6 @@ def _arrays(packed: Array) -> Iterator[bytes]:
     yield packed.astype(np.uint8).tobytes()
 
 
-def names_of(segments: Iterable[Segment]) -> Collection[str]:
+def names_of(segments: Iterable[Segment]) -> set[str]:
     """The names of all documents."""
     return {document.name for segment in segments for document in segment.documents}

@@ -107,7 +107,7 @@ def test_commands_are_completed_without_importing_them(monkeypatch: pytest.Monke
     monkeypatch.setattr(frame, "resolve", lambda entry: pytest.fail("a command was imported"))
     context = click.Context(frame.cli)
     assert [item.value for item in frame.cli.shell_complete(context, "s")] == [
-        "sweep", "status", "sessions", "show", "sql", "service",
+        "sweep", "status", "sessions", "show", "search", "sql", "service",
     ]  # fmt: skip
 
 

@@ -1,0 +1,136 @@
+"""Which words a text has by its hashes, and which beginnings."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helix_assets.core.query import parse_query
+from helix_assets.core.words import WordHasher
+
+HASHER = WordHasher(b"k" * 32)
+
+
+def has(text: str | bytes, word: str) -> bool:
+    words = HASHER.words(text.encode() if isinstance(text, str) else text)
+    return HASHER.word(word) in words.hashes
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("foo bar", "foo"),
+        ("foo bar", "bar"),
+        ("x", "x"),
+        ("Foo_BAR", "bar"),
+        ('{"a":"one\\ntwo\\tthree"}', "two"),
+        ('{"a":"one\\ntwo\\tthree"}', "three"),
+        ('{"a":"{\\\\nnested"}', "nested"),
+        ('{"a":"C:\\\\new"}', "new"),
+        ('{"a":"\\u001b[31mred\\u001b[39;49m"}', "red"),
+        ('{"a":"caf\\u00e9"}', "café"),
+        ("“quoted”—dashed…", "quoted"),
+        ("“quoted”—dashed…", "dashed"),
+        ("→right✓", "right"),
+        ("日本語abc", "本"),
+        ("日本語abc", "abc"),
+        ("straße über", "über"),
+        ("привет", "привет"),
+        ("averyveryverylongwordindeedyes x", "averyveryverylongwordindeedyes"),
+        ("a" * 300 + " b", "b"),
+        ('{"usage":{"note":"usage"}}', "usage"),
+        ('[true, "true"]', "true"),
+    ],
+)
+def test_word_is_found(text: str, word: str) -> None:
+    assert has(text, word)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("foo bar", "fo"),
+        ("foobar", "foo"),
+        ('{"a":"one\\ntwo"}', "ntwo"),
+        ('{"timestamp":"x"}', "timestamp"),
+        ('{"input_tokens": 12}', "input"),
+        ('{"a": false, "b":null, "c":123}', "false"),
+        ('{"a": false, "b":null, "c":123}', "123"),
+        ("", "x"),
+    ],
+)
+def test_what_is_no_word_of_the_text_is_not(text: str, word: str) -> None:
+    assert not has(text, word)
+
+
+def test_packed_data_has_no_words_and_what_stands_beside_it_has() -> None:
+    picture = "iVBORw0KGgo/AAAANSUhEUgAA+" * 40 + "".join(chr(97 + number % 26) * 140 for number in range(3))
+    words = HASHER.words(f'{{"text":"look","data":"{picture}","more":"here"}}'.encode())
+    assert words.size == 2
+    assert {HASHER.word("look"), HASHER.word("here")} <= set(words.hashes.tolist())
+
+
+def test_words_are_counted() -> None:
+    words = HASHER.words(b"no No yes " + b"often " * 300)
+    counts = dict(zip(words.hashes.tolist(), words.counts.tolist(), strict=True))
+    assert [counts[HASHER.word(word)] for word in ("no", "yes", "often")] == [2, 1, 255]
+    assert words.size == 303
+
+
+@pytest.mark.parametrize("prefix", ["depe", "depend", "dependen", "dependenc", "dependency", "Depen"])
+def test_beginning_is_found(prefix: str) -> None:
+    hashes = set(HASHER.words(b"the dependency").hashes.tolist())
+    assert hashes & set(HASHER.prefix(prefix) or ())
+
+
+def test_beginning_of_another_word_is_not() -> None:
+    hashes = set(HASHER.words(b"the dependency").hashes.tolist())
+    assert not hashes & set(HASHER.prefix("depx") or ())
+
+
+def test_word_as_long_as_the_prefix_has_it() -> None:
+    assert set(HASHER.prefix("abcdefgh") or ()) & set(HASHER.words(b"abcdefgh").hashes.tolist())
+
+
+def test_too_short_a_beginning_has_no_hash() -> None:
+    assert HASHER.prefix("abc") is None
+
+
+def test_another_key_gives_other_hashes() -> None:
+    assert HASHER.word("secret") != WordHasher(b"j" * 32).word("secret")
+
+
+def test_long_text_is_cut_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("helix_assets.core.words._SLICE", 50)
+    text = " ".join(f"word{number}" for number in range(100))
+    assert all(has(text, f"word{number}") for number in range(100))
+
+
+_TEXTS = st.text(st.sampled_from('ab Ü日"\\n{}:,\x1b[1m…_-/ñ'), max_size=60)
+
+
+@given(
+    st.recursive(_TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.just("k"), inner), max_leaves=6)
+)
+def test_every_word_that_a_query_finds_in_a_value_is_in_the_index(value: Any) -> None:
+    line = json.dumps({"v": value}, ensure_ascii=False).encode()
+    hashes = set(HASHER.words(line).hashes.tolist())
+    for text in _texts(value):
+        for word in re.findall(r"[^\W_]+", text):
+            for term in parse_query(word):
+                if term.search(text):
+                    assert all(
+                        any(HASHER.word(case) in hashes for case in (w, w.lower(), w.upper())) for w in term.words
+                    ), (text, term.words)
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value
+    return [text for item in items for text in _texts(item)]
