@@ -20,7 +20,6 @@ from sqlalchemy import func, select
 
 from helix_assets.core.errors import StoreError
 from helix_assets.reading import is_proven
-from helix_assets.storage.raw_files import file_hash
 from helix_assets.storage.tables import digests, evictions, raw_files, sessions
 from helix_assets.store import Store
 
@@ -167,12 +166,10 @@ def _read_part(store: Store, hasher: WordHasher, name: str, row: Any) -> list[tu
     from helix_assets.storage.word_index import Document
 
     try:
-        if file_hash(store.raw.path(name), store.key) != row.hash:
-            return []
-        groups = read_texts(store.raw.path(name))
+        groups = read_texts(store.raw.path(name), store.key, row.hash)
         return [(Document(name, place, words.size), words)
                 for place, words in enumerate(map(hasher.words, groups))]  # fmt: skip
-    except (OSError, StoreError):
+    except StoreError:
         return []
 
 

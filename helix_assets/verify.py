@@ -139,12 +139,17 @@ def _search(store: Store) -> Iterator[Violation]:
     for path in damaged:
         what = "is damaged: run `helix search`, which makes it anew from the raw cache"
         yield Violation("search_index", what, path=path.name)
-    gone = names_of(whole) - live_names(store).keys()
-    if gone and not _is_being_written(store):
-        still_gone = names_of(index_of(store).open()[0]) - live_names(store).keys()
-        if still_gone:
-            what = f"holds words of {len(still_gone)} files or digests that are gone: the next sweep erases them"
+    if names_of(whole) - _searched(store) and not _is_being_written(store):
+        gone = names_of(index_of(store).open()[0]) - _searched(store)
+        if gone:
+            what = f"holds words of {len(gone)} files or digests that are gone: the next sweep erases them"
             yield Violation("search_index", what)
+
+
+def _searched(store: Store) -> set[str]:
+    """What may be in the search index: what ought to be, and files whose eviction has begun."""
+    with store.catalog.reading() as connection:
+        return live_names(store).keys() | set(connection.execute(select(raw_files.c.name)).scalars())
 
 
 def _is_being_written(store: Store) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Table, delete, insert, update
 
 from helix_assets import verify as verify_module
+from helix_assets.indexing import drop_gone
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.lock import writer_lock
 from helix_assets.storage.tables import digests, ledger, losses, raw_files, sessions, shared_keys, sources
@@ -170,6 +171,7 @@ def drop_file(memory: Memory) -> None:
         connection.execute(delete(raw_files).where(raw_files.c.session_id == number))
     path.unlink()
     change(memory, sessions, evicted_at="2026-06-20T12:00:00.000Z", raw_bytes=0)
+    drop_gone(memory.store)
 
 
 def test_covered_session_may_be_evicted(memory: Memory) -> None:

@@ -6,6 +6,7 @@ Belongs here: rows to files and back; the only module that loads pyarrow for the
 from __future__ import annotations
 
 import heapq
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -200,14 +201,23 @@ def read_placed(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row
         yield from (row for row in _rows(path, raw=raw) if row.seq != BESIDE)
 
 
-def read_texts(path: Path) -> Iterator[bytes]:
-    """The source lines of a part, of each row group as one text; the summaries where the lines went."""
+def read_texts(path: Path, key: bytes, proof: str) -> Iterator[bytes]:
+    """The source lines of a part, of each row group as one text; the summaries where the lines went.
+
+    StoreError if its bytes do not have the hash `proof`.
+    """
     try:
-        with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
-            for group in range(file.num_row_groups):
-                table = file.read_row_group(group, ["raw", "summary"], use_threads=False)
-                yield joined(table[text_column(table)])[0]
-    except (OSError, pa.ArrowInvalid) as exc:
+        with path.open("rb") as opened:
+            data = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+            if blake2b(data, digest_size=16, key=key).hexdigest() != proof:
+                raise StoreError(f"{path.name} is damaged: run `helix verify`")
+            with pq.ParquetFile(pa.BufferReader(pa.py_buffer(data))) as file:
+                for group in range(file.num_row_groups):
+                    table = file.read_row_group(group, ["raw"], use_threads=False)
+                    if text_column(table) != "raw":
+                        table = file.read_row_group(group, ["summary"], use_threads=False)
+                    yield joined(table.column(0))[0]
+    except (OSError, ValueError, pa.ArrowInvalid) as exc:
         raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc
 
 
