@@ -25,6 +25,7 @@ from helix_assets.indexing import keep_up
 from helix_assets.lighten import drop_texts
 from helix_assets.retries import clear_rederivation
 from helix_assets.storage.base import RawCache
+from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.day_marks import count_day, read_marks
 from helix_assets.storage.pages import shrink, truncate_log
 from helix_assets.storage.tables import digests, losses, raw_files, sessions, sources
@@ -105,6 +106,7 @@ def plan(
             last_sweep_at=marks[-1].at if marks else None,
             allow_loss=allow_loss,
             memory_bytes=memory_bytes(store),
+            index_bytes=index_bytes(store.data_dir),
         )
 
 

@@ -20,6 +20,7 @@ from sqlalchemy import func, select
 
 from helix_assets.core.errors import StoreError
 from helix_assets.reading import is_proven
+from helix_assets.storage.catalog import INDEX_FOLDER, index_bytes
 from helix_assets.storage.tables import digests, evictions, raw_files, sessions
 from helix_assets.store import Store
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from helix_assets.core.words import WordHasher, Words
     from helix_assets.storage.word_index import Document, WordIndex
 
-FOLDER, STAMP = "search", "stamp"
+STAMP = "stamp"
 _log = logging.getLogger(__name__)
 DIGEST = "digest:"
 AT_ONCE_BYTES = 64 << 20
@@ -80,6 +81,11 @@ def update_index(store: Store, *, thorough: bool = False) -> Indexed:
     missing = {name: row for name, row in live.items() if name not in known}
     added = 0
     for piece in _pieces(missing):
+        if store.catalog.raw_usage() + index_bytes(store.data_dir) > store.settings.retention.raw_hard_cap_bytes:
+            _log.warning(
+                "the search index has no room under the hard cap: %d files stay unindexed", len(missing) - added
+            )
+            break
         read = _read_all(store, piece)
         if read:
             index.add(read)
@@ -100,14 +106,14 @@ def keep_up(store: Store, *, changed: bool) -> None:
 def is_behind(store: Store) -> bool:
     """Whether anything was written since the index was last brought up to date. Cheap, for every sweep asks."""
     try:
-        stamped = (store.data_dir / FOLDER / STAMP).read_text()
+        stamped = (store.data_dir / INDEX_FOLDER / STAMP).read_text()
     except OSError:
         return store.settings.search.index == "on"  # off and none there: as it should be
     return stamped != _stamp(store)
 
 
 def _write_stamp(store: Store, text: str) -> None:
-    fd = os.open(store.data_dir / FOLDER / STAMP, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    fd = os.open(store.data_dir / INDEX_FOLDER / STAMP, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "w") as file:
         file.write(text)
 
@@ -123,7 +129,7 @@ def _stamp(store: Store) -> str:
 
 def drop_gone(store: Store) -> None:
     """Erase from the index what is in the raw cache no more. Needs the writer lock."""
-    if (store.data_dir / FOLDER).is_dir():
+    if (store.data_dir / INDEX_FOLDER).is_dir():
         index_of(store).keep(live_names(store).__contains__)
 
 

@@ -19,7 +19,7 @@ from helix_assets.core.redaction.again import value_again
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.retries import set_aside
 from helix_assets.settings import Settings
-from helix_assets.storage.catalog import Catalog
+from helix_assets.storage.catalog import Catalog, index_bytes
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.lock import holder, is_locked
 from helix_assets.storage.tables import CATALOG_VERSION, digests, losses, problems, retries, sessions, sources, sweeps
@@ -126,7 +126,7 @@ def read_status(store: Store) -> Status:
     policy = settings.retention
     with catalog.reading() as connection:
         usage = Usage(
-            raw_bytes=catalog.raw_usage(),
+            raw_bytes=catalog.raw_usage() + index_bytes(store.data_dir),
             raw_soft_cap_bytes=policy.raw_soft_cap_bytes,
             raw_hard_cap_bytes=policy.raw_hard_cap_bytes,
             distilled_bytes=_distilled_bytes(settings),

@@ -23,8 +23,8 @@ LONG = "xylograph " * 400
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    """An old session with long texts, and a newer one."""
-    memory = Memory(tmp_path)
+    """An old session with long texts, and a newer one; no index that takes a part of the caps."""
+    memory = Memory(tmp_path, {"HELIX_SEARCH_INDEX": "off"})
     memory.write("old", prompt("p", "09:00:00", "begin"), answer("x", "09:00:01", LONG, message="m"), *conversation(3))
     memory.sweep()
     memory.write("new", *conversation(3, session="n"))

@@ -111,7 +111,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class EvictionPlan:
-    """What goes, in order, and what stays; `must_analyze` names what has to be tried before anything may be lost."""
+    """What goes, in order, and what stays; `must_analyze` names what has to be tried before anything may be lost.
+
+    Usage is that of part files; the search index comes on top.
+    """
 
     goes: tuple[Decision, ...]
     stays: tuple[Decision, ...]
@@ -123,6 +126,7 @@ class EvictionPlan:
     age_pass_off_because: str | None
     memory_bytes: int
     memory_cap: int
+    index_bytes: int = 0
 
     @property
     def losses(self) -> tuple[Decision, ...]:
@@ -143,6 +147,7 @@ class EvictionPlan:
         return {
             "usage_before": self.usage_before,
             "usage_after": self.usage_after,
+            "index_bytes": self.index_bytes,
             "soft_cap": self.soft_cap,
             "hard_cap": self.hard_cap,
             "is_over_hard_cap": self.is_over_hard_cap,
@@ -184,13 +189,15 @@ def plan_eviction(  # noqa: PLR0913 - three facts and three options, these named
     last_sweep_at: datetime | None = None,
     allow_loss: bool = False,
     memory_bytes: int = 0,
+    index_bytes: int = 0,
 ) -> EvictionPlan:
     """Choose the raw sessions that go. Deletes nothing.
 
     Without `last_sweep_at` there is nothing to hold the clock against, and age evicts nothing. `allow_loss` says that
-    analysis was tried: only then may sessions go that no digest covers.
+    analysis was tried: only then may sessions go that no digest covers. The search index counts against the soft cap,
+    but nothing is lost for its sake.
     """
-    draft = _Draft(sessions, policy, now)  # step 1: usage is the sum of bytes on disk
+    draft = _Draft(sessions, policy, now, index_bytes)  # step 1: usage is the sum of bytes on disk
     doubt = clock_doubt(now, last_sweep_at)
     if doubt is None:
         draft.evict_aged()  # step 2
@@ -211,14 +218,15 @@ def plan_eviction(  # noqa: PLR0913 - three facts and three options, these named
         age_pass_off_because=doubt,
         memory_bytes=memory_bytes,  # step 5: compared with its cap, never dropped
         memory_cap=policy.distilled_cap_bytes,
+        index_bytes=index_bytes,
     )
 
 
 class _Draft:
     """A plan in the making: what is left, and what goes so far."""
 
-    def __init__(self, sessions: Sequence[RawUsage], policy: RetentionPolicy, now: datetime) -> None:
-        self._policy, self._now = policy, now
+    def __init__(self, sessions: Sequence[RawUsage], policy: RetentionPolicy, now: datetime, index_bytes: int) -> None:
+        self._policy, self._now, self._index_bytes = policy, now, index_bytes
         self._left = {session.session_uid: session for session in sessions}
         self.goes: list[Decision] = []
         self.usage = sum(session.bytes for session in sessions)
@@ -235,7 +243,7 @@ class _Draft:
         light = [(_by_analysis(session), session) for session in covered if not session.text_bytes]
         lightened: dict[str, RawUsage] = {}
         light_bytes = sum(session.bytes for _, session in light)
-        while self.usage > self._policy.soft_cap_bytes and (heavy or light):
+        while self.usage + self._index_bytes > self._policy.soft_cap_bytes and (heavy or light):
             is_room = light_bytes <= LIGHT_SHARE * self._policy.soft_cap_bytes
             if heavy and (is_room or not light or _by_analysis(heavy[0]) < light[0][0]):
                 session = heavy.popleft()

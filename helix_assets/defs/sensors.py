@@ -18,6 +18,7 @@ from helix_assets.defs.resources import StoreResource
 from helix_assets.evict import plan
 from helix_assets.inbox import Note, read_notes
 from helix_assets.pipeline import scan, utc_now
+from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.lock import holder, is_locked
 from helix_assets.storage.tables import sweeps
 from helix_assets.store import Store
@@ -93,7 +94,7 @@ def budget_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> 
         if context.cursor == question:
             return dg.SkipReason("no sweep since this was looked at")
         context.update_cursor(question)
-        if opened.catalog.raw_usage() <= opened.settings.retention.raw_soft_cap_bytes:
+        if opened.catalog.raw_usage() + index_bytes(opened.data_dir) <= opened.settings.retention.raw_soft_cap_bytes:
             return dg.SkipReason("the raw cache is within its soft cap")
         now = plan(opened, now=utc_now())
     if not now.goes and not now.must_analyze:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from helix_assets.core.digest import Digest
 
 CATALOG = "helix.db"
+INDEX_FOLDER = "search"
 _MANY = 5_000
 
 
@@ -171,7 +172,7 @@ class Catalog:
             return connection.execute(select(meta.c.value).where(meta.c.name == name)).scalar_one_or_none()
 
     def raw_usage(self) -> int:
-        """Bytes of Tier 1 as accounted: the sum over live files."""
+        """Bytes of Tier 1 as accounted: the sum over live files, without the search index."""
         with self.reading() as connection:
             return int(connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one())
 
@@ -314,6 +315,14 @@ class Catalog:
     def put_sweep(self, connection: Connection, **values: Any) -> int:
         """Note a finished sweep."""
         return int(connection.execute(insert(sweeps).values(**values).returning(sweeps.c.id)).scalar_one())
+
+
+def index_bytes(data_dir: Path) -> int:
+    """What the search index takes on the disk; it belongs to Tier 1 and goes with the texts."""
+    try:
+        return sum(entry.stat().st_size for entry in os.scandir(data_dir / INDEX_FOLDER))
+    except FileNotFoundError:  # there is none, or a segment was replaced just now: then it is counted next time
+        return 0
 
 
 def open_catalog(data_dir: Path) -> Catalog:

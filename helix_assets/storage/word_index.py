@@ -23,6 +23,7 @@ import orjson
 
 from helix_assets.core.errors import StoreError
 from helix_assets.core.words import Array, Words
+from helix_assets.storage.catalog import INDEX_FOLDER
 
 MAX_DOCUMENTS = 1 << 16
 _MAGIC = b"helix words 1\n"
@@ -139,17 +140,12 @@ class WordIndex:
     """The folder of segments. Whoever writes holds the store's writer lock; readers need none."""
 
     def __init__(self, data_dir: Path, key: bytes) -> None:
-        self.root = data_dir / "search"
+        self.root = data_dir / INDEX_FOLDER
         self._key = key
 
     def paths(self) -> list[Path]:
         """The files of all segments."""
         return sorted(self.root.glob("*.words"))
-
-    @property
-    def bytes(self) -> int:
-        """What the index takes on the disk."""
-        return sum(path.stat().st_size for path in self.paths())
 
     def open(self, *, thorough: bool = False) -> tuple[list[Segment], list[Path]]:
         """All segments, and the files of those that are damaged; `thorough` proves every byte, not the heads alone."""
