@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from helix_assets.core.redaction.engine import Found
 from helix_assets.core.redaction.judge import (
     is_digest,
     is_placeholder,
@@ -151,26 +150,28 @@ class Value:
     form: Form
 
 
-def assigned_secret(view: bytes, found: Found) -> Value | None:
-    """Return the secret that the assignment, flag or command `found` gives to its name, if it is one."""
-    start, sign_start = found.span(1)
-    sign_end = found.end(2) if found.end(2) >= 0 else found.end(3)
+def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> Value | None:
+    """Return the secret that an assignment, flag or command gives to its name, if it is one.
+
+    The places are those of a match: where the tail of the name begins, and the sign.
+    """
     sign = view[sign_start:sign_end]
     prefix = _PREFIX.search(view, max(0, start - 48), start)
     name_start = prefix.start() if prefix else start
     standard = name_standard(view[name_start:sign_start])
     if standard is None or (sign == b">" and view[name_start - 1 : name_start] not in (b"<", b":")):
         return None
-    value = _read_value(view, name_start, sign_end, sign)
-    if value and is_report(view, (name_start, sign_start), (value.start, value.end), quoted=value.form.quoted):
-        return None
     if (sign.startswith(b"(") and b"." in view[start:sign_start]) or sign.strip() == b"::":
         return None
-    if value and sign == b">" and view[value.end : value.end + 2] != b"</":
+    value = _read_value(view, name_start, sign_end, sign)
+    if value is None or (sign == b">" and view[value.end : value.end + 2] != b"</"):
         return None
-    if value is None or BLANK in view[value.start : value.end + 1] or view[value.start - 1 : value.start] == BLANK:
+    if BLANK in view[value.start : value.end + 1] or view[value.start - 1 : value.start] == BLANK:
         return None
-    return value if _is_secret(value.text, value.form, standard) else None
+    if not _is_secret(value.text, value.form, standard):
+        return None
+    name, place = (name_start, sign_start), (value.start, value.end)
+    return None if is_report(view, name, place, quoted=value.form.quoted) else value
 
 
 def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | None:
@@ -213,11 +214,11 @@ def _value(view: bytes, start: int, end: int, form: Form) -> Value | None:
         start = scheme.end()
         end = end if form.quoted else _bare_end(view, start)
     if not form.quoted:
-        host = _HOST.search(view, start, end)
+        host = _HOST.search(view, start, end) if view.find(b"@", start, end) >= 0 else None
         end = host.start() if host else end
     text = view[start:end].strip(b" ")
     if not form.quoted:
-        brackets = any(bracket in text for bracket in (b"(", b"[", b"{"))
+        brackets = b"(" in text or b"[" in text or b"{" in text
         text = text.rstrip(b"\\" if form.whole_line or brackets else b".:!?*\\)]}")
     if not text:
         return None

@@ -128,10 +128,12 @@ class Finder:
         for pattern in self._assignments:
             at = 0
             while found := pattern.search(view, at):
-                value = assignment.assigned_secret(view, found)
+                start, name_end = found.span(1)
+                sign_end = found.end(2)
+                value = assignment.assigned_secret(view, start, name_end, found.end(3) if sign_end < 0 else sign_end)
                 if value:
-                    yield Span(value.start, value.end, kind_of(view[found.start(1) : found.end(1)]))
-                at = value.end if value else found.end(1)
+                    yield Span(value.start, value.end, kind_of(view[start:name_end]))
+                at = value.end if value else name_end
 
     def _own_matches(self, rule: Rule, pattern: Pattern, view: bytes) -> Iterator[Span]:
         """Try a person's pattern piece by piece: one that looks far ahead at each place would be slow on long lines."""

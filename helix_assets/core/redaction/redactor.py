@@ -75,9 +75,9 @@ class Redactor:
     def text(self, text: str) -> Redacted:
         """Redact a plain string: cwd, branch, title, message, file; one that cannot be redacted is withheld whole."""
         raw = text.encode("utf-8", "surrogatepass")
-        if not self._trigger.occurs_in(raw):
-            return Redacted(text, 0)
         try:
+            if not self._trigger.occurs_in(raw):
+                return Redacted(text, 0)
             redacted, hits = self._bytes(raw)
         except Exception:  # noqa: BLE001 - whatever goes wrong, the text must not pass unredacted
             return Redacted(WITHHELD, 1)
