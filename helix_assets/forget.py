@@ -26,12 +26,16 @@ from helix_assets.core.moments import iso, microseconds
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
 from helix_assets.hub import rename_in_notes
 from helix_assets.inbox import drop_notes_of
+from helix_assets.kaizen.feed import forget_in_feed
+from helix_assets.kaizen.metrics import forget_in_executions
+from helix_assets.kaizen.tables import drop_tables
 from helix_assets.retries import clear
 from helix_assets.storage.durable import sync
 from helix_assets.storage.pages import rewrite, truncate_log
 from helix_assets.storage.tables import (
     digests,
     evictions,
+    feed,
     forgotten,
     hook_events,
     ledger,
@@ -126,6 +130,8 @@ def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: s
         for uid in uids:
             connection.execute(update(log).where(log.c.session_uid == uid).values(session_uid=alias(store, uid)))
     clear(connection, uids)
+    forget_in_executions(store, connection, uids)
+    connection.execute(delete(feed).where(feed.c.session_uid.in_(uids)))
     connection.execute(delete(hook_events).where(hook_events.c.session_uid.in_(uids)))
     erased = connection.execute(delete(digests).where(digests.c.session_uid.in_(uids))).rowcount
     connection.execute(delete(sessions).where(sessions.c.id.in_(ids)))
@@ -191,6 +197,8 @@ def finish_forgetting(store: Store) -> bool:
         left = _unfinished(store)
         store.recover()
         drop_notes_of(store.data_dir, {uid.partition(":")[2] for uid in left})
+        forget_in_feed(store, left, _last_time(store))
+        drop_tables(store.data_dir)
         for uid in left:
             rename_in_notes(store.data_dir, uid, alias(store, uid))
         _clear_set_aside(store, left)
@@ -213,14 +221,19 @@ def _unfinished(store: Store) -> list[str]:
         return list(connection.execute(left).scalars())
 
 
+def _last_time(store: Store) -> str:
+    """When something was last forgotten."""
+    with store.catalog.reading() as connection:
+        return str(connection.execute(select(func.max(forgotten.c.at))).scalar_one())
+
+
 def _erase_again(store: Store) -> None:
     """Erase what came back with a copy that was older than its tombstone."""
     marks = forgotten_marks(store)
     with store.catalog.reading() as connection:
         rows = connection.execute(select(sessions).order_by(sessions.c.session_uid)).all()
-        at = connection.execute(select(func.max(forgotten.c.at))).scalar_one()
     if back := [row for row in rows if session_mark(store, row.session_uid) in marks]:
-        _erase_all(store, back, at)
+        _erase_all(store, back, _last_time(store))
 
 
 def _clear_set_aside(store: Store, uids: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,6 +47,12 @@ What to do: `helix status` names the failures of analysis; a higher `raw_hard_ca
 """
     stamp = "".join(char for char in at if char not in "-:")
     return _write_note(data_dir / "hub", f"{stamp}-data-loss.md", front, text)
+
+
+def write_retro_note(data_dir: Path, at: str, week: str, figures: Mapping[str, int | float], text: str) -> Path:
+    """Tell how a week went; `week` is its Monday. Written again it takes the place of the note before."""
+    front = {"kind": "weekly_retro", "at": at, "week": week, **figures}
+    return _write_note(data_dir / "hub", f"{week}-weekly-retro.md", front, text)
 
 
 def rename_in_notes(data_dir: Path, uid: str, instead: str) -> None:

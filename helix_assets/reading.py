@@ -131,6 +131,17 @@ def digest_shown(store: Store, text: str, redaction_version: str | None) -> dict
     return digest
 
 
+def sound_digests(store: Store) -> Iterator[dict[str, Any]]:
+    """Every digest as a reader may show it, of one moment; damaged ones are left out, `helix verify` names them."""
+    query = select(digests, sessions.c.redaction_version).outerjoin(
+        sessions, sessions.c.session_uid == digests.c.session_uid
+    )
+    with store.catalog.reading() as connection:
+        for row in connection.execute(query.order_by(digests.c.session_uid)):
+            if is_proven(row, store.key):
+                yield digest_shown(store, row.digest, row.redaction_version)
+
+
 def proven_digest(store: Store, session_uid: str) -> dict[str, Any] | None:
     """A session's digest as a reader may show it, None when it has none; StoreError when it is damaged."""
     query = select(digests, sessions.c.redaction_version).outerjoin(

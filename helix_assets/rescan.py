@@ -20,12 +20,17 @@ from sqlalchemy import JSON, Connection, Row, Table, Text, delete, or_, select, 
 from helix_assets.core.errors import StoreError
 from helix_assets.core.redaction.again import digest_again, row_again, text_again, value_again
 from helix_assets.core.redaction.redactor import Redactor
+from helix_assets.kaizen.feed import redact_feed
+from helix_assets.kaizen.metrics import redact_executions
+from helix_assets.kaizen.tables import drop_tables
 from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import (
     digests,
     evictions,
+    executions,
+    feed,
     hook_events,
     losses,
     problems,
@@ -46,7 +51,7 @@ _STAMP = "rules_stamp"
 _OURS = frozenset({"path_key", "flavor", "role", "status", "head_hash", "tail_hash", "day", "file_key", "hash",
                    "redaction_version", "session_uid", "native_session_id"})  # fmt: skip
 _UIDS = ((digests, "session_uid"), (evictions, "session_uid"), (losses, "session_uid"), (sessions, "parent_uid"),
-         (hook_events, "session_uid"))  # fmt: skip
+         (hook_events, "session_uid"), (executions, "session_uid"), (feed, "session_uid"))  # fmt: skip
 
 
 def redact_names(store: Store) -> int:
@@ -60,7 +65,8 @@ def redact_names(store: Store) -> int:
             with store.catalog.writing() as connection:
                 store.catalog.set_meta(connection, _STAMP, store.settings.rules_stamp)
         return 0
-    changed = _hub_notes(store, redactor)
+    changed = _hub_notes(store, redactor) + redact_feed(store)
+    drop_tables(store.data_dir)
     try:
         changed += _rename_sessions(store, redactor)
         is_done = True
@@ -78,6 +84,7 @@ def redact_names(store: Store) -> int:
         for key, message_id in connection.execute(select(shared_keys.c.key, shared_keys.c.message_id)).all():
             if message_id and (clean := redactor.text(message_id)).hits:
                 connection.execute(update(shared_keys).where(shared_keys.c.key == key).values(message_id=clean.text))
+        changed += redact_executions(store, connection)
         connection.execute(delete(retries))  # they name sessions and files: what was set aside is tried at once
         if is_done:
             store.catalog.set_meta(connection, _NAMED, redactor.version)

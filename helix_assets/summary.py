@@ -150,11 +150,11 @@ def _counts(connection: Connection, column: ColumnElement[Any]) -> dict[str, int
 
 
 def _distilled_bytes(settings: Settings) -> int:
-    """Bytes on disk of what is never dropped: the catalog with its log, and the facts."""
+    """Bytes on disk of what is never dropped: the catalog with its log, the facts and the feed."""
     catalog = settings.catalog_path
     paths = [catalog, catalog.with_name(catalog.name + "-wal")]
     memory = settings.data_dir / "memory"
-    paths += [path for path in memory.rglob("*") if path.is_file()]
+    paths += [path for folder in (memory, settings.data_dir / "feed") for path in folder.rglob("*") if path.is_file()]
     return sum(os.stat(path).st_size for path in paths if path.exists())
 
 

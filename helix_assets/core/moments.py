@@ -21,6 +21,11 @@ def iso(us: int | None) -> str | None:
     return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
+def microseconds_of(text: str | None) -> int | None:
+    """Microseconds since 1970 of an ISO time that we wrote; None stays None."""
+    return None if text is None else microseconds(datetime.fromisoformat(text))
+
+
 def day_of(us: int) -> date:
     """The UTC day."""
     return (EPOCH + timedelta(microseconds=us)).date()

@@ -31,6 +31,21 @@ def bars_by_day(title: str, series: Mapping[str, Mapping[str, float]], cache_dir
     return _markdown(figure, title)
 
 
+def rates_by_week(title: str, series: Mapping[str, Mapping[str, float]], cache_dir: Path) -> bytes:
+    """Lines of rates from 0 to 1 over ISO days, one color per name of the series; a PNG."""
+    figure, axes = _canvas(title, cache_dir)
+    for name, values in sorted(series.items()):
+        points = sorted(values.items())
+        axes.plot([_place(week) for week, _ in points], [rate for _, rate in points], marker=".", label=name)
+    axes.set_ylim(0, 1.05)
+    if len(weeks := {week for values in series.values() for week in values}) == 1:
+        (place,) = map(_place, weeks)
+        axes.set_xlim(place - 3.5, place + 3.5)
+    if series:
+        axes.legend(frameon=False, fontsize="small")
+    return _png(figure)
+
+
 Points = Sequence[tuple[str, int]]
 """Bytes at ISO times."""
 
@@ -83,7 +98,16 @@ def _place(moment: str) -> float:
     return since / timedelta(days=1)
 
 
+def as_markdown(title: str, png: bytes) -> str:
+    """A picture inside a text."""
+    return f"![{title}](data:image/png;base64,{b64encode(png).decode()})"
+
+
 def _markdown(figure: Figure, title: str) -> str:
+    return as_markdown(title, _png(figure))
+
+
+def _png(figure: Figure) -> bytes:
     picture = BytesIO()
     figure.savefig(picture, format="png")
-    return f"![{title}](data:image/png;base64,{b64encode(picture.getvalue()).decode()})"
+    return picture.getvalue()

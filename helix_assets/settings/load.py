@@ -120,6 +120,9 @@ def _build(found: _Found, file: TomlFile | None, environ: Mapping[str, str]) -> 
         backup=dataclasses.replace(
             settings.backup, dir=settings.backup.dir and str(places.expand(settings.backup.dir, environ))
         ),
+        kaizen=dataclasses.replace(
+            settings.kaizen, projects=tuple(str(places.expand(path, environ)) for path in settings.kaizen.projects)
+        ),
         repos=dataclasses.replace(
             settings.repos,
             paths={str(places.expand(path, environ)): repo for path, repo in settings.repos.paths.items()},

@@ -137,8 +137,9 @@ class BackupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaizenSettings:
-    """[kaizen]: which tools are plumbing (globs), in the place of the built-in list."""
+    """[kaizen]: folders of projects that record metrics; which tools are plumbing (globs), not the built-in ones."""
 
+    projects: tuple[str, ...] = setting("HELIX_KAIZEN_PROJECTS", TEXTS, ())
     infra_tools: tuple[str, ...] = setting("HELIX_INFRA_TOOLS", TEXTS, INFRA_TOOLS)
 
 

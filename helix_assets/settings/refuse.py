@@ -78,6 +78,7 @@ def _require_absolute(settings: Settings) -> None:
     """A relative path would mean another folder for each caller."""
     named: list[tuple[str, Path]] = [(_origin(settings, "data_dir"), settings.data_dir)]
     named.append((_origin(settings, "backup.dir", "data_dir"), settings.backup_dir))
+    named += [(_origin(settings, "kaizen.projects"), Path(path)) for path in settings.kaizen.projects]
     for agent, roots in settings.roots.items():
         named += [(f"the folders of {agent}", root) for root in roots]
     for where, path in named:

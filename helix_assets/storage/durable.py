@@ -27,3 +27,14 @@ def sync(root: Path, files: Sequence[Path]) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Give a file these bytes in one step; they are on the disk when the call returns."""
+    fresh = path.with_name(f".{path.name}")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+    sync(path.parent, [fresh])
+    os.replace(fresh, path)
+    sync(path.parent, [path])

@@ -36,6 +36,10 @@ def test_the_assets_are_the_designs() -> None:
         "session_events": "tier1_raw_cache",
         "session_digests": "tier2_memory",
         "retention_report": "tier2_memory",
+        "kaizen/project_metrics": "kaizen",
+        "kaizen/correlated_executions": "kaizen",
+        "kaizen/digest_feed": "kaizen",
+        "kaizen/agent_scorecard": "kaizen",
     }
     assert all(node.owners and node.kinds and node.description and node.code_version for node in nodes)
 
@@ -51,6 +55,10 @@ def test_data_flows_from_source_to_report() -> None:
         "session_events": {"source_files"},
         "session_digests": {"session_events"},
         "retention_report": {"session_digests"},
+        "kaizen/project_metrics": {"session_digests"},
+        "kaizen/correlated_executions": {"kaizen/project_metrics", "session_digests"},
+        "kaizen/digest_feed": {"session_digests"},
+        "kaizen/agent_scorecard": {"session_digests"},
     }
 
 
@@ -68,21 +76,24 @@ def test_the_checks_state_facts() -> None:
         ("session_digests", "digests_at_current_version"),
         ("session_digests", "memory_within_its_cap"),
         ("retention_report", "no_evicted_session_has_a_file_left"),
+        ("kaizen/correlated_executions", "executions_find_their_sessions"),
     }
 
 
 def test_jobs_sensor_and_schedules_have_their_names_and_run_by_default() -> None:
     repository = defs.get_repository_def()
     jobs = {job.name for job in repository.get_all_jobs()} - {"__ASSET_JOB"}
-    assert jobs == {"sweep", "push_sweep", "eviction_job", "rederive_job"}
+    assert jobs == {"sweep", "push_sweep", "eviction_job", "rederive_job", "kaizen_job"}
     assert {s.name: s.default_status for s in repository.sensor_defs} == {
         "tier0_sensor": dg.DefaultSensorStatus.RUNNING,
         "push_inbox_sensor": dg.DefaultSensorStatus.RUNNING,
         "budget_sensor": dg.DefaultSensorStatus.RUNNING,
+        "kaizen_automation": dg.DefaultSensorStatus.RUNNING,
     }
     assert {s.name: s.default_status for s in repository.schedule_defs} == {
         "sweep_schedule": dg.DefaultScheduleStatus.RUNNING,
         "eviction_schedule": dg.DefaultScheduleStatus.RUNNING,
+        "kaizen_schedule": dg.DefaultScheduleStatus.RUNNING,
     }
 
 

@@ -1,0 +1,61 @@
+"""A project that depends on the memory's digests without knowing helix_assets: an asset key, an SQLite file, a feed."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import dagster as dg
+
+# Theirs: named here so that ours may depend on it. In one workspace both are the same node of the graph.
+session_digests = dg.AssetSpec("session_digests", description="One digest per session, made by helix_assets.")
+
+WHEN_DIGESTS_CHANGE = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
+
+
+def store_db() -> Path:
+    """The SQLite file of the memory."""
+    return Path(os.environ["HELIX_STORE_DB"])
+
+
+@dg.asset(deps=[session_digests], automation_condition=WHEN_DIGESTS_CHANGE, group_name="kaizen_consumer")
+def daily_output_tokens() -> dg.MaterializeResult:
+    """Output tokens by day and agent, read by nothing but SQLite."""
+    query = "select substr(started_at, 1, 10), flavor, digest from digests where started_at is not null"
+    totals: dict[str, int] = {}
+    with closing(sqlite3.connect(f"{store_db().absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        for day, flavor, digest in connection.execute(query):
+            name = f"{day} {flavor}"
+            totals[name] = totals.get(name, 0) + json.loads(digest)["cost"]["output_tokens"]
+    return dg.MaterializeResult(metadata={"days": len(totals), "output_tokens": sum(totals.values())})
+
+
+@dg.asset(
+    deps=[dg.AssetKey(["kaizen", "digest_feed"])],
+    automation_condition=WHEN_DIGESTS_CHANGE,
+    group_name="kaizen_consumer",
+)
+def caught_up(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+    """What is new in the feed since the last run: each position once, for the last one is kept with the result."""
+    before = context.instance.get_latest_materialization_event(context.asset_key)
+    last = 0
+    if before is not None and before.asset_materialization is not None:
+        last = int(before.asset_materialization.metadata["position"].value)
+    entries = list(entries_after(store_db().parent / "feed", last))
+    position = entries[-1]["position"] if entries else last
+    return dg.MaterializeResult(metadata={"position": position, "entries": len(entries)})
+
+
+def entries_after(folder: Path, position: int) -> Iterator[dict]:
+    """The entries of the feed behind a position; a line without its end is still being written."""
+    for path in sorted(folder.glob("digests-*.jsonl")):
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                entry = json.loads(line) if line.endswith("\n") else {"position": 0}
+                if entry["position"] > position:
+                    yield entry
+
+
+defs = dg.Definitions(assets=[session_digests, daily_output_tokens, caught_up], executor=dg.in_process_executor)

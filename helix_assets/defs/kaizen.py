@@ -1,0 +1,205 @@
+"""The assets that downstream projects read: they follow the digests by declarative automation, once a day at the least.
+
+Belongs here: what Dagster shows of them. What they hold is `kaizen`'s. Metadata holds counts and our own words only.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from helix_assets.core.executions import Correlation
+from helix_assets.core.moments import iso, microseconds
+from helix_assets.core.scorecard import Score
+from helix_assets.defs.figures import ROWS, SESSION_DIGESTS
+from helix_assets.defs.plots import as_markdown, rates_by_week
+from helix_assets.defs.record import ending_well_when_busy
+from helix_assets.defs.resources import StoreResource
+from helix_assets.kaizen.feed import append_news
+from helix_assets.kaizen.metrics import read_projects
+from helix_assets.kaizen.tables import SCORECARD, folder_of, write_correlated, write_scorecard
+from helix_assets.pipeline import utc_now
+from helix_assets.storage.durable import replace_file
+
+GROUP = "kaizen"
+AUTOMATION_S = 60
+MATCH_RATE = 0.8
+"""Below this share of executions with a session the check warns."""
+PROJECT_METRICS, CORRELATED, DIGEST_FEED, AGENT_SCORECARD = (
+    dg.AssetKey([GROUP, name])
+    for name in ("project_metrics", "correlated_executions", "digest_feed", "agent_scorecard")
+)
+# Plain eager waits until no partition of the digests is missing, which is never.
+WHEN_DIGESTS_CHANGE = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
+_DIGESTS = dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())
+_MATCHED = "executions_find_their_sessions"
+
+Results = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
+
+
+def _spec(key: dg.AssetKey, deps: Sequence[dg.AssetDep | dg.AssetKey], about: str, where: str) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        key,
+        deps=deps,
+        description=about,
+        group_name=GROUP,
+        kinds={"parquet"} if key != PROJECT_METRICS else {"sqlite", "json"},
+        owners=["team:helix"],
+        code_version="1",
+        automation_condition=WHEN_DIGESTS_CHANGE,
+        skippable=True,
+        metadata={"location": where},
+    )
+
+
+@dg.multi_asset(
+    name="project_metrics",
+    specs=[
+        _spec(
+            PROJECT_METRICS,
+            [_DIGESTS],
+            "What projects record about their own agents in .kaizen/metrics/<agent>/executions.jsonl, read as it grows "
+            "and never written. Projects are named in the settings, kaizen.projects.",
+            "helix.db, table executions",
+        )
+    ],
+)
+def project_metrics(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
+    """Take in what is new in the metrics of the projects."""
+    with ending_well_when_busy(context), store.open() as opened, opened.writing("read the projects' metrics"):
+        done = read_projects(opened, iso(microseconds(utc_now())) or "")
+        yield dg.MaterializeResult(metadata=dict(vars(done)))
+
+
+@dg.multi_asset(
+    name="correlated_executions",
+    specs=[
+        _spec(
+            CORRELATED,
+            [PROJECT_METRICS, _DIGESTS],
+            "Each execution beside its session's tokens, cost, outcome, infrastructure overhead and errors: by "
+            "helix_session_uid, else inferred by repository and time. Those without a session are in it, too; sessions "
+            "that no execution speaks of are in unmatched_sessions.",
+            "kaizen/correlated_executions.parquet, kaizen/unmatched_sessions.parquet",
+        )
+    ],
+    check_specs=[
+        dg.AssetCheckSpec(
+            _MATCHED,
+            asset=CORRELATED,
+            description=f"At least {MATCH_RATE:.0%} of the executions have a session, or there are none.",
+        )
+    ],
+)
+def correlated_executions(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
+    """Join the executions with the digests."""
+    with ending_well_when_busy(context), store.open() as opened, opened.writing("join executions and digests"):
+        found = write_correlated(opened)
+        figures = _figures(found)
+        yield dg.MaterializeResult(metadata=figures)
+        rate = found.rate
+        yield dg.AssetCheckResult(
+            check_name=_MATCHED,
+            asset_key=CORRELATED,
+            passed=rate is None or rate >= MATCH_RATE,
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata=figures,
+        )
+
+
+@dg.multi_asset(
+    name="digest_feed",
+    specs=[
+        _spec(
+            DIGEST_FEED,
+            [_DIGESTS],
+            "Every new and revised digest under a position that only grows, so that consumers catch up: each position "
+            "once. JSON Lines, and Parquet beside them.",
+            "feed/digests-*.jsonl, feed/digests-*.parquet",
+        )
+    ],
+)
+def digest_feed(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
+    """Add to the feed what it does not have."""
+    with ending_well_when_busy(context), store.open() as opened, opened.writing("feed digests"):
+        fed = append_news(opened, iso(microseconds(utc_now())) or "")
+        yield dg.MaterializeResult(metadata=dict(vars(fed)))
+
+
+@dg.multi_asset(
+    name="agent_scorecard",
+    specs=[
+        _spec(
+            AGENT_SCORECARD,
+            [_DIGESTS],
+            "Per agent, repository and week: sessions, success rate with interval and trend, cost per success, "
+            "retries, interventions, test pass rate, infrastructure overhead. A table, a picture and a page.",
+            "kaizen/agent_scorecard.parquet, .png and .md",
+        )
+    ],
+)
+def agent_scorecard(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
+    """Score the agents."""
+    with ending_well_when_busy(context), store.open() as opened, opened.writing("score agents"):
+        found = write_scorecard(opened)
+        title = "success rate by agent and week"
+        picture = rates_by_week(title, rates_of(found), opened.data_dir / "dagster" / "matplotlib")
+        replace_file(folder_of(opened.data_dir) / f"{SCORECARD}.png", picture)
+        metadata: dict[str, dg.MetadataValue[str] | int] = {
+            ROWS: len(found),
+            "sessions": sum(score.sessions for score in found),
+            "weeks": len({score.week for score in found}),
+            "success_rate": dg.MetadataValue.md(as_markdown(title, picture)),
+        }
+        yield dg.MaterializeResult(metadata=metadata)
+
+
+def rates_of(found: Sequence[Score]) -> dict[str, dict[str, float]]:
+    """The success rate of each agent by week, over all repositories: names of these stay out of metadata."""
+    sums: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    for score in found:
+        total = sums[score.agent][score.week]
+        total[0] += score.successes
+        total[1] += score.judged
+    return {
+        agent: {week: good / judged for week, (good, judged) in weeks.items() if judged}
+        for agent, weeks in sums.items()
+    }
+
+
+def _figures(found: Correlation) -> Mapping[str, int | float]:
+    by = [link.by for link in found.links]
+    figures: dict[str, int | float] = {
+        ROWS: len(by),
+        "by_reference": by.count("reference"),
+        "inferred": by.count("inferred"),
+        "executions_without_a_session": by.count(None),
+        "sessions_without_an_execution": len(found.unmatched_sessions),
+    }
+    return figures if found.rate is None else figures | {"match_rate": round(found.rate, 3)}
+
+
+KAIZEN_ASSETS = [project_metrics, correlated_executions, digest_feed, agent_scorecard]
+
+kaizen_job: UnresolvedAssetJobDefinition = dg.define_asset_job(
+    "kaizen_job",
+    description="Brings all that downstream projects read up to date.",
+    selection=dg.AssetSelection.groups(GROUP),
+)
+
+kaizen_schedule = dg.ScheduleDefinition(
+    name="kaizen_schedule",
+    job=kaizen_job,
+    cron_schedule="0 4 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Once a day, whatever automation has missed.",
+)
+
+kaizen_automation = dg.AutomationConditionSensorDefinition(
+    "kaizen_automation",
+    target=dg.AssetSelection.groups(GROUP),
+    minimum_interval_seconds=AUTOMATION_S,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Brings the assets of kaizen up to date when digests change.",
+)

@@ -1,0 +1,202 @@
+"""`.kaizen/metrics/<agent>/executions.jsonl` of the projects in the settings, read as it grows and never written.
+
+Belongs here: finding, reading and keeping their records, redacted like everything else. What is no record is counted
+and noted with its line. Not here: what a record says (`core.executions`) or which session it belongs to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from helix_assets.adapters.base import Problem
+from helix_assets.adapters.jsonl import Chunk, block_reader, decode, open_source, whole_lines
+from helix_assets.commit import problem_rows
+from helix_assets.core.errors import SkipSource
+from helix_assets.core.executions import Execution, read_execution
+from helix_assets.core.places import repo_of
+from helix_assets.core.redaction.again import value_again
+from helix_assets.repositories import repository_root
+from helix_assets.storage.key import text_hash
+from helix_assets.storage.tables import execution_files, executions, problems
+from helix_assets.store import Store
+from helix_assets.tombstones import alias, forgotten_marks, session_mark
+
+_FLAVOR = "kaizen"
+
+
+@dataclass
+class Read:
+    """What reading the projects' metrics came to."""
+
+    files: int = 0
+    files_read: int = 0
+    files_unreadable: int = 0
+    records_new: int = 0
+    lines_unparsed: int = 0
+    projects_missing: int = 0
+
+
+@dataclass
+class _News:
+    """New lines of one file."""
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    offset: int = 0
+    line: int = 1
+
+
+def read_projects(store: Store, now: str) -> Read:
+    """Take in what is new in the metrics of all projects. Needs the writer lock."""
+    reader = _Reader(store, now)
+    for folder in store.settings.kaizen.projects:
+        if not os.path.isdir(folder):
+            reader.done.projects_missing += 1
+            continue
+        project = repo_of(folder, store.places, repository_root(folder)) or os.path.basename(folder)
+        for path in sorted(Path(os.path.realpath(folder), ".kaizen", "metrics").glob("*/executions.jsonl")):
+            reader.done.files += 1
+            try:
+                reader.read(str(path), project)
+            except (SkipSource, OSError):
+                reader.done.files_unreadable += 1
+    return reader.done
+
+
+def read_executions(store: Store) -> Iterator[Execution]:
+    """Every execution that was taken in, by the redaction rules in force."""
+    files, e = execution_files.c, executions.c
+    query = select(files.path_key, files.project, files.agent, e.line, e.record).join(
+        execution_files, files.id == e.file_id
+    )
+    with store.catalog.reading() as connection:
+        rows = connection.execute(query.order_by(files.path_key, e.line)).all()
+    for row in rows:
+        path, project, agent = value_again(store.redactor, [row.path_key, row.project, row.agent])
+        yield read_execution(value_again(store.redactor, row.record), project, agent, f"{path}:{row.line}")
+
+
+def redact_executions(store: Store, connection: Connection) -> int:
+    """Redact all that is kept of the projects by the rules in force; gives how many records changed."""
+    changed = 0
+    for row in connection.execute(select(executions.c.id, executions.c.record)).all():
+        clean = value_again(store.redactor, row.record)
+        if clean != row.record:
+            uid = clean.get("helix_session_uid")
+            values = {"record": clean, "session_uid": uid if isinstance(uid, str) else None}
+            connection.execute(update(executions).where(executions.c.id == row.id).values(**values))
+            changed += 1
+    for file in connection.execute(select(execution_files)).all():
+        names = {name: value_again(store.redactor, getattr(file, name)) for name in ("path_key", "project", "agent")}
+        connection.execute(update(execution_files).where(execution_files.c.id == file.id).values(**names))
+    return changed
+
+
+def forget_in_executions(store: Store, connection: Connection, uids: list[str]) -> None:
+    """Take the names of forgotten sessions out of what is kept of the projects; their own files still hold them."""
+    mine = executions.c.session_uid.in_(uids)
+    for row in connection.execute(select(executions).where(mine)).all():
+        name = alias(store, row.session_uid)
+        values = {"session_uid": name, "record": row.record | {"helix_session_uid": name}}
+        connection.execute(update(executions).where(executions.c.id == row.id).values(**values))
+
+
+class _Reader:
+    """Reads one file after the other, each in a transaction of its own."""
+
+    def __init__(self, store: Store, now: str) -> None:
+        self.done = Read()
+        self._store, self._now = store, now
+        self._forgotten = forgotten_marks(store)
+
+    def read(self, path: str, project: str) -> None:
+        """Take in what is new in one file; one that changed before the place we had come to is read anew."""
+        store, key = self._store, self._store.shown_path(path)
+        with store.catalog.reading() as connection:
+            known = connection.execute(select(execution_files).where(execution_files.c.path_key == key)).one_or_none()
+        fd = open_source(path)
+        try:
+            info = os.fstat(fd)
+            state: dict[str, Any] = {
+                "dev": info.st_dev,
+                "inode": info.st_ino,
+                "size": info.st_size,
+                "mtime_ns": info.st_mtime_ns,
+            }
+            if known is not None and all(getattr(known, name) == value for name, value in state.items()):
+                return
+            before = known if known is not None and _hash_before(store, fd, known.offset) == known.read_hash else None
+            news = self._news(fd, path, before)
+            state |= {"offset": news.offset, "line": news.line, "read_hash": _hash_before(store, fd, news.offset)}
+        finally:
+            os.close(fd)
+        agent = store.redactor.text(os.path.basename(os.path.dirname(path))).text
+        state |= {"project": project, "agent": agent}
+        state["unparsed"] = len(news.problems) + (before.unparsed if before is not None else 0)
+        with store.catalog.writing() as connection:
+            if known is not None and before is None:
+                connection.execute(delete(executions).where(executions.c.file_id == known.id))
+                connection.execute(delete(problems).where(problems.c.path_key == key))
+            file_id = _put_file(connection, known, key, state)
+            if news.records:
+                connection.execute(insert(executions), [record | {"file_id": file_id} for record in news.records])
+            rows = problem_rows(store, _FLAVOR, news.problems, {path: key}, self._now)
+            store.catalog.put_problems(connection, rows)
+        self.done.files_read += 1
+        self.done.records_new += len(news.records)
+        self.done.lines_unparsed += len(news.problems)
+
+    def _news(self, fd: int, path: str, before: Row[Any] | None) -> _News:
+        """The lines behind what was read before; a last one without its end waits."""
+        news = _News() if before is None else _News(offset=before.offset, line=before.line)
+        too_long: list[tuple[int, int]] = []
+        for chunk in whole_lines(block_reader(fd, path, news.offset), news.offset, news.line, too_long):
+            self._take(path, chunk, news)
+        news.problems += [Problem(path, "longer than any record may be", line, offset) for line, offset in too_long]
+        return news
+
+    def _take(self, path: str, chunk: Chunk, news: _News) -> None:
+        news.offset, news.line = chunk.offset, chunk.line
+        redacted = self._store.redactor.lines(chunk.data).data.split(b"\n")
+        for raw, clean in zip(chunk.data.split(b"\n"), redacted, strict=True):
+            if clean.strip():
+                record = decode(clean)
+                if isinstance(record, str):
+                    news.problems.append(Problem(path, record, news.line, news.offset))
+                else:
+                    news.records.append(self._row(record, news.line))
+            news.offset += len(raw) + 1
+            news.line += 1
+        # Behind the last newline nothing was there, or a record that lacks its own as yet.
+        news.offset, news.line = news.offset - 1, news.line - 1
+
+    def _row(self, record: dict[str, Any], line: int) -> dict[str, Any]:
+        uid = record.get("helix_session_uid")
+        uid = uid if isinstance(uid, str) else None
+        if uid is not None and session_mark(self._store, uid) in self._forgotten:
+            uid = alias(self._store, uid)
+            record = record | {"helix_session_uid": uid}
+        return {"line": line, "session_uid": uid, "record": record}
+
+
+def _put_file(connection: Connection, known: Row[Any] | None, key: str, values: dict[str, Any]) -> int:
+    if known is not None:
+        connection.execute(update(execution_files).where(execution_files.c.id == known.id).values(**values))
+        return int(known.id)
+    added = insert(execution_files).values(path_key=key, **values).returning(execution_files.c.id)
+    return int(connection.execute(added).scalar_one())
+
+
+def _hash_before(store: Store, fd: int, offset: int) -> str:
+    os.lseek(fd, 0, os.SEEK_SET)
+    parts = []
+    while offset > 0 and (block := os.read(fd, min(offset, 1 << 20))):
+        parts.append(block)
+        offset -= len(block)
+    return text_hash(store.key, b"".join(parts))
