@@ -21,6 +21,7 @@ requestId: req_011{an21}
 checksum = "{hex64}"
 github.com/acme/lib v1.2.3 h1:{b64_43}=
 --hash=sha256:{hex64}
+numpy/typing/tests/data/reveal/ufunclike.pyi,sha256=sk_{url40},1346
 Digest: sha256:{hex64}
 ETag: "{hex32}"
 MD5 (disk.img) = {hex32}

@@ -34,6 +34,7 @@ _LONGEST = 1 << 20
 _COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
 _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 _HYPHEN = ord("-")
+_HASH_OF = re.compile(rb"(?i)sha(?:1|224|256|384|512)[=:-]\Z")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
 _CACHE_KEY = re.compile(
@@ -109,7 +110,7 @@ class Finder:
             at = span.end if span else trigger.end() if _begins_word(view, start) else start + 1
 
     def _token_at(self, view: bytes, start: int) -> Span | None:
-        if not _begins_word(view, start):
+        if not _begins_word(view, start) or _HASH_OF.search(view, max(0, start - 7), start):
             return None
         for rule in self._by_first_byte[view[start]]:
             if not view.startswith(rule.keyword.encode(), start):
