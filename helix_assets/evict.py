@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Row, delete, func, select, update
 from helix_assets.core.days import DayMark, days_since
 from helix_assets.core.moments import EPOCH, iso, microseconds
 from helix_assets.core.retention import Decision, EvictionPlan, RawUsage, Reason, RetentionPolicy, plan_eviction
-from helix_assets.hub import sync_folder, write_loss_note
+from helix_assets.hub import sync_folder, write_loss_note, write_memory_note
 from helix_assets.indexing import keep_up
 from helix_assets.lighten import drop_texts
 from helix_assets.retries import clear_rederivation
@@ -207,7 +207,17 @@ def _plan_and_drop(
     count_day(store.catalog, clock())  # after the plan: a clock that jumped must not bear witness for itself
     shrink(store.catalog)
     truncate_log(store.catalog)
+    tell_memory_over_cap(store, clock())
     return made, dropped
+
+
+def tell_memory_over_cap(store: Store, now: datetime) -> None:
+    """A hub note and a log line, once a day, while Tier 2 is over its cap. Needs the writer lock."""
+    used, cap = memory_bytes(store), store.settings.retention.distilled_cap_bytes
+    if used > cap and (note := write_memory_note(store.data_dir, iso(microseconds(now)) or "", used, cap)):
+        _log.warning(
+            "session_memory.over_cap: digests and facts take %d bytes, %d are allowed: see %s", used, cap, note
+        )
 
 
 def _told(store: Store, made: EvictionPlan, dropped: _Dropped) -> Evicted:

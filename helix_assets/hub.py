@@ -55,6 +55,22 @@ def write_retro_note(data_dir: Path, at: str, week: str, figures: Mapping[str, i
     return _write_note(data_dir / "hub", f"{week}-weekly-retro.md", front, text)
 
 
+def write_memory_note(data_dir: Path, at: str, used: int, cap: int) -> Path | None:
+    """Tell that digests and facts are over their cap, once a day; None where that was told today."""
+    name = f"{at[:10].replace('-', '')}-memory-over-cap.md"
+    if (data_dir / "hub" / name).exists():
+        return None
+    front = {"kind": "memory_over_cap", "event": "session_memory.over_cap", "at": at, "bytes": used, "cap_bytes": cap}
+    text = f"""# Digests and facts are over their cap
+
+They take {used} bytes, {cap} are allowed. Nothing was dropped and nothing will be: they are the memory itself.
+
+What to do: raise `distilled_cap_bytes` under `[retention]` in helix.toml, or have sessions erased that nobody needs
+(`helix forget`).
+"""
+    return _write_note(data_dir / "hub", name, front, text)
+
+
 def rename_in_notes(data_dir: Path, uid: str, instead: str) -> None:
     """Put another name in the place of a session's uid in every note."""
     spellings = {re.escape(spelling) for spelling in (uid, json.dumps(uid)[1:-1])}

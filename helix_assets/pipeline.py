@@ -30,7 +30,7 @@ from helix_assets.core.errors import HelixError, SkipSource
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
-from helix_assets.evict import make_room
+from helix_assets.evict import make_room, tell_memory_over_cap
 from helix_assets.inbox import read_notes, sessions_named, take_in
 from helix_assets.indexing import keep_up
 from helix_assets.plan import (
@@ -184,6 +184,8 @@ def sweep(
         if notes:
             take_in(store, notes)
         keep_up(store, changed=bool(report.touched))
+        if report.touched:
+            tell_memory_over_cap(store, clock())
         back_up_if_due(store, clock())
         return report
 

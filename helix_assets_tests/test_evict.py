@@ -33,7 +33,7 @@ from helix_assets.storage.raw_files import RawFiles
 from helix_assets.storage.tables import digests, evictions, losses, sessions, sources
 from helix_assets.store import Store, open_store
 from helix_assets.verify import verify
-from helix_assets_tests.memory import Memory, answer, call, prompt, result
+from helix_assets_tests.memory import Memory, answer, call, conversation, prompt, result
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -602,4 +602,30 @@ def test_half_a_line_brings_no_document_of_an_evicted_session_back(tmp_path: Pat
     memory.put(place + "updates.jsonl", b'{"timestamp": 17806', append=True)
     memory.sweep()
     assert (memory.store.catalog.session("grok:one").evicted_at is None, list(memory.store.raw.names())) == (False, [])
+    memory.close()
+
+
+def over_its_cap(tmp_path: Path) -> Memory:
+    memory = Memory(tmp_path, {"HELIX_DISTILLED_CAP_BYTES": "1KiB"})
+    memory.write("s", *conversation(1))
+    memory.sweep()
+    return memory
+
+
+def test_memory_over_its_cap_gives_a_hub_note_a_day(tmp_path: Path) -> None:
+    memory = over_its_cap(tmp_path)
+    evict.apply(memory.store, clock=lambda: memory.now)
+    (note,) = (memory.store.data_dir / "hub").glob("*")
+    assert (note.name, 'kind: "memory_over_cap"' in note.read_text()) == ("20260620-memory-over-cap.md", True)
+    memory.now += timedelta(days=1)
+    evict.apply(memory.store, clock=lambda: memory.now)
+    assert len(list((memory.store.data_dir / "hub").glob("*"))) == 2
+    memory.close()
+
+
+def test_no_digest_goes_while_the_memory_is_over_its_cap(tmp_path: Path) -> None:
+    memory = over_its_cap(tmp_path)
+    evict.apply(memory.store, clock=lambda: memory.now)
+    assert memory.digest("claude:s")["user_prompts"] == 1
+    assert verify(memory.store) == []
     memory.close()
