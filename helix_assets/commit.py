@@ -209,6 +209,7 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "analyzed_at": at if digest else row.analyzed_at if row is not None else None,
         "ingest_order": order if row is None or result.cursors else row.ingest_order,
         "analyze_order": order if digest else row.analyze_order if row is not None else None,
+        "is_partial": task.merging is not None or (row is not None and row.is_partial),
         "evicting_at": None,
         "evicted_at": row.evicted_at if row is not None and evicted else None,
         "failure": result.failure,

@@ -34,6 +34,7 @@ from helix_assets.task import (
     FileTask,
     Ingested,
     IngestTask,
+    Merging,
     SourceCursor,
     Workshop,
     edge_hashes,
@@ -226,7 +227,10 @@ class _SessionRun:
         self._told: set[int] = set()
         self._writer: SessionWriter | None = None
         self.facts = replace(task.facts, unknown_types=dict(task.facts.unknown_types))
-        self.linker = Linker(task.foreign_messages)
+        self._foreign = set(task.foreign_messages)
+        self.linker = Linker(self._foreign)
+        if task.merging is not None:
+            self.linker.start_at(task.merging.first_seq)
         self.digests = DigestBuilder()
         self.fact_builder = FactBuilder()
         self.failure = task.no_digest_because
@@ -267,7 +271,8 @@ class _SessionRun:
     def _check_what_events_rest_on(self) -> None:
         """Stored rows stay right only while what the session's documents say about it stays the same."""
         for rank, file in self._files.items():
-            if self.task.append and file.role == "about" and self.parser_state(rank) != file.state:
+            is_continued = self.task.append and self.task.merging is None
+            if is_continued and file.role == "about" and self.parser_state(rank) != file.state:
                 raise _OutOfOrder
 
     def _take_in(self, stored: list[Path]) -> None:
@@ -276,7 +281,8 @@ class _SessionRun:
         self._known = {row.record_key for row in rows}
         if self.task.append:
             self.linker.resume(rows)
-            self._digest(rows)
+            if self.task.merging is None:
+                self._digest(rows)
         for source in self.sources:
             source.known = self._known if source.task.offset else set()
 
@@ -316,8 +322,13 @@ class _SessionRun:
             self.shareable.add(record.key)
         if self._is_repeated(record):
             return
+        if self.task.merging is not None and self._was_told(record, self.task.merging):
+            if obj is not None:
+                self._events(record, obj)  # for what the parser has to know of it later
+            return
         is_beside = record.file in self._beside
-        if self.task.append and not is_beside and (_place(item) <= self.task.last_row or record.key in self._known):
+        is_continued = self.task.append and self.task.merging is None
+        if is_continued and not is_beside and (_place(item) <= self.task.last_row or record.key in self._known):
             raise _OutOfOrder
         events = self._events(record, obj) if obj is not None else []
         self._last_record[record.file] = record
@@ -327,6 +338,16 @@ class _SessionRun:
         elif record.key not in self.task.not_ours:
             self.last_row = _place(item)
             self._emit(self.linker.rows(record, events))
+
+    def _was_told(self, record: Record, merging: Merging) -> bool:
+        """Whether a record counts already: by its place or key, or, where neither says so, by its time."""
+        file = self._files[record.file]
+        if file.stored_before:
+            return record.offset < file.stored_before
+        if record.key in merging.known or record.key in self._known:
+            return True
+        has_own_key = self._shares_history and is_worldwide(record.native_id)
+        return not has_own_key and record.order_us <= merging.after_us
 
     def _events(self, record: Record, obj: JsonObject) -> list[SessionEvent]:
         """What the record tells; one that a parser cannot cope with is kept, tells nothing, and is named."""
@@ -369,7 +390,10 @@ class _SessionRun:
         for event in events:
             message_id = event.message_id
             if message_id and event.usage is not None and message_id != self._last_message and is_worldwide(message_id):
-                self.message_ids[self._hash64(b"message:" + message_id.encode("utf-8", "replace"))] = message_id
+                key = self._hash64(b"message:" + message_id.encode("utf-8", "replace"))
+                self.message_ids[key] = message_id
+                if self.task.merging is not None and key in self.task.merging.known:
+                    self._foreign.add(message_id)
                 self._last_message = message_id
 
     def _parser(self, rank: int) -> Parser:
@@ -451,7 +475,9 @@ def _ingest(task: IngestTask, shop: Workshop) -> Ingested:
 
 
 def _anew(task: IngestTask) -> IngestTask:
-    """The task as one that replaces what is stored: nothing is carried on from there."""
+    """The task as one that replaces what is stored: nothing is carried on from there, except in a merge."""
+    if task.merging is not None:
+        return task
     return replace(task, append=False, facts=SessionFacts(), started_us=None, ended_us=None, unparsed=0)
 
 

@@ -33,6 +33,7 @@ from helix_assets.discover import Discovery, Exclusions, discover, read_head
 from helix_assets.evict import make_room, tell_memory_over_cap
 from helix_assets.inbox import read_notes, sessions_named, take_in
 from helix_assets.indexing import keep_up
+from helix_assets.merging import merge_into_kept, plan_growth
 from helix_assets.plan import (
     Candidate,
     SessionState,
@@ -408,10 +409,11 @@ class _Sweep:
             state = states[uid]
             if not self._is_wanted(state):
                 continue
-            if not can_be_told(self._store, state, self._present(state, changed)):
-                self._cannot_grow(state, changed)
-                continue
-            task = plan_session(self._store, state, changed, self._present(state, changed))
+            present = self._present(state, changed)
+            if can_be_told(self._store, state, present):
+                task = plan_session(self._store, state, changed, present)
+            else:
+                task = plan_growth(self._store, state, changed, present)
             if task is not None:
                 tasks.append(task)
             reading = {f.path_key for f in task.files} if task else set()
@@ -420,13 +422,6 @@ class _Sweep:
                     self._set_aside(candidate, state.flavor, "superseded", None)
         self._note_aside()
         return _Round(self._pool.start(tasks), states, groups)
-
-    def _cannot_grow(self, state: SessionState, changed: list[Candidate]) -> None:
-        """An evicted session whose old part is gone for good keeps its digest; what came later is named."""
-        reason = "grew after its session was evicted, and the evicted part can be read no more: not taken in"
-        for candidate in changed:
-            self._set_aside(candidate, state.flavor, "superseded", reason)
-            self._report.problems.append((candidate.shown, reason))
 
     def _is_wanted(self, state: SessionState) -> bool:
         return self._only is None or state.row is None or (state.flavor, state.row.day) in self._only
@@ -466,7 +461,9 @@ class _Sweep:
         """Wait for a round of sessions, settle what they share, commit."""
         for task, outcome in self._pool.results(work.running):
             if isinstance(outcome, Ingested):
-                work.results[task.session_uid] = outcome
+                is_merge = task.merging is not None
+                state = work.states[task.session_uid]
+                work.results[task.session_uid] = merge_into_kept(self._store, state, outcome) if is_merge else outcome
             else:
                 self._failed(task, outcome, work)
             self._progress.advance(sum(c.file.size for c in work.groups.get(task.session_uid, ())), task.session_uid)
@@ -483,8 +480,9 @@ class _Sweep:
         for uid, want in wanted.items():
             state, first = work.states[uid], work.results.get(uid)
             present = self._present(state, work.groups.get(uid, ()))
-            if want.not_ours < state.not_ours and any(s.path_key not in present for s in state.sources):
-                continue  # what it would regain can be read no more: it stays as it is
+            is_gone = any(s.path_key not in present for s in state.sources)
+            if (want.not_ours < state.not_ours and is_gone) or not can_be_told(self._store, state, present):
+                continue  # what it would regain, or the rest of it, can be read no more: it stays as it is
             if first is not None and first.part is not None:
                 (self._store.raw.staging / first.part.name).unlink(missing_ok=True)
             task = plan_remake(self._store, state, present)

@@ -18,7 +18,7 @@ from helix_assets.adapters.base import FoundFile, SessionFacts
 from helix_assets.adapters.jsonl import PACKED, open_source
 from helix_assets.core.errors import SkipSource
 from helix_assets.store import Store
-from helix_assets.task import BEFORE_TIME, FileTask, IngestTask, edge_hashes
+from helix_assets.task import BEFORE_TIME, FileTask, IngestTask, Merging, edge_hashes
 
 MAX_PARTS = 8
 _MAIN_RANKS = 1 << 20
@@ -118,27 +118,52 @@ def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candida
     has_main, ranks = _has_main(state, present), file_ranks(state, present)
     files = []
     for candidate in present.values():
-        source = _told_before(store, state, candidate, present)
+        source = told_before(store, state, candidate, present)
         files.append(_from_start(candidate, ranks, has_main, source))
     return _task(state, files, has_main, append=False, parts=_part_paths(store, state))
 
 
+def plan_merge(
+    store: Store,
+    state: SessionState,
+    present: Mapping[str, Candidate],
+    merging: Merging,
+    read_before: Mapping[str, int],
+) -> IngestTask:
+    """Read files for what is new in them; it goes behind what is stored. `read_before` says how far each was read."""
+    has_main, ranks = _has_main(state, present), file_ranks(state, present)
+    files = [
+        replace(_from_start(present[key], ranks, has_main), stored_before=offset) for key, offset in read_before.items()
+    ]
+    task = _task(state, files, has_main, append=True, parts=_part_paths(store, state))
+    return replace(task, merging=merging)
+
+
 def was_evicted(state: SessionState) -> bool:
     """Whether a part of the records that the session's digest covers is stored no longer, or without its texts."""
-    return any(source.evicted_offset or source.dropped_offset for source in state.sources)
+    return any(_was_dropped(source) for source in state.sources)
+
+
+def _was_dropped(source: Row[Any]) -> bool:
+    return bool(source.evicted_offset or source.dropped_offset)
 
 
 def has_all_rows(state: SessionState) -> bool:
     """Whether the rows of all that the session's digest covers are stored, with texts or without."""
-    return not any(source.evicted_offset for source in state.sources)
+    is_partial = state.row is not None and state.row.is_partial
+    return not is_partial and not any(source.evicted_offset for source in state.sources)
 
 
 def can_be_told(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
     """Whether all that the session's digest covers can still be read: stored, or in files that are there."""
+    if state.row is not None and state.row.is_partial:
+        return False
     if not was_evicted(state):
         return True
-    missing = [source for source in state.sources if source.path_key not in present]
-    return all(any(_took_over(store, candidate, source) for candidate in present.values()) for source in missing)
+    told = {s.path_key for c in present.values() if (s := told_before(store, state, c, present)) is not None}
+    missing = {source.path_key for source in state.sources if source.path_key not in present}
+    dropped = {s.path_key for s in state.sources if _was_dropped(s) and s.role not in ("document", "about")}
+    return (missing | dropped) <= told
 
 
 def plan_rederivation(store: Store, state: SessionState, *, reparse: bool) -> IngestTask:
@@ -253,7 +278,7 @@ def begins_alike(store: Store, path: str, source: Row[Any]) -> bool:
         os.close(fd)
 
 
-def _told_before(
+def told_before(
     store: Store, state: SessionState, candidate: Candidate, present: Mapping[str, Candidate]
 ) -> Row[Any] | None:
     """The source whose lines this file tells again: its own, or that of the file whose place it took."""

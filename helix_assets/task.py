@@ -52,13 +52,26 @@ class FileTask:
     edges: tuple[str, str] | None = None
 
 
+class Merging(NamedTuple):
+    """What was told before of a session whose earlier records can be read no more.
+
+    `known` are keys of records and messages, `after_us` is when the last of them was, `first_seq` the next row's
+    number.
+    """
+
+    known: frozenset[int]
+    after_us: int
+    first_seq: int
+
+
 @dataclass(frozen=True)
 class IngestTask:
     """All that a worker needs to bring one session up to date.
 
     `stored` are the live part files; an append continues them, anything else replaces them. Records in `not_ours`
     belong to other sessions that tell them too. `known_root` is a working folder with its repository as it lay once.
-    `weight` is the work in bytes, for scheduling. With `no_digest_because` the records are stored only.
+    `weight` is the work in bytes, for scheduling. With `no_digest_because` the records are stored only; with
+    `merging` only what is new counts, and a file's `stored_before` is how far it was read.
     """
 
     session_uid: str
@@ -78,6 +91,7 @@ class IngestTask:
     known_root: tuple[str, str] | None = None
     weight: int = 0
     no_digest_because: str | None = None
+    merging: Merging | None = None
 
 
 @dataclass(frozen=True)

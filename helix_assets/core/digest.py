@@ -465,7 +465,7 @@ class DigestBuilder:
             ),
         )
 
-        return _fitted(digest)
+        return fitted(digest)
 
     def _ranges(self) -> list[tuple[int, int]]:
         firsts = [0, *(after for _, after in self._gaps)]
@@ -510,7 +510,7 @@ def _end_of(path: str) -> str:
     return path if len(path) <= MAX_NAME else "…" + path[-MAX_NAME:]
 
 
-def _fitted(digest: Digest) -> Digest:
+def fitted(digest: Digest) -> Digest:
     """The digest with its lists cut to the first and most frequent until it fits; the counts beside them stay whole."""
     room = MAX_TOOLS
     while room > 1 and len(digest.model_dump_json()) > MAX_BYTES:

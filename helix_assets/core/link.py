@@ -6,7 +6,7 @@ after an append feed the stored rows to `resume` first and go on as if nothing h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, NamedTuple
 
 import orjson
@@ -52,7 +52,7 @@ class Linker:
     `foreign_messages` are the message ids (hashed) whose usage another session owns.
     """
 
-    def __init__(self, foreign_messages: frozenset[str] = frozenset()) -> None:
+    def __init__(self, foreign_messages: Set[str] = frozenset()) -> None:
         self._seq = 0
         self._last_seq_of: dict[str, int] = {}
         self._calls: dict[str, _Call] = {}
@@ -61,6 +61,10 @@ class Linker:
         self._just_failed: dict[str | bool, set[int]] = {}
         self._sidechain_texts: set[tuple[str, str, str]] = set()
         self._foreign = foreign_messages
+
+    def start_at(self, seq: int) -> None:
+        """Number the next row so: rows that are stored no more came before."""
+        self._seq = seq
 
     def resume(self, rows: Iterable[Row]) -> None:
         """Take in rows stored earlier, so that the next record continues them."""

@@ -56,6 +56,11 @@ def _grow(sessions: int, memory: Memory) -> None:
         memory.write(f"session-{number}", *conversation(2, start=3, session=f"s{number}-"), append=True)
 
 
+def _begin_anew(sessions: int, memory: Memory) -> None:
+    for number in range(sessions):
+        memory.write(f"session-{number}", *conversation(2, start=3, session=f"s{number}-"))
+
+
 def _rewrite(sessions: int, memory: Memory) -> None:
     for number in range(sessions):
         memory.write(
@@ -130,6 +135,7 @@ def phases(sessions: int) -> dict[str, Phase]:
         "overflow": Phase((write, _sweep, _uncover), _overflow),
         "drop-texts": Phase((write, _sweep), _lighten),
         "grow-without-texts": Phase((write, _sweep, _lighten, grow), _sweep),
+        "merge": Phase((write, _sweep, _evict, partial(_begin_anew, sessions)), _sweep),
         "migration": Phase((write, _sweep, _downgrade), _open),
         "backup": Phase((write, _sweep), _copy),
     }

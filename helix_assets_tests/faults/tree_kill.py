@@ -26,6 +26,7 @@ from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
 from helix_assets.dagster_home import prepare_dagster_home
 from helix_assets.settings import load_settings
+from helix_assets.storage.lock import is_locked
 from helix_assets.store import open_store
 from helix_assets.verify import verify
 from helix_assets_tests.faults.many_files import make_files
@@ -37,11 +38,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Restarted:
-    """What the start after the kill did: how the struck run ended, and when the next sweep began."""
+    """What the start after the kill did: how the struck run ended, when the next sweep began, and the next run."""
 
     struck: int
     ended_as: str
     next_sweep_s: float
+    next_run_s: float
     wrong: tuple[str, ...]
 
 
@@ -62,13 +64,16 @@ def kill_and_restart(folder: Path, sessions: int) -> Restarted:
         tree.wait()
     begin = time.monotonic()
     with _served(environ, folder):
-        _wait(lambda: next((r for r in _runs(instance) if r not in before | {struck_run}), ""), "the next sweep")
+        _wait(lambda: is_locked(folder / "data"), "the next sweep")
         after = time.monotonic() - begin
+        _wait(lambda: next((r for r in _runs(instance) if r not in before | {struck_run}), ""), "the next run")
+        next_run = time.monotonic() - begin
         _wait(lambda: _count(environ) == sessions + 10, "all logs to be taken in")
         _wait(lambda: not _started(instance), "the sweep to end")
         run = instance.get_run_by_id(struck_run)
     instance.dispose()
-    return Restarted(len(victims), run.status.value if run else "gone", after, tuple(_wrong(environ)))
+    ended_as = run.status.value if run else "gone"
+    return Restarted(len(victims), ended_as, after, next_run, tuple(_wrong(environ)))
 
 
 def _environ(folder: Path) -> dict[str, str]:
@@ -157,7 +162,7 @@ def main(sessions: int) -> None:
         done = kill_and_restart(Path(scratch), sessions)
     click.echo(
         f"{done.struck} processes killed; the run ended as {done.ended_as}; the next sweep began after "
-        f"{done.next_sweep_s:.0f} s; {len(done.wrong)} wrong"
+        f"{done.next_sweep_s:.0f} s, the next Dagster run after {done.next_run_s:.0f} s; {len(done.wrong)} wrong"
     )
     for line in done.wrong[:20]:
         click.echo(f"  {line}")
