@@ -17,12 +17,14 @@ from helix_assets.core.retention import RetentionPolicy
 from helix_assets.evict import policy_of
 from helix_assets.forget import Forgotten, forget
 from helix_assets.hub import rename_in_notes
+from helix_assets.indexing import index_of, is_behind, live_names
 from helix_assets.pipeline import scan
 from helix_assets.restore import choose_copy, restore
 from helix_assets.storage import pages
 from helix_assets.storage.facts import FactFiles
 from helix_assets.storage.raw_files import RawFiles
 from helix_assets.storage.tables import evictions, forgotten, ledger, losses, problems, sources
+from helix_assets.storage.word_index import names_of
 from helix_assets.store import Store, open_store
 from helix_assets.verify import verify
 from helix_assets_tests.memory import NOW, Memory, answer, call, conversation, prompt, result
@@ -470,3 +472,11 @@ def test_what_a_restore_set_aside_tells_of_it_no_more(memory: Memory, tmp_path: 
     assert any("set-aside" in path for path in files_that_say(memory, WORD))
     assert forgets(memory).is_finished
     assert files_that_say(memory, WORD, NAME) == []
+
+
+def test_search_index_knows_it_no_more(memory: Memory) -> None:
+    name = next(name for name, row in live_names(memory.store).items() if row.session_uid == UID)
+    assert name in names_of(index_of(memory.store).open()[0])
+    forgets(memory)
+    assert name not in names_of(index_of(memory.store).open()[0])
+    assert not is_behind(memory.store)
