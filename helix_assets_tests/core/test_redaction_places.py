@@ -437,3 +437,10 @@ def test_password_may_hold_any_sign_in_quotes_and_in_env_files(secret: str) -> N
             text.replace("&", "\\u0026").replace("<", "\\u003c"),
         ):
             assert secret[2:8] not in REDACTOR.text(form).text
+
+
+def test_password_reaches_to_the_end_of_its_line_in_yaml() -> None:
+    for secret in ("Yl7RefIut;LUYJ7", "L9Yxe9FZ,wU4Vf", "kd92Lq|mz9&Xk3"):
+        text = f"database:\n  user: app\n  password: {secret}\n  port: 5432\n"
+        assert secret[-5:] not in REDACTOR.text(text).text
+    assert REDACTOR.text("password: Yl7RefIut, token: none").text.endswith(", token: none")

@@ -5,7 +5,7 @@ data in `rules.py`.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -121,6 +121,7 @@ _HOST = re.compile(rb"@[\w-]+(?:\.[\w-]+)+[/:]")
 _ENDS_PAIR = re.compile(rb"[\"'][ \t]*,[ \t]*\Z|\(")
 _BOTH = re.compile(rb"[A-Za-z].*\d.*\d|\d.*\d.*[A-Za-z]")
 _LONGEST = 8192
+_REST_OF_LINE = re.compile(rb"[&;,|][!-~]{0,64}[\w!#$%^*?+=~.@-](?=[ \t]*(?:[\r\n]|\Z))")
 _MORE_THAN_A_VALUE = re.compile(rb"[&;,][\w.-]+=|[\"'`<>]|\)[;,]?\Z")
 _DIGIT = re.compile(rb"[0-9]")
 _SNAKE = re.compile(rb"[a-z]+(?:_[a-z0-9]+)*\Z")
@@ -168,6 +169,7 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
         return None
     if BLANK in view[value.start : value.end + 1] or view[value.start - 1 : value.start] == BLANK:
         return None
+    value = _to_line_end(view, name_start, value)
     if not _is_secret(value.text, value.form, standard):
         return None
     name, place = (name_start, sign_start), (value.start, value.end)
@@ -191,6 +193,15 @@ def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | N
     if whole and not _MORE_THAN_A_VALUE.search(whole.group()):
         return _value(view, start, whole.end(), Form(False, True, loose))
     return _value(view, start, _bare_end(view, start), Form(False, False, loose))
+
+
+def _to_line_end(view: bytes, name_start: int, value: Value) -> Value:
+    """Take in what a comma or the like cut off, where name and value have the line to themselves, as in YAML."""
+    rest = None if value.form.quoted else _REST_OF_LINE.match(view, value.end)
+    if rest is None or _MORE_THAN_A_VALUE.search(rest.group()):
+        return value
+    is_alone = _LINE_LEAD.search(view, max(0, name_start - 64), name_start) is not None
+    return replace(value, end=rest.end(), text=view[value.start : rest.end()]) if is_alone else value
 
 
 def _stands_alone(view: bytes, name_start: int, sign: bytes) -> bool:

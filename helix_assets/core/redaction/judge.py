@@ -46,7 +46,7 @@ _WORDLIKE_SHARE = 0.68
 _PLACEHOLDER = re.compile(
     rb"(?i)^(?:your|enter|insert|replace|paste)[-_ .]|^(?:my|the|some|any|put|add|set|use|change|fill)[-_ .][a-z_ .-]*$"
     rb"|change-?_?(?:me|this|it)|placeholder|example|dummy|redacted|masked|removed|hidden|censored|omitted|scrubbed"
-    rb"|<[^<>]*>|\$\{|\$\(|\{\{|%\(|^%[a-z_]{2,}%$|#\{|%[sdr].{0,12}%[sdr]"  # to be filled in
+    rb"|<[^<>]+>|\$\{|\$\(|\{\{|%\(|^%[a-z_]{2,}%$|#\{|%[sdr].{0,12}%[sdr]"  # to be filled in
     rb"|\[\^?[a-z0]-[z9f]|\(\?[:=!P]"  # a pattern
     rb"|\*{3,}|\.{3}|x{5,}|\xe2\x80\xa6|\xe2\x80\xa2\xe2\x80\xa2|fake[-_]|not[-_]?a?[-_]?real|[-_]here$"
     rb"|\b(?:todo|tbd|fixme|lorem)\b|insecure-?default|1234567890|0123456789|abcdefghij"
