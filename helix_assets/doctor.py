@@ -22,8 +22,9 @@ from sqlalchemy import func, select
 
 from helix_assets.backup import EVERY, copies
 from helix_assets.core.errors import SettingsError, StopRun
-from helix_assets.core.moments import FIRST_DAY
+from helix_assets.core.moments import EPOCH, FIRST_DAY, iso
 from helix_assets.discover import discover
+from helix_assets.inbox import read_notes
 from helix_assets.pipeline import scan
 from helix_assets.reading import has_store, open_existing
 from helix_assets.settings import Settings, load_settings
@@ -36,6 +37,8 @@ State = Literal["fine", "note", "wrong"]
 _OLDEST_PYTHON, _OLDEST_SQLITE = (3, 11), (3, 35)
 _LEAST_FREE = 256 << 20
 _RUN_TAKES = timedelta(hours=6)
+# Longer than a note waits for its session to get a log: then nobody takes notes in.
+_NOTE_WAITS = timedelta(hours=2)
 _UNFINISHED = "select run_id, start_time from runs where status in ('STARTING', 'STARTED', 'CANCELING')"
 
 
@@ -62,6 +65,7 @@ def examine(now: datetime, environ: Mapping[str, str] | None = None) -> list[Fin
         lambda: _rights(settings.data_dir),
         lambda: _writer(settings.data_dir),
         lambda: _runs(settings.data_dir, now),
+        lambda: _inbox(settings.data_dir, now),
         lambda: _memory(settings, now),
     ]
     for check in checks:
@@ -150,6 +154,13 @@ def _runs(data_dir: Path, now: datetime) -> Iterator[Finding]:
 
 
 # -- the memory ------------------------------------------------------------------------------------------------------
+
+
+def _inbox(data_dir: Path, now: datetime) -> Iterator[Finding]:
+    asking = [note for note in read_notes(data_dir) if note.asks_for_a_sweep]
+    if asking and now - (EPOCH + timedelta(microseconds=asking[0].at_us)) > _NOTE_WAITS:
+        what = f"{len(asking)} notes of agents' hooks wait, the oldest since {iso(asking[0].at_us)}"
+        yield Finding("hooks", "wrong", what, "run `helix up`, which takes them in, or `helix sweep`")
 
 
 def _memory(settings: Settings, now: datetime) -> Iterator[Finding]:

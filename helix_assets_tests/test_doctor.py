@@ -14,6 +14,8 @@ import pytest
 from sqlalchemy import update
 
 from helix_assets.doctor import Finding, examine
+from helix_assets.hook import write_note
+from helix_assets.inbox import inbox_of
 from helix_assets.storage.lock import writer_lock
 from helix_assets.storage.tables import sessions
 from helix_assets_tests.memory import Memory, conversation
@@ -145,3 +147,11 @@ def test_failed_sessions_are_counted(memory: Memory) -> None:
 def test_logs_with_news_are_a_note(memory: Memory) -> None:
     memory.write("s2", *conversation(1, session="b"))
     assert any(f.what.startswith("1 log files have news") for f in look(memory))
+
+
+@pytest.mark.parametrize(("hours", "is_wrong"), [(1, False), (3, True)])
+def test_notes_of_hooks_that_nobody_takes_in_are_named(memory: Memory, hours: int, is_wrong: bool) -> None:
+    at = int((memory.now - timedelta(hours=hours)).timestamp() * 1e9)
+    note = {"agent": "claude", "at": at, "event": "Stop", "session": None, "call": None}
+    write_note(str(inbox_of(memory.store.data_dir)), note)
+    assert ("hooks" in {finding.check for finding in wrong(memory)}) is is_wrong
