@@ -18,6 +18,7 @@ from helix_assets_tests.faults import (
     pressure,
     side_by_side,
     swap_race,
+    tree_kill,
 )
 from helix_assets_tests.faults.injection import can_inject
 
@@ -84,6 +85,13 @@ def test_a_growing_home_keeps_to_its_budget(tmp_path: Path) -> None:
 def test_a_look_at_many_files_is_measured(tmp_path: Path) -> None:
     looks = many_files.measure(tmp_path, 200)
     assert [one.code for one in looks] == [0, 0, 0]
+
+
+@pytest.mark.real
+def test_the_whole_tree_killed_in_a_sweep_is_mended_at_the_next_start(tmp_path: Path) -> None:
+    done = tree_kill.kill_and_restart(tmp_path, 1_500)
+    assert (done.ended_as, done.wrong) == ("FAILURE", ())
+    assert done.next_sweep_s <= 60
 
 
 def test_a_link_swapped_in_is_never_read_through(tmp_path: Path) -> None:
