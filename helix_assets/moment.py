@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import JSON, Connection, Row, select
 
 from helix_assets.reading import is_outdated
 from helix_assets.storage.facts import FactFile
@@ -26,13 +26,18 @@ _HASHING_THREADS = 2
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A file that counts at this moment. `is_outdated`: some of it was redacted by other rules than those in force."""
+    """A file that counts at this moment.
+
+    `is_outdated`: some of it was redacted by other rules than those in force. `has_siblings`: it is a part of several.
+    `may_lack`: columns, for it was written by an older version.
+    """
 
     path: Path
     owner: str
     hash: str
     is_outdated: bool
     has_siblings: bool = False
+    may_lack: bool = True
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Moment:
     A digest's row carries its session's redaction version.
     """
 
-    sessions: Sequence[Row[Any]] = ()
+    sessions: Sequence[Any] = ()
     digests: Sequence[Row[Any]] = ()
     losses: Sequence[Row[Any]] = ()
     sources: Sequence[Any] = ()
@@ -71,7 +76,8 @@ def read_moment(store: Store, *, with_digests: bool, with_rows: bool, facts: Col
 def _snapshot(store: Store, with_digests: bool, with_rows: bool, facts: Collection[str]) -> Moment:
     s, d = sessions.c, digests.c
     with store.catalog.reading() as connection:
-        known = connection.execute(select(sessions, is_covered().label("is_covered")).order_by(s.id)).all()
+        columns: list[Any] = [column for column in s if not isinstance(column.type, JSON)]
+        known = connection.execute(select(*columns, is_covered().label("is_covered")).order_by(s.id)).all()
         version = s.redaction_version
         told = select(digests, version).join(sessions, s.session_uid == d.session_uid, isouter=True)
         return Moment(
@@ -88,8 +94,10 @@ def _snapshot(store: Store, with_digests: bool, with_rows: bool, facts: Collecti
 
 def _raw_files(store: Store, connection: Connection) -> list[LiveFile]:
     s = sessions.c
-    query = select(raw_files.c.name, raw_files.c.hash, raw_files.c.part, s.session_uid, s.redaction_version)
-    rows = connection.execute(query.join(sessions).where(s.evicting_at.is_(None)).order_by(raw_files.c.name)).all()
+    f = raw_files.c
+    query = select(f.name, f.hash, f.part, f.text_bytes, s.session_uid, s.redaction_version).join(sessions)
+    # The newest first: DuckDB takes the columns from there, and complains about files that lack any.
+    rows = connection.execute(query.where(s.evicting_at.is_(None)).order_by(f.id.desc())).all()
     grown = {row.session_uid for row in rows if row.part}
     return [
         LiveFile(
@@ -98,13 +106,14 @@ def _raw_files(store: Store, connection: Connection) -> list[LiveFile]:
             hash=row.hash,
             is_outdated=is_outdated(store, row.redaction_version),
             has_siblings=row.session_uid in grown,
+            may_lack=row.text_bytes is None,
         )
         for row in rows
     ]
 
 
 def _fact_files(
-    store: Store, connection: Connection, known: Iterable[Row[Any]], wanted: Collection[str]
+    store: Store, connection: Connection, known: Iterable[Any], wanted: Collection[str]
 ) -> dict[str, list[LiveFile]]:
     outdated = {(row.flavor, row.day) for row in known if is_outdated(store, row.redaction_version)}
     f = fact_files.c

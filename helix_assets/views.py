@@ -86,7 +86,7 @@ def _create_views(
         _create_table(connection, "_sessions", _session_table(store, moment))
     if not {"sessions", "digests"}.isdisjoint(names):
         table, damaged = _digest_table(store, moment)
-        _create_table(connection, "_digests", table)
+        _create_table(connection, "_digests", table, _digest_columns())
     if "losses" in names:
         _create_table(connection, "_losses", _loss_table(store, moment))
     if "records" in names:
@@ -102,9 +102,11 @@ def _create_views(
     return damaged
 
 
-def _create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+def _create_table(
+    connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table, query: str = "SELECT * FROM _given"
+) -> None:
     connection.register("_given", table)
-    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _given")
+    connection.execute(f"CREATE TABLE {name} AS {query}")
     connection.unregister("_given")
 
 
@@ -181,29 +183,32 @@ def _session_table(store: Store, moment: Moment) -> pa.Table:
 
 
 def _digest_table(store: Store, moment: Moment) -> tuple[pa.Table, list[str]]:
-    """The digests as columns, and the sessions whose digest is damaged."""
+    """The digests as text, and the sessions whose digest is damaged."""
     import pyarrow as pa
 
-    rows, damaged = [], []
+    texts, damaged = [], []
     for row in moment.digests:
         if not is_proven(row, store.key):
             damaged.append(row.session_uid)
-            continue
-        digest = orjson.loads(row.digest)
-        if is_outdated(store, row.redaction_version):
-            digest = digest_again(store.redactor, digest)
-        figures = {name: _at(digest, path) for name, path in _FIGURES.items()}
-        rows.append(digest | figures | {"digest": orjson.dumps(digest).decode()})
-    types = dict.fromkeys(_DIGEST_TEXTS, pa.string()) | dict.fromkeys(_COSTS, pa.float64())
-    types |= dict.fromkeys(_FIGURES, pa.int64())
-    return pa.Table.from_pylist(rows, _schema(types | {"digest": pa.string()})), damaged
+        elif is_outdated(store, row.redaction_version):
+            texts.append(orjson.dumps(digest_again(store.redactor, orjson.loads(row.digest))).decode())
+        else:
+            texts.append(row.digest)
+    return pa.table({"digest": pa.array(texts, pa.string())}), damaged
 
 
-def _at(value: Any, path: Sequence[str]) -> Any:
-    """A value inside a digest; None where a digest of an older version does not have it."""
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+def _digest_columns() -> str:
+    """The query that takes digests apart; what one of an older version does not have is null."""
+    shape: dict[str, Any] = dict.fromkeys(_DIGEST_TEXTS, "VARCHAR") | dict.fromkeys(_COSTS, "DOUBLE")
+    for path in _FIGURES.values():
+        inner = shape
+        for name in path[:-1]:
+            inner = inner.setdefault(name, {})
+        inner[path[-1]] = "BIGINT"
+    columns = [f"d.{name} AS {name}" for name in (*_DIGEST_TEXTS, *_COSTS)]
+    columns += [f"d.{'.'.join(path)} AS {name}" for name, path in _FIGURES.items()]
+    taken = f"SELECT digest, json_transform(digest, '{orjson.dumps(shape).decode()}') AS d FROM _given"
+    return f"SELECT {', '.join(columns)}, digest FROM ({taken})"
 
 
 def _loss_table(store: Store, moment: Moment) -> pa.Table:
@@ -245,8 +250,14 @@ _PART = r"TRY_CAST(regexp_extract(filename, '\.([0-9]+)(\.[a-z]+)*\.parquet$', 1
 
 
 def _scan(files: Sequence[LiveFile]) -> str:
-    paths = ", ".join("'" + str(file.path).replace("'", "''") + "'" for file in files)
-    return f"read_parquet([{paths}], union_by_name=true, filename=true, hive_partitioning=false)"
+    """All rows of files. Putting those together that may lack columns takes as long as reading them: only these are."""
+    scans = []
+    for may_lack in (False, True):
+        paths = ["'" + str(file.path).replace("'", "''") + "'" for file in files if file.may_lack == may_lack]
+        if paths:
+            how = f"union_by_name={may_lack}, filename=true, hive_partitioning=false"
+            scans.append(f"SELECT * FROM read_parquet([{', '.join(paths)}], {how})")
+    return "(" + " UNION ALL BY NAME ".join(scans) + ")"
 
 
 def _rows_of(
