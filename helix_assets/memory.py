@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
+    from helix_assets.search import Filters, Finder, Found
+    from helix_assets.sql import Answer
+
 _COLUMNS = ("session_uid", "flavor", "repo", "domain", "outcome", "started_at", "ended_at", "schema_version", "day",
             "written_at", "digest")  # fmt: skip
 
@@ -115,6 +118,22 @@ class Memory:
             {name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(names)}
         )
         return self._relation(table).project("* replace (ts::timestamptz as ts, nullif(call_id, '') as call_id)")
+
+    def sql(self, query: str) -> Answer:
+        """The answer to one SELECT over the views of docs/sql.md; QueryError says what is wrong with it."""
+        from helix_assets.sql import ask
+
+        return ask(self._store, query)
+
+    def search(self, query: str, filters: Filters | None = None) -> Found:
+        """The sessions that a full-text search finds: see docs/search.md."""
+        return self._finder.find(query, filters)
+
+    @cached_property
+    def _finder(self) -> Finder:
+        from helix_assets.search import Finder
+
+        return Finder(self._store)
 
     def _cached(self) -> list[str]:
         s = sessions.c

@@ -73,6 +73,11 @@ def test_times_of_hooks_are_told_with_their_calls(home_of_logs: Home) -> None:
     home_of_logs.close()
 
 
+def test_sql_and_search_answer_as_their_commands_do(opened: Memory) -> None:
+    ((count,),) = opened.sql("select count(*) from sessions").rows
+    assert count == len({hit.session_uid for hit in opened.search("step").hits})
+
+
 def test_an_unknown_fact_is_refused_by_naming_the_others(opened: Memory) -> None:
     with pytest.raises(NotFoundError, match="tool_calls"):
         opened.facts("tool_cals")
