@@ -26,7 +26,7 @@ from helix_assets.forget import finish_forgetting
 from helix_assets.hub import sync_folder
 from helix_assets.plan import begins_alike
 from helix_assets.settings import Settings
-from helix_assets.storage.catalog import CATALOG, open_catalog
+from helix_assets.storage.catalog import CATALOG, INDEX_FOLDER, open_catalog
 from helix_assets.storage.durable import sync
 from helix_assets.storage.key import KEY, load_key
 from helix_assets.storage.lock import writer_lock
@@ -118,6 +118,7 @@ def _restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
     unnamed = [name for name in _files(raw) if name not in fitted.named]
     for name in unnamed:
         _move(raw / name, aside / "raw" / name)
+    shutil.rmtree(data_dir / INDEX_FOLDER, ignore_errors=True)  # the next sweep makes it anew of what is there
     _swap(data_dir, staged, aside)
     shutil.rmtree(staged)
     _forget_again(settings)
