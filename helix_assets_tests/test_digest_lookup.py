@@ -100,6 +100,16 @@ def test_without_the_variable_the_data_folder_is_asked(memory: Memory, monkeypat
     assert main([UID]) == FOUND
 
 
+def test_the_variable_never_redirects_a_sweep(memory: Memory, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere" / "helix.db"
+    other = Memory(tmp_path / "other", environ={"HELIX_STORE_DB": str(elsewhere)})
+    other.write("s1", *conversation(1))
+    other.sweep()
+    assert other.store.get_digest("claude:s1") is not None
+    assert not elsewhere.exists()
+    other.close()
+
+
 def test_a_damaged_digest_is_no_answer(memory: Memory, capfd: pytest.CaptureFixture[str]) -> None:
     with sqlite3.connect(memory.store.settings.catalog_path) as connection:
         connection.execute("update digests set digest = replace(digest, 'shop', 'shup')")

@@ -118,25 +118,35 @@ def test_wrong_arguments_are_no_trouble_either() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
 
 
-def _p95_ms(command: list[str]) -> float:
-    taken = []
+def _p95_ms(command: list[str]) -> tuple[float, float]:
+    """Of the command, and of a Python that does nothing, turn by turn."""
+    taken: list[tuple[float, float]] = []
     for _ in range(40):
         begin = time.perf_counter()
         subprocess.run(command, input=event(), check=True, env=os.environ)
-        taken.append(1000 * (time.perf_counter() - begin))
-    return sorted(taken)[int(0.95 * len(taken))]
+        middle = time.perf_counter()
+        subprocess.run([sys.executable, "-I", "-S", "-c", ""], input=event(), check=True)
+        taken.append((1000 * (middle - begin), 1000 * (time.perf_counter() - middle)))
+    ours, bare = (sorted(times)[int(0.95 * len(times))] for times in zip(*taken, strict=True))
+    return ours, bare
+
+
+def is_fast(command: list[str]) -> bool:
+    """Under 60 ms, or, where so much else goes on that even a bare Python needs 20, three times as long as that."""
+    ours, bare = _p95_ms(command)
+    return ours <= max(SLOWEST_MS, 3 * bare)
 
 
 @pytest.mark.slow
 def test_the_hook_takes_less_than_60_ms(inbox: Path) -> None:
-    assert _p95_ms(command_of("claude", inbox.parent)) <= SLOWEST_MS
+    assert is_fast(command_of("claude", inbox.parent))
 
 
 @pytest.mark.slow
 def test_helix_hook_takes_less_than_60_ms(inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELIX_DATA_DIR", str(inbox.parent))
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
-    assert _p95_ms([sys.executable, "-m", "helix_assets", "hook", "claude"]) <= SLOWEST_MS
+    assert is_fast([sys.executable, "-m", "helix_assets", "hook", "claude"])
     assert len(notes(inbox)) == 40
 
 

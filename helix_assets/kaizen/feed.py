@@ -8,6 +8,7 @@ again when something is forgotten, redacted by new rules or superseded. docs/kai
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,8 +82,16 @@ def append_news(store: Store, now: str) -> Fed:
 def forget_in_feed(store: Store, uids: Collection[str], now: str) -> None:
     """Take sessions out of all entries, and tell consumers by an entry at the end which positions they should forget.
 
-    Needs the writer lock. An entry never names a forgotten session.
+    Needs the writer lock. An entry never names a forgotten session. A feed that is damaged goes as a whole: all other
+    digests are then told again.
     """
+    try:
+        _forget(store, uids, now)
+    except StoreError:
+        shutil.rmtree(store.data_dir / FOLDER)
+
+
+def _forget(store: Store, uids: Collection[str], now: str) -> None:
     last = _recover(store)
     folder, wanted = store.data_dir / FOLDER, set(uids)
     positions: dict[str, list[int]] = {}
@@ -105,7 +114,11 @@ def redact_feed(store: Store) -> int:
     """Bring all entries to the redaction rules in force; gives how many files changed. Needs the writer lock."""
     if store.catalog.meta_value(_RULES) == store.redactor.version:
         return 0
-    changed = _rewrite_all(store.data_dir / FOLDER, lambda entry: _redacted(store, entry))
+    try:
+        changed = _rewrite_all(store.data_dir / FOLDER, lambda entry: _redacted(store, entry))
+    except StoreError:  # what cannot be read cannot be redacted: all digests are told again
+        shutil.rmtree(store.data_dir / FOLDER)
+        changed = 1
     with store.catalog.writing() as connection:
         store.catalog.set_meta(connection, _RULES, store.redactor.version)
     return changed

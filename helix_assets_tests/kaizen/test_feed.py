@@ -126,6 +126,30 @@ def test_a_damaged_line_is_named(memory: Memory) -> None:
         told(memory)
 
 
+def damage(memory: Memory) -> None:
+    (path,) = (memory.store.data_dir / "feed").glob("*.jsonl")
+    path.write_bytes(b"?" + path.read_bytes()[1:])
+
+
+def test_a_damaged_feed_does_not_keep_what_is_to_be_forgotten(memory: Memory) -> None:
+    append(memory)
+    damage(memory)
+    assert forget(memory.store, [ONE], now=memory.now).is_finished
+    append(memory)
+    assert told(memory) == [(3, "new", TWO)]
+
+
+def test_a_damaged_feed_does_not_stop_a_sweep_by_newer_rules(memory: Memory, tmp_path: Path) -> None:
+    append(memory)
+    damage(memory)
+    rules = '[{name = "step", pattern = "please do step [0-9]"}]'
+    again = Memory(tmp_path, environ={**memory.environ, "HELIX_REDACTION_RULES": rules})
+    again.sweep()
+    append(again)
+    assert [position for position, _, _ in told(again)] == [3, 4]
+    again.close()
+
+
 def everything(memory: Memory) -> bytes:
     memory.store.catalog.close()
     return b"".join(path.read_bytes() for path in memory.store.data_dir.rglob("*") if path.is_file())
