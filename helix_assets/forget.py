@@ -1,9 +1,10 @@
 """Forgetting: a person has sessions erased everywhere, for good.
 
 Belongs here: the only code that removes a digest, kept apart from the catalog so that nothing else can. All that the
-catalog holds of the sessions goes in one transaction, which leaves tombstones; then the files, the names in hub notes,
-the freed pages of the database and the copies made before. Killed before that transaction nothing has happened; after
-it, the next writer goes on. Not here: asking (`cli.forget`), or what a sweep does with a tombstone (`pipeline`).
+catalog holds of the sessions goes in one transaction, which leaves tombstones; then the files, all reports, the names
+in hub notes, the freed pages of the database and the copies made before. Killed before that transaction nothing has
+happened; after it, the next writer goes on. Not here: asking (`cli.forget`), or what a sweep does with a tombstone
+(`pipeline`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from helix_assets.inbox import drop_notes_of
 from helix_assets.kaizen.feed import forget_in_feed
 from helix_assets.kaizen.metrics import forget_in_executions
 from helix_assets.kaizen.tables import drop_tables
+from helix_assets.reports.files import drop_reports
 from helix_assets.retries import clear
 from helix_assets.storage.durable import sync
 from helix_assets.storage.pages import rewrite, truncate_log
@@ -199,6 +201,7 @@ def finish_forgetting(store: Store) -> bool:
         drop_notes_of(store.data_dir, {uid.partition(":")[2] for uid in left})
         forget_in_feed(store, left, _last_time(store))
         drop_tables(store.data_dir)
+        drop_reports(store.data_dir)
         for uid in left:
             rename_in_notes(store.data_dir, uid, alias(store, uid))
         _clear_set_aside(store, left)

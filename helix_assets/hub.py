@@ -1,7 +1,7 @@
 """Notes to the State Hub: Markdown files with front matter in the hub folder, which others read and take away.
 
 Belongs here: what a note looks like and that it is on the disk when the call returns. A note holds numbers, ids and our
-own words, never transcript text. Not here: when one is due (`evict`).
+own words, never transcript text. Not here: when one is due (`evict`, `reports`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+RETRO = "-weekly-retro.md"
+"""How the names of these notes end."""
 
 
 class Loss(Protocol):
@@ -52,7 +55,7 @@ What to do: `helix status` names the failures of analysis; a higher `raw_hard_ca
 def write_retro_note(data_dir: Path, at: str, week: str, figures: Mapping[str, int | float], text: str) -> Path:
     """Tell how a week went; `week` is its Monday. Written again it takes the place of the note before."""
     front = {"kind": "weekly_retro", "at": at, "week": week, **figures}
-    return _write_note(data_dir / "hub", f"{week}-weekly-retro.md", front, text)
+    return _write_note(data_dir / "hub", f"{week}{RETRO}", front, text)
 
 
 def write_memory_note(data_dir: Path, at: str, used: int, cap: int) -> Path | None:
@@ -69,6 +72,12 @@ What to do: raise `distilled_cap_bytes` under `[retention]` in helix.toml, or ha
 (`helix forget`).
 """
     return _write_note(data_dir / "hub", name, front, text)
+
+
+def drop_retro_notes(data_dir: Path) -> None:
+    """Remove the notes of all weeks: their figures are made of sessions that are to be forgotten, or redacted anew."""
+    for note in (data_dir / "hub").glob(f"*{RETRO}"):
+        note.unlink()
 
 
 def rename_in_notes(data_dir: Path, uid: str, instead: str) -> None:

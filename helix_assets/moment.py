@@ -61,11 +61,13 @@ class Moment:
         return [*self.rows, *(file for files in self.facts.values() for file in files)]
 
 
-def read_moment(store: Store, *, with_digests: bool, with_rows: bool, facts: Collection[str]) -> Moment:
+def read_moment(
+    store: Store, *, with_sessions: bool, with_digests: bool, with_rows: bool, facts: Collection[str]
+) -> Moment:
     """The store now, as far as it is wanted, its files proven. `facts` names fact tables."""
     missed: set[Path] = set()
     while True:
-        moment = _snapshot(store, with_digests, with_rows, facts)
+        moment = _snapshot(store, with_sessions, with_digests, with_rows, facts)
         bad = _unproven(store.key, moment.files)
         missing = {file.path for file in bad if not file.path.exists()}
         if missing <= missed:
@@ -73,15 +75,19 @@ def read_moment(store: Store, *, with_digests: bool, with_rows: bool, facts: Col
         missed = missing  # replaced or evicted since the catalog was asked: ask again
 
 
-def _snapshot(store: Store, with_digests: bool, with_rows: bool, facts: Collection[str]) -> Moment:
+def _snapshot(store: Store, with_sessions: bool, with_digests: bool, with_rows: bool, facts: Collection[str]) -> Moment:
     s, d = sessions.c, digests.c
+    # JSON tells queries nothing, and costs more than all else.
+    plain = [column for column in s if not isinstance(column.type, JSON)]
+    columns: list[Any] = [*plain, is_covered().label("is_covered")]
+    if not with_sessions:
+        columns = [s.flavor, s.day, s.redaction_version]
     with store.catalog.reading() as connection:
-        columns: list[Any] = [column for column in s if not isinstance(column.type, JSON)]
-        known = connection.execute(select(*columns, is_covered().label("is_covered")).order_by(s.id)).all()
+        known: Sequence[Row[Any]] = connection.execute(select(*columns).order_by(s.id)).all()
         version = s.redaction_version
         told = select(digests, version).join(sessions, s.session_uid == d.session_uid, isouter=True)
         return Moment(
-            sessions=known,
+            sessions=known if with_sessions else (),
             digests=connection.execute(told.order_by(d.session_uid)).all() if with_digests else (),
             losses=connection.execute(select(losses).order_by(losses.c.id)).all(),
             sources=connection.execute(

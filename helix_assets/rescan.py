@@ -1,8 +1,9 @@
 """After the redaction rules changed: what no re-derivation reaches is redacted again.
 
 Stored sessions are written anew by the sweep, a bounded part each time (`pipeline`). Here is the rest: names in the
-catalog and notes in the hub folder, at once, for they are small; digests and facts of evicted sessions, partition by
-partition; stored rows that cannot be derived again. Not here: how a text is redacted (`core.redaction.again`).
+catalog and notes in the hub folder, at once, for they are small; reports, which are dropped and made anew; digests and
+facts of evicted sessions, partition by partition; stored rows that cannot be derived again. Not here: how a text is
+redacted (`core.redaction.again`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from helix_assets.core.redaction.redactor import Redactor
 from helix_assets.kaizen.feed import redact_feed
 from helix_assets.kaizen.metrics import redact_executions
 from helix_assets.kaizen.tables import drop_tables
+from helix_assets.reports.files import drop_reports
 from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.key import text_hash
@@ -67,6 +69,7 @@ def redact_names(store: Store) -> int:
         return 0
     changed = _hub_notes(store, redactor) + redact_feed(store)
     drop_tables(store.data_dir)
+    drop_reports(store.data_dir)
     try:
         changed += _rename_sessions(store, redactor)
         is_done = True

@@ -25,6 +25,7 @@ from helix_assets.discover import discover
 from helix_assets.forget import finish_forgetting
 from helix_assets.hub import sync_folder
 from helix_assets.plan import begins_alike
+from helix_assets.reports.files import drop_reports
 from helix_assets.settings import Settings
 from helix_assets.storage.catalog import CATALOG, INDEX_FOLDER, open_catalog
 from helix_assets.storage.durable import sync
@@ -120,6 +121,7 @@ def _restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
         _move(raw / name, aside / "raw" / name)
     shutil.rmtree(data_dir / INDEX_FOLDER, ignore_errors=True)  # the next sweep makes it anew of what is there
     _swap(data_dir, staged, aside)
+    drop_reports(data_dir)  # they tell of what was there before
     shutil.rmtree(staged)
     _forget_again(settings)
     newer = {key for name in unnamed if (key := os.path.basename(name).partition(".")[0]) not in fitted.file_keys}

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from helix_assets.core.facts import FACTS
+from helix_assets.core.patterns import SEEN_IN, Sighting, find_patterns, key_of_hex, sightings
 from helix_assets.core.redaction.again import digest_again, text_again, value_again
 from helix_assets.core.schema import AFTER_THE_END, BESIDE
 from helix_assets.moment import LiveFile, Moment, read_moment
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
 ROW_VIEWS = ("events", "records")
 FACT_VIEWS = tuple(FACTS)
-VIEWS = ("sessions", "digests", *ROW_VIEWS, *FACT_VIEWS, "losses")
+DIGEST_VIEWS = ("sessions", "digests", "patterns")
+VIEWS = ("sessions", "digests", *ROW_VIEWS, *FACT_VIEWS, "patterns", "losses")
 MEMORY = "1GiB"
 _THREADS = 2
 _RAW_TEXTS = ("role", "tool", "summary", "status", "agent_id", "call_id", "message_id", "model", "file_path",
@@ -49,7 +52,8 @@ def open_views(store: Store, names: Collection[str] = VIEWS, *, memory: str = ME
 
     moment = read_moment(
         store,
-        with_digests=not {"sessions", "digests"}.isdisjoint(names),
+        with_sessions="sessions" in names,
+        with_digests=not set(DIGEST_VIEWS).isdisjoint(names),
         with_rows=not set(ROW_VIEWS).isdisjoint(names),
         facts=[name for name in names if name in FACTS],
     )
@@ -84,9 +88,11 @@ def _create_views(
     damaged: list[str] = []
     if "sessions" in names:
         _create_table(connection, "_sessions", _session_table(store, moment))
-    if not {"sessions", "digests"}.isdisjoint(names):
+    if not set(DIGEST_VIEWS).isdisjoint(names):
         table, damaged = _digest_table(store, moment)
-        _create_table(connection, "_digests", table, _digest_columns())
+        _create_table(connection, "_digests", table)
+        if "patterns" in names:
+            _create_table(connection, "_patterns", _pattern_table(store, connection))
     if "losses" in names:
         _create_table(connection, "_losses", _loss_table(store, moment))
     if "records" in names:
@@ -96,17 +102,17 @@ def _create_views(
             sql = _fact_view(connection, name, moment.facts.get(name, ()))
         elif name in ROW_VIEWS:
             sql = _row_view(connection, name, moment.rows)
+        elif name == "digests":
+            sql = _digest_view()
         else:
-            sql = _CATALOG_VIEWS[name]
+            sql = _CATALOG_VIEWS[name].format(digests=_digest_view())
         connection.execute(f"CREATE VIEW {name} AS {sql}")
     return damaged
 
 
-def _create_table(
-    connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table, query: str = "SELECT * FROM _given"
-) -> None:
+def _create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     connection.register("_given", table)
-    connection.execute(f"CREATE TABLE {name} AS {query}")
+    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _given")
     connection.unregister("_given")
 
 
@@ -146,8 +152,13 @@ _FIGURES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _COSTS = ("cost_usd", "cost_usd_main", "cost_usd_subagent")
 _DIGEST_TEXTS = ("session_uid", "flavor", "repo", "domain", "title", "task_ref", "parent_uid", "model", "cwd",
-                 "git_branch", "started_at", "ended_at", "outcome", "outcome_reason", "outcome_confidence",
+                 "git_branch", "outcome", "outcome_reason", "outcome_confidence",
                  "first_prompt", "last_assistant")  # fmt: skip
+_DIGEST_TIMES = ("started_at", "ended_at")
+
+_PATTERN_TEXTS = ("pattern_id", "kind", "error_class", "tool", "file_path", "snippet", "trend")
+_PATTERN_NUMBERS = ("sessions", "days", "repos", "times", "recent", "before")
+_PATTERN_DAYS = ("first_seen", "last_seen")
 
 _CATALOG_VIEWS = {
     "sessions": """
@@ -159,11 +170,11 @@ _CATALOG_VIEWS = {
             s.record_count AS records, s.unparsed_count AS unparsed_lines, s.source_bytes, s.raw_bytes, s.generation,
             TRY_CAST(s.ingested_at AS TIMESTAMP) AS ingested_at, TRY_CAST(s.analyzed_at AS TIMESTAMP) AS analyzed_at,
             TRY_CAST(s.evicted_at AS TIMESTAMP) AS evicted_at, s.is_covered, s.is_pinned, s.is_partial, s.failure
-        FROM _sessions s LEFT JOIN _digests d USING (session_uid)""",
-    "digests": """
-        SELECT * REPLACE (TRY_CAST(started_at AS TIMESTAMP) AS started_at, TRY_CAST(ended_at AS TIMESTAMP) AS ended_at,
-            TRY_CAST(digest AS JSON) AS digest)
-        FROM _digests""",
+        FROM _sessions s LEFT JOIN ({digests}) d USING (session_uid)""",
+    "patterns": """
+        SELECT pattern_id, kind, error_class, tool, file_path, snippet, sessions, days, repos, times, first_seen,
+            last_seen, recent, before, trend, TRY_CAST(evidence AS JSON) AS evidence
+        FROM _patterns ORDER BY sessions DESC, times DESC, pattern_id""",
     "losses": """
         SELECT TRY_CAST(at_text AS TIMESTAMP) AS lost_at, session_uid, flavor, TRY_CAST(day AS DATE) AS day, bytes,
             records, generation, reason
@@ -183,32 +194,70 @@ def _session_table(store: Store, moment: Moment) -> pa.Table:
 
 
 def _digest_table(store: Store, moment: Moment) -> tuple[pa.Table, list[str]]:
-    """The digests as text, and the sessions whose digest is damaged."""
+    """The digests as they are told by the rules in force, and the sessions whose digest is damaged.
+
+    Taking their JSON apart is left to DuckDB, which does it for those columns alone that a query asks for.
+    """
     import pyarrow as pa
 
-    texts, damaged = [], []
+    found: dict[str, list[str]] = {"session_uid": [], "digest": []}
+    damaged = []
     for row in moment.digests:
         if not is_proven(row, store.key):
             damaged.append(row.session_uid)
-        elif is_outdated(store, row.redaction_version):
-            texts.append(orjson.dumps(digest_again(store.redactor, orjson.loads(row.digest))).decode())
-        else:
-            texts.append(row.digest)
-    return pa.table({"digest": pa.array(texts, pa.string())}), damaged
+            continue
+        uid, text = row.session_uid, row.digest
+        if is_outdated(store, row.redaction_version):
+            digest = digest_again(store.redactor, orjson.loads(text))
+            uid, text = digest["session_uid"], orjson.dumps(digest).decode()
+        found["session_uid"].append(uid)
+        found["digest"].append(text)
+    return pa.table({name: pa.array(values, pa.string()) for name, values in found.items()}), damaged
 
 
-def _digest_columns() -> str:
-    """The query that takes digests apart; what one of an older version does not have is null."""
-    shape: dict[str, Any] = dict.fromkeys(_DIGEST_TEXTS, "VARCHAR") | dict.fromkeys(_COSTS, "DOUBLE")
-    for path in _FIGURES.values():
-        inner = shape
-        for name in path[:-1]:
-            inner = inner.setdefault(name, {})
-        inner[path[-1]] = "BIGINT"
-    columns = [f"d.{name} AS {name}" for name in (*_DIGEST_TEXTS, *_COSTS)]
-    columns += [f"d.{'.'.join(path)} AS {name}" for name, path in _FIGURES.items()]
-    taken = f"SELECT digest, json_transform(digest, '{orjson.dumps(shape).decode()}') AS d FROM _given"
-    return f"SELECT {', '.join(columns)}, digest FROM ({taken})"
+def _digest_view() -> str:
+    """Every column of the view `digests` by its path in the JSON, all taken out in one go."""
+    paths = {name: (name,) for name in (*_DIGEST_TEXTS, *_DIGEST_TIMES, *_COSTS)} | _FIGURES
+    types = (
+        dict.fromkeys(_DIGEST_TIMES, "TIMESTAMP") | dict.fromkeys(_COSTS, "DOUBLE") | dict.fromkeys(_FIGURES, "BIGINT")
+    )
+    wanted = ", ".join(f"'$.{'.'.join(path)}'" for path in paths.values())
+    columns = [
+        f"TRY_CAST(told[{place}] AS {types[name]}) AS {name}" if name in types else f"told[{place}] AS {name}"
+        for place, name in enumerate(paths, start=1)
+    ]
+    return f"""
+        SELECT {", ".join(columns)}, TRY_CAST(digest AS JSON) AS digest
+        FROM (SELECT digest, json_extract_string(digest, [{wanted}]) AS told FROM _digests)"""
+
+
+def _pattern_table(store: Store, connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    import pyarrow as pa
+
+    paths = ", ".join(f"'$.{name}'" for name in SEEN_IN)
+    texts = connection.execute(f"SELECT json_extract(digest, [{paths}])::VARCHAR[] FROM _digests").fetchall()
+    told = ({name: orjson.loads(text or b"null") for name, text in zip(SEEN_IN, row, strict=True)} for (row,) in texts)
+    seen = [sighting for digest in told for sighting in sightings(digest)]
+    newest = max((sighting.day for sighting in seen), default=date.min)
+    rows = []
+    for pattern in find_patterns(seen, store.key, newest):
+        shown = {name: getattr(pattern, name) for name in (*_PATTERN_TEXTS, *_PATTERN_NUMBERS, *_PATTERN_DAYS)}
+        rows.append(shown | {"evidence": orjson.dumps(list(map(_evidence, pattern.evidence))).decode()})
+    types = dict.fromkeys(_PATTERN_TEXTS, pa.string()) | dict.fromkeys(_PATTERN_NUMBERS, pa.int64())
+    types |= dict.fromkeys(_PATTERN_DAYS, pa.date32()) | {"evidence": pa.string()}
+    return pa.Table.from_pylist(rows, _schema(types))
+
+
+def _evidence(sighting: Sighting) -> dict[str, Any]:
+    """Where a sighting can be looked at, its record keys as the other views have them, and what is to be seen there."""
+    return {
+        "session_uid": sighting.session_uid,
+        "record_keys": [key_of_hex(key) for key in sighting.record_keys],
+        "day": sighting.day.isoformat(),
+        "repo": sighting.repo,
+        "times": sighting.times,
+        "snippet": sighting.text,
+    }
 
 
 def _loss_table(store: Store, moment: Moment) -> pa.Table:

@@ -40,6 +40,7 @@ COMMANDS = {
     "env": Entry("helix_assets.cli.env:env", "Print a closed session's variables for other programs."),
     "search": Entry("helix_assets.cli.search:search", "Find words in everything that was said and done."),
     "sql": Entry("helix_assets.cli.sql:sql", "Answer one SELECT over the memory's views."),
+    "report": Entry("helix_assets.cli.report:report", "Report on usage, tools, files, tests, edits, patterns, weeks."),
     "hooks": Entry("helix_assets.cli.hooks:hooks", "Have agents tell when a session closes, or stop that."),
     "hook": Entry("helix_assets.cli.hook:hook", "What an agent's hook runs: notes that a session moved."),
     "evict": Entry("helix_assets.cli.evict:evict", "Plan or apply the eviction of raw bytes."),

@@ -3,15 +3,14 @@
 import csv
 import resource
 import sys
-from collections.abc import Sequence
 from contextlib import closing, suppress
-from datetime import date, datetime
 from typing import Any
 
 import click
 
 from helix_assets.cli.output import Column, Justify, Table, emit, human_count, print_table, terminal_safe
 from helix_assets.reading import open_existing
+from helix_assets.reports.files import cell_text, safe_cells
 from helix_assets.settings import load_settings
 from helix_assets.sql import ROWS, SECONDS, Answer, ask
 from helix_assets.views import VIEWS
@@ -57,7 +56,7 @@ def _fence_memory() -> None:
 def _table(answer: Answer) -> Table:
     justify: list[Justify] = ["right" if _is_number(answer, place) else "left" for place in range(len(answer.columns))]
     columns = [Column(name, side) for name, side in zip(answer.columns, justify, strict=True)]
-    return Table(columns, [[_text(value) for value in row] for row in answer.rows])
+    return Table(columns, [[cell_text(value) for value in row] for row in answer.rows])
 
 
 def _is_number(answer: Answer, place: int) -> bool:
@@ -69,37 +68,14 @@ def _json_value(value: Any) -> Any:
         return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_json_value(item) for item in value]
-    return value if isinstance(value, str | int | float | None) else _text(value)
-
-
-def _text(value: Any) -> str:
-    """A value as a person reads it; times are UTC."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, date | datetime):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value)
+    return value if isinstance(value, str | int | float | None) else cell_text(value)
 
 
 def _print_csv(answer: Answer) -> None:
     out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(_safe_cells(answer.columns))
+    out.writerow(safe_cells(answer.columns))
     for row in answer.rows:
-        out.writerow(_safe_cells(row))
-
-
-def _safe_cells(row: Sequence[Any]) -> list[str]:
-    """Texts that a spreadsheet would take for a formula get a quote before them; numbers stay as they are."""
-    cells = []
-    for value in row:
-        text = terminal_safe(_text(value))
-        is_formula = text.startswith(("=", "+", "-", "@", "\t")) and not isinstance(value, int | float)
-        cells.append(f"'{text}" if is_formula else text)
-    return cells
+        out.writerow(safe_cells(row))
 
 
 def _tell(answer: Answer, rows: int) -> None:

@@ -142,6 +142,22 @@ _BY_TOOL = {tool: operation for operation, tools in _OPERATIONS.items() for tool
 # Programs whose name alone says what they do to files. `cat` and `sed` may read or write, so they say nothing.
 _BY_PROGRAM = {"rg": "grep", "grep": "grep", "egrep": "grep", "ag": "grep", "find": "glob", "fd": "glob", "ls": "glob",
                "tree": "glob", "rm": "delete", "unlink": "delete"}  # fmt: skip
+# Tools of the agents that are about no file.
+_OTHER_TOOLS = frozenset(
+    {
+        "agent",
+        "askuserquestion",
+        "bash",
+        "bashoutput",
+        "container.exec",
+        "enterplanmode",
+        "exec_command",
+        "exitplanmode",
+    }
+    | {"killbash", "killshell", "local_shell", "local_shell_call", "run_terminal_cmd", "run_terminal_command", "shell"}
+    | {"shell_command", "skill", "slashcommand", "task", "taskoutput", "todo_write", "todowrite", "update_plan"}
+    | {"view_image", "web_fetch", "web_search", "webfetch", "websearch", "write_stdin"}
+)
 _LANGUAGES = {
     "python": "py pyi pyx ipynb", "javascript": "js jsx mjs cjs", "typescript": "ts tsx mts cts", "go": "go",
     "rust": "rs", "java": "java", "kotlin": "kt kts", "c": "c h", "c++": "cc cpp cxx hpp hh hxx", "c#": "cs",
@@ -163,6 +179,14 @@ def language_of(path: str | None) -> str | None:
         return None
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
     return _BY_NAME.get(name) or (_BY_SUFFIX.get(name.rsplit(".", 1)[1]) if "." in name else None)
+
+
+def known_tool(name: str | None) -> str:
+    """The tool's name where it is one of the agents' own, else what kind of other tool it is: a log may name any."""
+    lowered = (name or "").lower()
+    if lowered in _BY_TOOL or lowered in _OTHER_TOOLS:
+        return name or ""
+    return "(MCP)" if lowered.startswith("mcp__") else "(other)"
 
 
 @dataclass(slots=True)

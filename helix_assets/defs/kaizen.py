@@ -13,13 +13,13 @@ from helix_assets.core.executions import Correlation
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.scorecard import Score
 from helix_assets.defs.figures import ROWS, SESSION_DIGESTS
-from helix_assets.defs.plots import as_markdown, rates_by_week
 from helix_assets.defs.record import ending_well_when_busy
 from helix_assets.defs.resources import StoreResource
 from helix_assets.kaizen.feed import append_news
 from helix_assets.kaizen.metrics import read_projects
 from helix_assets.kaizen.tables import SCORECARD, folder_of, write_correlated, write_scorecard
 from helix_assets.pipeline import utc_now
+from helix_assets.plots import Rates, markdown, png
 from helix_assets.storage.durable import replace_file
 
 GROUP = "kaizen"
@@ -143,14 +143,16 @@ def agent_scorecard(context: dg.AssetExecutionContext, store: StoreResource) -> 
     """Score the agents."""
     with ending_well_when_busy(context), store.open() as opened, opened.writing("score agents"):
         found = write_scorecard(opened)
-        title = "success rate by agent and week"
-        picture = rates_by_week(title, rates_of(found), opened.data_dir / "dagster" / "matplotlib")
-        replace_file(folder_of(opened.data_dir) / f"{SCORECARD}.png", picture)
+        chart, cache_dir = (
+            Rates("success rate by agent and week", rates_of(found)),
+            opened.data_dir / "dagster" / "matplotlib",
+        )
+        replace_file(folder_of(opened.data_dir) / f"{SCORECARD}.png", png(chart, cache_dir))
         metadata: dict[str, dg.MetadataValue[str] | int] = {
             ROWS: len(found),
             "sessions": sum(score.sessions for score in found),
             "weeks": len({score.week for score in found}),
-            "success_rate": dg.MetadataValue.md(as_markdown(title, picture)),
+            "success_rate": dg.MetadataValue.md(markdown(chart, cache_dir)),
         }
         yield dg.MaterializeResult(metadata=metadata)
 

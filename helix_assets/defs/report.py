@@ -20,9 +20,9 @@ from helix_assets.core.retention import Decision, EvictionPlan, Reason, Retentio
 from helix_assets.defs.budget import bytes_per_day, history, outlook
 from helix_assets.defs.figures import PARTITION_ROWS, ROWS, SESSION_EVENTS
 from helix_assets.defs.partitions import key_of
-from helix_assets.defs.plots import bars_by_day, usage_over_time
 from helix_assets.evict import apply, plan
 from helix_assets.pipeline import sweep, utc_now
+from helix_assets.plots import BytesOverTime, Chart, DayBars, markdown
 from helix_assets.storage.tables import evictions, losses, sessions
 from helix_assets.store import Store
 
@@ -178,6 +178,8 @@ def _pictures(store: Store, day: date) -> dict[str, dg.MetadataValue[Any]]:
             by_flavor[flavor][of_day] = count
     cache_dir: Path = store.data_dir / "dagster" / "matplotlib"
     used = [(point.at, point.bytes) for point in filled]
-    usage = usage_over_time("Raw cache after each sweep and eviction", used, caps, cache_dir)
-    by_day = bars_by_day("Sessions by day", by_flavor, cache_dir)
-    return {"raw_cache_over_time": dg.MetadataValue.md(usage), "sessions_by_day": dg.MetadataValue.md(by_day)}
+    charts: dict[str, Chart] = {
+        "raw_cache_over_time": BytesOverTime("Raw cache after each sweep and eviction", used, caps),
+        "sessions_by_day": DayBars("Sessions by day", by_flavor, "sessions"),
+    }
+    return {name: dg.MetadataValue.md(markdown(chart, cache_dir)) for name, chart in charts.items()}

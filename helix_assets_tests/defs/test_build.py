@@ -10,6 +10,7 @@ import dagster as dg
 from helix_assets.definitions import defs
 from helix_assets.defs.build import build_defs
 from helix_assets.defs.resources import StoreResource
+from helix_assets.reports.kinds import REPORTS
 from helix_assets_tests.conftest import CHECKOUT
 
 _LOAD = """
@@ -40,6 +41,7 @@ def test_the_assets_are_the_designs() -> None:
         "kaizen/correlated_executions": "kaizen",
         "kaizen/digest_feed": "kaizen",
         "kaizen/agent_scorecard": "kaizen",
+        **dict.fromkeys(REPORTS, "reports"),
     }
     assert all(node.owners and node.kinds and node.description and node.code_version for node in nodes)
 
@@ -59,6 +61,7 @@ def test_data_flows_from_source_to_report() -> None:
         "kaizen/correlated_executions": {"kaizen/project_metrics", "session_digests"},
         "kaizen/digest_feed": {"session_digests"},
         "kaizen/agent_scorecard": {"session_digests"},
+        **{name: {"session_digests"} for name in REPORTS},
     }
 
 
@@ -77,23 +80,27 @@ def test_the_checks_state_facts() -> None:
         ("session_digests", "memory_within_its_cap"),
         ("retention_report", "no_evicted_session_has_a_file_left"),
         ("kaizen/correlated_executions", "executions_find_their_sessions"),
+        *((name, "nothing_is_left_out") for name in REPORTS),
+        *((name, "totals_equal_the_digests") for name in ("test_report", "tool_report", "usage_report")),
     }
 
 
 def test_jobs_sensor_and_schedules_have_their_names_and_run_by_default() -> None:
     repository = defs.get_repository_def()
     jobs = {job.name for job in repository.get_all_jobs()} - {"__ASSET_JOB"}
-    assert jobs == {"sweep", "push_sweep", "eviction_job", "rederive_job", "kaizen_job"}
+    assert jobs == {"sweep", "push_sweep", "eviction_job", "rederive_job", "kaizen_job", "reports_job"}
     assert {s.name: s.default_status for s in repository.sensor_defs} == {
         "tier0_sensor": dg.DefaultSensorStatus.RUNNING,
         "push_inbox_sensor": dg.DefaultSensorStatus.RUNNING,
         "budget_sensor": dg.DefaultSensorStatus.RUNNING,
         "kaizen_automation": dg.DefaultSensorStatus.RUNNING,
+        "reports_sensor": dg.DefaultSensorStatus.RUNNING,
     }
     assert {s.name: s.default_status for s in repository.schedule_defs} == {
         "sweep_schedule": dg.DefaultScheduleStatus.RUNNING,
         "eviction_schedule": dg.DefaultScheduleStatus.RUNNING,
         "kaizen_schedule": dg.DefaultScheduleStatus.RUNNING,
+        "reports_schedule": dg.DefaultScheduleStatus.RUNNING,
     }
 
 

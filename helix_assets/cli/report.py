@@ -1,0 +1,81 @@
+"""`helix report`: a report over the memory, for reading, as data, or as files."""
+
+import re
+from contextlib import closing
+from datetime import date
+from typing import Any
+
+import click
+
+from helix_assets.cli.output import Column, Table, emit, print_table, terminal_safe
+from helix_assets.core.errors import QueryError
+from helix_assets.reading import open_existing
+from helix_assets.reports.files import as_csv, write_report
+from helix_assets.reports.frame import Report, Span
+from helix_assets.reports.kinds import REPORTS, make_report
+from helix_assets.reports.markdown import as_markdown
+from helix_assets.settings import load_settings
+from helix_assets.store import Store
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@click.command("report", epilog=f"Reports: {', '.join(REPORTS)}. What they say: docs/reports.md.")
+@click.argument("name", required=False)
+@click.option("--since", metavar="DAY", help="The first day, such as 2026-01-31.")
+@click.option("--until", metavar="DAY", help="The last day. For weekly_retro: a day of the week that is meant.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--csv", "csv_table", metavar="TABLE", help="Print one table of the report as CSV.")
+@click.option("--files", is_flag=True, help="Write Markdown, CSV, Parquet and pictures into the data folder.")
+def report(  # noqa: PLR0913, PLR0917 - click hands in an argument per option
+    name: str | None, since: str | None, until: str | None, as_json: bool, csv_table: str | None, files: bool
+) -> None:
+    """Print report NAME as Markdown; without NAME list the reports."""
+    if name is None:
+        print_table(Table([Column("report"), Column("what it says")], [[n, kind.about] for n, kind in REPORTS.items()]))
+        return
+    if as_json + files + (csv_table is not None) > 1:
+        raise click.UsageError("one of --json, --csv and --files")
+    span = Span(_day("--since", since), _day("--until", until))
+    with closing(open_existing(load_settings())) as store:
+        if files:
+            click.echo(f"written to {_write(store, name, span)}")
+        else:
+            _print(make_report(store, name, span), as_json, csv_table)
+
+
+def _day(option: str, text: str | None) -> date | None:
+    if text is None:
+        return None
+    try:
+        if _DAY.fullmatch(text):
+            return date.fromisoformat(text)
+    except ValueError:
+        pass
+    raise QueryError(f"{option} {text!r} is no day: write it like 2026-01-31")
+
+
+def _write(store: Store, name: str, span: Span) -> str:
+    return str(write_report(store, name, lambda: make_report(store, name, span))[1])
+
+
+def _print(found: Report, as_json: bool, csv_table: str | None) -> None:
+    if csv_table is not None:
+        click.echo(as_csv(found.table(csv_table)), nl=False)
+    elif as_json:
+        emit(_data(found), as_json=True)
+    else:
+        click.echo(terminal_safe(as_markdown(found)), nl=False)
+    if found.left_out and (csv_table is not None or as_json):
+        click.echo(f"Left out, because damaged: {len(found.left_out)}. Run `helix verify`.", err=True)
+
+
+def _data(found: Report) -> dict[str, Any]:
+    return {
+        "title": found.title,
+        "since": found.span.since,
+        "until": found.span.until,
+        "figures": dict(found.figures),
+        "tables": {table.name: table.rows for table in found.tables},
+        "left_out": list(found.left_out),
+    }

@@ -1,0 +1,154 @@
+"""The reports as assets: each makes its files anew, and shows Dagster its figures, pictures and what tables may be
+shown.
+
+Dagster's records outlive a session that is forgotten. So they hold numbers, days and words of ours alone: no path,
+title, repository or snippet, and no name of a tool but the agents' own. All of that is in the files, which go with the
+session.
+"""
+
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from pydantic import Field
+
+from helix_assets.core.errors import QueryError
+from helix_assets.core.facts import known_tool
+from helix_assets.defs.figures import SESSION_DIGESTS
+from helix_assets.defs.record import ending_well_when_busy
+from helix_assets.defs.resources import StoreResource
+from helix_assets.pipeline import utc_now
+from helix_assets.plots import markdown
+from helix_assets.reports.files import write_report
+from helix_assets.reports.frame import SHOWN_ROWS, Report, ReportTable, Span
+from helix_assets.reports.kinds import REPORTS, make_report, totals_of_digests
+from helix_assets.store import Store
+
+GROUP = "reports"
+ADD_UP, WHOLE = "totals_equal_the_digests", "nothing_is_left_out"
+INTERVAL_S = 900
+"""How often it is looked whether reports are to be made again: they cost seconds, and sessions change all the time."""
+RETRO = "weekly_retro"
+
+
+# Plain `eager` waits until no partition of the digests is missing, which is never.
+_AFTER_DIGESTS = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
+# What changed before anybody looked for the first time is no change to `eager`.
+_AT_FIRST = dg.AutomationCondition.missing().newly_true()
+
+
+class ReportConfig(dg.Config):
+    """Which days a report is about."""
+
+    since: str | None = Field(default=None, description="The first day, such as 2026-01-31. Default: all days.")
+    until: str | None = Field(
+        default=None, description="The last day; of weekly_retro any day of the week that is meant. Default: today."
+    )
+
+    def span(self) -> Span:
+        """The days; QueryError if they are none, or the wrong way round."""
+        try:
+            since, until = (date.fromisoformat(day) if day else None for day in (self.since, self.until))
+        except ValueError as exc:
+            raise QueryError(f"a day in the config of this run: {exc}; write it like 2026-01-31") from exc
+        return Span(since, until)
+
+
+def _asset(name: str) -> dg.AssetsDefinition:
+    kind = REPORTS[name]
+    spec = dg.AssetSpec(
+        name,
+        # A report speaks of sessions of all days.
+        deps=[dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())],
+        description=f"{kind.about} Computed in DuckDB over the memory's views; docs/reports.md.",
+        group_name=GROUP,
+        kinds={"duckdb", "parquet", "matplotlib"},
+        owners=["team:helix"],
+        code_version="1",
+        skippable=True,
+        metadata={"location": f"reports/{name}/: Markdown, CSV, Parquet, SVG"},
+        automation_condition=_AFTER_DIGESTS | _AT_FIRST,
+    )
+    checks = [dg.AssetCheckSpec(WHOLE, asset=name, description="No damaged session or file is missing in the report.")]
+    if kind.totals:
+        about = f"Over all days {', '.join(kind.totals)} are the sums over the digests."
+        checks.append(dg.AssetCheckSpec(ADD_UP, asset=name, description=about))
+
+    # Only what can be subset may end without a result, as a run does that finds the store in use.
+    @dg.multi_asset(name=name, specs=[spec], check_specs=checks, can_subset=True)
+    def report(
+        context: dg.AssetExecutionContext, config: ReportConfig, store: StoreResource
+    ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
+        with ending_well_when_busy(context), store.open() as opened:
+            span = config.span()
+            made, _ = write_report(opened, name, lambda: make_report(opened, name, span, today=utc_now().date()))
+            wanted = {key.name for key in context.selected_asset_check_keys}
+            if context.selected_asset_keys:
+                yield dg.MaterializeResult(asset_key=name, metadata=_metadata(opened, made))
+            yield from (result for result in _answers(opened, name, made) if result.check_name in wanted)
+
+    return report
+
+
+def _answers(store: Store, name: str, made: Report) -> Iterator[dg.AssetCheckResult]:
+    left_out = len(made.left_out)
+    severity = dg.AssetCheckSeverity.WARN
+    yield dg.AssetCheckResult(
+        asset_key=name, check_name=WHOLE, passed=not left_out, severity=severity, metadata={"left_out": left_out}
+    )
+    if totals := totals_of_digests(store, name):
+        figures = {f"{figure}/report": told for figure, (told, _) in totals.items()}
+        figures |= {f"{figure}/digests": summed for figure, (_, summed) in totals.items()}
+        passed = all(told == summed for told, summed in totals.values())
+        yield dg.AssetCheckResult(asset_key=name, check_name=ADD_UP, passed=passed, metadata=figures)
+
+
+def _metadata(store: Store, report: Report) -> dict[str, Any]:
+    cache_dir = store.data_dir / "dagster" / "matplotlib"
+    metadata: dict[str, Any] = {name: value for name, value in report.figures.items() if value is not None}
+    metadata["span"] = str(report.span)
+    for table in report.tables:
+        if records := _records(table):
+            metadata[f"table/{table.name}"] = dg.MetadataValue.table(records)
+    for name, chart in report.charts.items():
+        metadata[f"picture/{name}"] = dg.MetadataValue.md(markdown(chart, cache_dir))
+    return metadata
+
+
+def _records(table: ReportTable) -> list[dg.TableRecord]:
+    """The head of a table without what may not be told; nothing of one whose rows are named by that."""
+    if table.columns[0] in table.private:
+        return []
+    shown = [name for name in table.columns if name not in table.private]
+    rows = table.data.select(shown).slice(0, SHOWN_ROWS).to_pylist()
+    return [dg.TableRecord({name: _shown(name, value) for name, value in row.items()}) for row in rows]
+
+
+def _shown(column: str, value: Any) -> str | int | float | bool | None:
+    if column == "tool":
+        return known_tool(value)
+    return value.isoformat() if isinstance(value, date | datetime) else value
+
+
+REPORT_ASSETS = [_asset(name) for name in REPORTS]
+
+reports_job: UnresolvedAssetJobDefinition = dg.define_asset_job(
+    "reports_job", description="Makes all reports anew.", selection=dg.AssetSelection.groups(GROUP)
+)
+
+reports_sensor = dg.AutomationConditionSensorDefinition(
+    "reports_sensor",
+    target=dg.AssetSelection.groups(GROUP),
+    minimum_interval_seconds=INTERVAL_S,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Asks for the reports whose condition holds: digests changed since they were made.",
+)
+
+
+@dg.schedule(job=reports_job, cron_schedule="0 4 * * *", default_status=dg.DefaultScheduleStatus.RUNNING)
+def reports_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+    """All reports once a day, the retro for the week that yesterday was in: on Monday it finishes the week before."""
+    yesterday = (context.scheduled_execution_time - timedelta(days=1)).date().isoformat()
+    return dg.RunRequest(run_config={"ops": {RETRO: {"config": {"until": yesterday}}}})

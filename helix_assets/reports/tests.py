@@ -1,0 +1,55 @@
+"""test_report: runs of test tools, how they end, and what becomes of them over time."""
+
+from __future__ import annotations
+
+from helix_assets.plots import DayTrend
+from helix_assets.reports.frame import Asking, Report
+
+VIEWS = ("sessions", "signals", "test_runs")
+TOTALS = {"runs": "test_runs", "failed_runs": "test_runs_failed"}
+_RUNS = """
+    CREATE TEMP TABLE runs AS
+    SELECT coalesce(t.ts::DATE, t.day) AS day, t.flavor AS agent, coalesce(t.framework, '(unknown)') AS framework,
+        s.repo, t.session_uid, t.passed, t.failed, t.skipped, t.duration_s, t.success
+    FROM test_runs t LEFT JOIN sessions s USING (session_uid)
+    WHERE {span}"""
+_SUMS = """
+    count(*) AS runs, count(*) FILTER (success) AS passed_runs, count(*) FILTER (NOT success) AS failed_runs,
+    count(*) FILTER (success IS NULL) AS unknown_runs,
+    round(100.0 * count(*) FILTER (success) / nullif(count(success), 0), 1) AS passed_share,
+    coalesce(sum(passed), 0)::BIGINT AS tests_passed, coalesce(sum(failed), 0)::BIGINT AS tests_failed,
+    round(100.0 * sum(passed) / nullif(sum(passed) + sum(failed), 0), 1) AS pass_rate,
+    round(median(duration_s), 1) AS median_s, count(DISTINCT session_uid) AS sessions"""
+
+
+def make(asking: Asking) -> Report:
+    """How tests went in the span."""
+    asking.run(_RUNS.format(span=asking.span.holds("coalesce(t.ts::DATE, t.day)")))
+    by = "SELECT {0}, {1} FROM runs GROUP BY {0} ORDER BY runs DESC, {0}"
+    days = asking.table("by_day", "By day", f"SELECT day, {_SUMS} FROM runs GROUP BY day ORDER BY day DESC")
+    flaky = asking.span.holds("coalesce(x.ts::DATE, x.day)")
+    tables = (
+        asking.table("by_framework", "By framework", by.format("framework", _SUMS)),
+        asking.table("by_repo", "By repository", by.format("repo", _SUMS), private={"repo"}),
+        days,
+        asking.table(
+            "flaky", "Repositories whose tests gave another result with nothing changed",
+            f"SELECT s.repo, sum(x.times)::BIGINT AS times, count(DISTINCT x.session_uid) AS sessions FROM signals x "
+            f"LEFT JOIN sessions s USING (session_uid) WHERE x.rule = 'flaky_test' AND {flaky} GROUP BY s.repo "
+            "ORDER BY times DESC, s.repo",
+            private={"repo"},
+        ),
+    )  # fmt: skip
+    by_result = {
+        result: {str(row["day"]): float(row[f"{result}_runs"]) for row in days.rows}
+        for result in ("passed", "failed", "unknown")
+    }
+    share = {str(row["day"]): row["passed_share"] for row in days.rows if row["passed_share"] is not None}
+    return Report(
+        title="Tests",
+        span=asking.span,
+        figures=asking.figures(f"SELECT {_SUMS} FROM runs"),
+        tables=tables,
+        charts={"runs_by_day": DayTrend("Test runs by day", by_result, share, "runs", "passed, %")},
+        notes=("`passed_share` counts runs, `pass_rate` single tests where the output tells how many there were.",),
+    )
