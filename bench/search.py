@@ -1,0 +1,106 @@
+"""What search costs and finds on a corpus with planted needles (`truth.json` names them), swept into a temporary folder.
+
+python -m bench.search HOME
+
+HOME has `claude`, `codex`, `grok` and `truth.json`. Needles that stand in no log are left out. Times are of one process
+that has opened the index, on wall clock and in CPU seconds: these are steadier where other work runs beside.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bench.bare import log_files
+from helix_assets.indexing import index_of, update_index
+from helix_assets.pipeline import sweep
+from helix_assets.search import Finder
+from helix_assets.settings import load_settings
+from helix_assets.sql import ask
+from helix_assets.storage.catalog import index_bytes
+from helix_assets.store import Store, open_store
+
+QUERIES = 100
+_WORD = re.compile(rb"(?<![A-Za-z\\])[A-Za-z]{3,12}(?![A-Za-z\":])")
+_REPORTS = (
+    "select ts::date as day, flavor, model, sum(output), sum(cost_usd) from token_usage group by all",
+    "select tool, count(*), count(*) filter (status = 'ok'), avg(duration_ms) from tool_calls group by all",
+    "select repo, count(*), sum(cost_usd) from sessions group by all",
+    "select kind, count(*) from events group by all",
+)
+
+
+def needles(home: Path) -> list[tuple[str, str]]:
+    """Session and word of each needle that stands in a log."""
+    logs = b"".join(Path(entry.path).read_bytes() for entry in log_files(home))
+    there = set(re.findall(rb"zqneedle[0-9a-f]+", logs))
+    told = orjson.loads((home / "truth.json").read_bytes())["sessions"]
+    return [(one["session_uid"], needle["term"]) for one in told for needle in one["needles"]
+            if needle["term"].encode() in there]  # fmt: skip
+
+
+def common_words(home: Path) -> list[str]:
+    """Words that stand in most logs."""
+    held = Counter[bytes]()
+    for entry in log_files(home):
+        held.update(set(_WORD.findall(Path(entry.path).read_bytes()[: 1 << 20].lower())))
+    return [word.decode() for word, _ in held.most_common(QUERIES)]
+
+
+def timed(queries: Sequence[str], run: Callable[[str], Any]) -> str:
+    """The 50th and 95th percentile of wall clock and CPU, in milliseconds."""
+    wall, cpu = list[float](), list[float]()
+    for query in queries:
+        begin, used = time.perf_counter(), time.process_time()
+        run(query)
+        wall.append(time.perf_counter() - begin)
+        cpu.append(time.process_time() - used)
+    return ", ".join(f"{name} {_percentiles(times)}" for name, times in (("wall", wall), ("CPU", cpu)))
+
+
+def _percentiles(times: list[float]) -> str:
+    middle, high = (1e3 * sorted(times)[len(times) * share // 100] for share in (50, 95))
+    return f"p50 {middle:.1f} p95 {high:.1f} ms"
+
+
+def main(home: Path) -> None:
+    """Sweep, index again for its cost alone, search, ask."""
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {f"{agent}_HOME": str(home / agent.lower()) for agent in ("CODEX", "GROK")}
+        environ |= {"CLAUDE_CONFIG_DIR": str(home / "claude"), "HOME": folder, "HELIX_DATA_DIR": f"{folder}/data",
+                    "HELIX_BACKUP_SCHEDULE": "off"}  # fmt: skip
+        with closing(open_store(load_settings(environ))) as store:
+            sweep(store)
+            _measure(store, home)
+
+
+def _measure(store: Store, home: Path) -> None:
+    source = sum(entry.stat().st_size for entry in log_files(home))
+    raw, index = store.catalog.raw_usage(), index_bytes(store.data_dir)
+    print(f"source {source / 1e6:.0f} MB, raw {raw / source:.3f}, index {index / source:.3f} of it")
+    index_of(store).remove()
+    used = time.process_time()
+    update_index(store)
+    used = time.process_time() - used
+    print(f"index: {used:.2f} CPU seconds, {source / 1e6 / used:.0f} MB/s of source")
+    finder, planted = Finder(store), needles(home)
+    finder.find("warm")
+    missed = [uid for uid, word in planted if uid not in {hit.session_uid for hit in finder.find(word).hits}]
+    print(f"needles: {len(planted) - len(missed)} of {len(planted)} found")
+    print("rare words:", timed([word for _, word in planted[:QUERIES]], finder.find))
+    print("common words:", timed(common_words(home), finder.find))
+    for query in _REPORTS:
+        print(f"sql, {timed([query] * 3, lambda one: ask(store, one))}: {query}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
