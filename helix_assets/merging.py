@@ -8,25 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
 from helix_assets.core.errors import StoreError
 from helix_assets.core.facts import SessionFactRows
 from helix_assets.plan import Candidate, SessionState, plan_merge, told_before
-from helix_assets.storage.tables import ledger
+from helix_assets.reading import digest_text
+from helix_assets.storage.tables import digests, ledger
 from helix_assets.store import Store
 from helix_assets.task import BEFORE_TIME, Ingested, IngestTask, Merging
+
+if TYPE_CHECKING:
+    from helix_assets.core.digest import Digest
 
 
 def plan_growth(
     store: Store, state: SessionState, changed: Sequence[Candidate], present: Mapping[str, Candidate]
 ) -> IngestTask:
-    """Read the changed files from the start, and take from them what was not told before."""
+    """Read the changed files from the start, and take from them what was not told before.
+
+    StoreError where what is kept is damaged: then nothing can be told apart.
+    """
     row = state.row
     if row is None:
         raise ValueError("a new session has nothing to be merged with")
-    kept = store.catalog.get_digest(state.uid)
+    kept = _kept_digest(store, state.uid)
     with store.catalog.reading() as connection:
         claimed = set(connection.execute(select(ledger.c.key).where(ledger.c.session_id == row.id)).scalars())
     known = claimed | {fact[0] for rows in _kept_facts(store, state).values() for fact in rows}
@@ -44,17 +52,26 @@ def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Inge
     """Join what came later to the digest and facts that are kept; with damaged facts the digest waits."""
     from helix_assets.core.merge import merged  # loads pydantic
 
-    kept = store.catalog.get_digest(state.uid)
-    if result.digest is None or kept is None:
+    if result.digest is None:
         return result
     try:
-        facts = _kept_facts(store, state)
+        kept, facts = _kept_digest(store, state.uid), _kept_facts(store, state)
     except StoreError as exc:
-        return replace(result, digest=None, failure=f"its facts cannot be kept: {exc}")
+        return replace(result, digest=None, failure=f"what is kept of it is damaged: {exc}")
+    if kept is None:
+        return result
     for fact, rows in result.fact_rows.items():
         facts.setdefault(fact, []).extend(rows)
     counts = {fact: len(rows) for fact, rows in facts.items() if rows}
     return replace(result, digest=merged(kept, result.digest, counts), fact_rows=facts)
+
+
+def _kept_digest(store: Store, uid: str) -> Digest | None:
+    from helix_assets.core.digest import Digest  # loads pydantic
+
+    with store.catalog.reading() as connection:
+        text = digest_text(connection.execute(select(digests).where(digests.c.session_uid == uid)).first(), store.key)
+    return None if text is None else Digest.model_validate_json(text)
 
 
 def _kept_facts(store: Store, state: SessionState) -> SessionFactRows:

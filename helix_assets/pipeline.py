@@ -26,7 +26,7 @@ from helix_assets.adapters.jsonl import failed_status
 from helix_assets.backup import back_up_if_due
 from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
 from helix_assets.core.changes import Changes, changed_sources
-from helix_assets.core.errors import HelixError, SkipSource
+from helix_assets.core.errors import HelixError, SkipSource, StoreError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
@@ -413,7 +413,11 @@ class _Sweep:
             if can_be_told(self._store, state, present):
                 task = plan_session(self._store, state, changed, present)
             else:
-                task = plan_growth(self._store, state, changed, present)
+                try:
+                    task = plan_growth(self._store, state, changed, present)
+                except StoreError as exc:
+                    self._put_off(state, changed, f"what is kept of it is damaged: {exc}")
+                    continue
             if task is not None:
                 tasks.append(task)
             reading = {f.path_key for f in task.files} if task else set()
@@ -422,6 +426,14 @@ class _Sweep:
                     self._set_aside(candidate, state.flavor, "superseded", None)
         self._note_aside()
         return _Round(self._pool.start(tasks), states, groups)
+
+    def _put_off(self, state: SessionState, changed: list[Candidate], reason: str) -> None:
+        """Set a session aside before it is read."""
+        self._report.problems += [(candidate.shown, reason) for candidate in changed]
+        self._report.sessions_failed += 1
+        with self._store.catalog.writing() as connection:
+            keys = [candidate.path_key for candidate in changed]
+            retries.note_failure(connection, state.uid, path_keys=keys, failure=reason, now=self._clock())
 
     def _is_wanted(self, state: SessionState) -> bool:
         return self._only is None or state.row is None or (state.flavor, state.row.day) in self._only

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from helix_assets import evict
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.defs.totals import token_totals_add_up
-from helix_assets.storage.tables import evictions, sessions
+from helix_assets.storage.tables import digests, evictions, sessions
 from helix_assets.verify import verify
 from helix_assets_tests.memory import NOW, Memory, answer, conversation, prompt
 
@@ -182,3 +182,22 @@ def test_new_digest_rules_leave_a_merged_digest_as_it_is(memory: Memory) -> None
     memory.sweep()
     assert memory.digest(UID) == before
     assert evict.plan(memory.store, now=NOW, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40)).goes
+
+
+@pytest.mark.parametrize("damaged", ["digest", "facts"])
+def test_growth_waits_while_what_is_kept_is_damaged(memory: Memory, damaged: str) -> None:
+    evicted(memory)
+    if damaged == "facts":
+        file = memory.store.facts.path(memory.store.catalog.fact_files()[0].name)
+        file.write_bytes(file.read_bytes()[:-1] + b"?")
+    else:
+        damage(memory, "abc")
+    memory.write("s", *conversation(2, start=3))
+    memory.write("other", *conversation(1, session="o"))
+    report = memory.sweep()
+    assert (report.sessions_failed, "claude:other" in report.touched, UID in report.touched) == (1, True, False)
+
+
+def damage(memory: Memory, text: str) -> None:
+    with memory.store.catalog.writing() as connection:
+        connection.execute(update(digests).where(digests.c.session_uid == UID).values(hash=text))
