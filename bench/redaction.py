@@ -2,7 +2,7 @@
 
 python -m bench.redaction HOME [ROUNDS]
 
-The first round is told apart: in it the engine builds its automaton, which each process does once.
+The first round is told apart: in it the engines build what they search with, which each process does once.
 """
 
 from __future__ import annotations
