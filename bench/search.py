@@ -1,4 +1,4 @@
-"""What search costs and finds on a corpus with planted needles (`truth.json` names them), swept into a temporary folder.
+"""What search costs and finds on a corpus with planted needles, swept into a folder of its own; truth.json names them.
 
 python -m bench.search HOME
 

@@ -90,6 +90,8 @@ def update_index(store: Store, *, thorough: bool = False) -> Indexed:
         if read:
             index.add(read)
         added += len({document.name for document, _ in read})
+    if not known & live.keys() <= names_of(index.open()[0]):
+        return update_index(store)  # a segment proved damaged when it was to be merged, and went
     _write_stamp(store, stamp)
     return Indexed(gone, added)
 

@@ -197,6 +197,15 @@ def test_damaged_segment_is_said_and_made_anew(memory: Memory) -> None:
     assert not verify(memory.store)
 
 
+def test_damaged_segment_that_is_met_in_a_merge_is_made_anew_at_once(memory: Memory) -> None:
+    (path,) = index_of(memory.store).paths()
+    path.write_bytes(path.read_bytes()[:-3] + bytes(3))
+    memory.write("s3", *conversation(9, session="c"))
+    memory.sweep()
+    assert not search(memory, "flaky").unindexed
+    assert not verify(memory.store)
+
+
 def test_damaged_session_is_left_out_and_named(memory: Memory) -> None:
     (name,) = [name for name in live_parts(memory) if name in names_in(memory, "flaky")]
     path = memory.store.raw.path(name)

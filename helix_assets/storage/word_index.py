@@ -149,8 +149,15 @@ class WordIndex:
 
     def open(self, *, thorough: bool = False) -> tuple[list[Segment], list[Path]]:
         """All segments, and the files of those that are damaged; `thorough` proves every byte, not the heads alone."""
+        while True:
+            paths = self.paths()
+            whole, damaged = self._opened(paths, thorough)
+            if self.paths() == paths:  # else segments were merged meanwhile, and some were met in neither form
+                return whole, damaged
+
+    def _opened(self, paths: Sequence[Path], thorough: bool) -> tuple[list[Segment], list[Path]]:
         whole, damaged = [], []
-        for path in self.paths():
+        for path in paths:
             try:
                 segment = Segment(path, self._key)
                 if thorough:
@@ -170,10 +177,15 @@ class WordIndex:
         for segment in sorted(self.open()[0], key=lambda one: one.pairs):
             if segment.pairs > 2 * pairs or len(documents) + len(segment.documents) > MAX_DOCUMENTS:
                 break
-            packed.append(segment.packed() + np.uint64(len(documents) << 8))
+            merged.append(segment)
+            try:
+                pairs_of = segment.packed()
+            except StoreError as exc:
+                _log.warning("%s: what it held is read anew from the raw cache", exc)
+                continue
+            packed.append(pairs_of + np.uint64(len(documents) << 8))
             documents += segment.documents
             pairs += segment.pairs
-            merged.append(segment)
         self._write(documents, np.concatenate(packed) if packed else np.empty(0, np.uint64))
         for segment in merged:
             segment.path.unlink()

@@ -133,6 +133,32 @@ def test_cut_file_is_seen_and_removed_when_the_index_is_kept_up(index: WordIndex
     assert not index.paths()
 
 
+def test_damaged_segment_is_not_merged_into_a_sound_one(index: WordIndex) -> None:
+    add(index, one="alpha")
+    (path,) = index.paths()
+    data = path.read_bytes()
+    path.write_bytes(data[:-3] + bytes(3))
+    add(index, two="beta")
+    assert not path.exists()
+    assert found(index, "beta") == {"two": 1}
+    assert found(index, "alpha") == {}
+
+
+def test_reader_that_meets_a_merge_looks_again(index: WordIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(index, one="alpha")
+    opened = WordIndex._opened
+    done: list[int] = []
+
+    def and_then_it_is_merged(self: WordIndex, paths: Sequence[Path], thorough: bool) -> object:
+        if not done:
+            done.append(1)
+            add(WordIndex(index.root.parent, KEY), two="beta")
+        return opened(self, paths, thorough)
+
+    monkeypatch.setattr(WordIndex, "_opened", and_then_it_is_merged)
+    assert found(index, "alpha") == {"one": 1}
+
+
 def test_only_what_is_read_is_proven_and_each_stretch_once(index: WordIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     add(index, one=" ".join(f"word{number}" for number in range(200_000)))
     (segment,) = index.open()[0]
