@@ -91,10 +91,10 @@ _DATE_OR_VERSION = re.compile(rb"^v?\d[\d.:TZ+_/-]*(?:[a-z]{1,5}\d*)?$")
 
 def is_placeholder(value: bytes) -> bool:
     """Say whether the value stands for a secret without being one: `changeme`, `<token>`, `xxxx`, `sk-...`."""
-    if value.lower() in _COMMON or _PLACEHOLDER.search(value):
-        return True
     body = value.strip(b"\"'`()[]{}<>.,;: ")
-    return len(body) < 3 or len(set(body[-24:])) <= max(2, min(len(body), 24) // 6)
+    if len(body) < 3 or len(set(body[-24:])) <= max(2, min(len(body), 24) // 6):
+        return True
+    return value.lower() in _COMMON or _PLACEHOLDER.search(value) is not None
 
 
 def is_wordlike(value: bytes) -> bool:
