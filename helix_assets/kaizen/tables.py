@@ -67,7 +67,8 @@ def write_correlated(store: Store) -> Correlation:
     repos = {execution.repo for execution in executions}
     named = {execution.session_uid for execution in executions}
     # Of the others no figure is needed: there may be many thousands.
-    kept = {d["session_uid"]: d for d in sound_digests(store) if d["repo"] in repos or d["session_uid"] in named}
+    known = sound_digests(store) if executions else ()
+    kept = {d["session_uid"]: d for d in known if d["repo"] in repos or d["session_uid"] in named}
     spans = [
         SessionSpan(uid, d["repo"], microseconds_of(d["started_at"]), microseconds_of(d["ended_at"]))
         for uid, d in kept.items()
