@@ -72,7 +72,7 @@ def test_a_failed_sweep_is_asked_for_again_after_a_pause(
     later(monkeypatch, INTERVAL_S + 1)
     again, cursor = tick(instance, cursor)
     assert isinstance(again, dg.RunRequest)
-    assert str(again.run_key).endswith("-2")
+    assert str(again.run_key).endswith(" 2")
     answer_with(instance, again)
     assert isinstance(tick(instance, cursor)[0], dg.SkipReason)
 
@@ -177,3 +177,16 @@ def test_nothing_is_asked_for_when_nothing_may_go(store: Store, monkeypatch: pyt
         connection.execute(update(sessions).values(is_pinned=True))
     answer, _ = budget_tick()
     assert answer == dg.SkipReason("the raw cache is above its soft cap, but nothing in it may go")
+
+
+def test_no_name_of_a_run_passes_for_a_secret(
+    store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster keeps them, and `helix verify --secrets` reads all that is kept."""
+    requests = [tick(instance)[0]]
+    monkeypatch.setenv("HELIX_RAW_SOFT_CAP_BYTES", "20KiB")
+    sweep(store)
+    requests.append(budget_tick()[0])
+    for request in requests:
+        assert isinstance(request, dg.RunRequest)
+        assert store.redactor.scan(f'{{"dagster/run_key": "{request.run_key}"}}'.encode()) == 0
