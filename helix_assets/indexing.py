@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 STAMP = "stamp"
 _log = logging.getLogger(__name__)
 DIGEST = "digest:"
-AT_ONCE_BYTES = 64 << 20
+AT_ONCE_BYTES = 24 << 20
 """So many bytes of part files make a segment; a kill costs no more than that."""
 
 

@@ -6,7 +6,6 @@ Belongs here: rows to files and back; the only module that loads pyarrow for the
 from __future__ import annotations
 
 import heapq
-import mmap
 import os
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 import helix_assets.storage.arrow  # noqa: F401 - makes pyarrow do without pandas
 from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import BESIDE, Row
-from helix_assets.storage.raw_files import PartFile
+from helix_assets.storage.raw_files import PartFile, file_hash
 
 ZSTD_LEVEL = 3
 GROUP_BYTES = 1 << 20
@@ -207,17 +206,15 @@ def read_texts(path: Path, key: bytes, proof: str) -> Iterator[bytes]:
     StoreError if its bytes do not have the hash `proof`.
     """
     try:
-        with path.open("rb") as opened:
-            data = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-            if blake2b(data, digest_size=16, key=key).hexdigest() != proof:
-                raise StoreError(f"{path.name} is damaged: run `helix verify`")
-            with pq.ParquetFile(pa.BufferReader(pa.py_buffer(data))) as file:
-                for group in range(file.num_row_groups):
-                    table = file.read_row_group(group, ["raw"], use_threads=False)
-                    if text_column(table) != "raw":
-                        table = file.read_row_group(group, ["summary"], use_threads=False)
-                    yield joined(table.column(0))[0]
-    except (OSError, ValueError, pa.ArrowInvalid) as exc:
+        if file_hash(path, key) != proof:
+            raise StoreError(f"{path.name} is damaged: run `helix verify`")
+        with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, ["raw"], use_threads=False)
+                if text_column(table) != "raw":
+                    table = file.read_row_group(group, ["summary"], use_threads=False)
+                yield joined(table.column(0))[0]
+    except (OSError, pa.ArrowInvalid) as exc:
         raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc
 
 

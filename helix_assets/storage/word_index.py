@@ -26,6 +26,8 @@ from helix_assets.core.words import Array, Words
 from helix_assets.storage.catalog import INDEX_FOLDER
 
 MAX_DOCUMENTS = 1 << 16
+MAX_PAIRS = 1 << 22
+"""Segments of more pairs are not merged: merging takes 30 bytes of memory for each."""
 _MAGIC = b"helix words 1\n"
 _CHUNK = 1 << 16
 _DIRECTORY = 1 << 16
@@ -175,7 +177,8 @@ class WordIndex:
         pairs = sum(map(len, packed))
         merged = []
         for segment in sorted(self.open()[0], key=lambda one: one.pairs):
-            if segment.pairs > 2 * pairs or len(documents) + len(segment.documents) > MAX_DOCUMENTS:
+            is_full = len(documents) + len(segment.documents) > MAX_DOCUMENTS or pairs + segment.pairs > MAX_PAIRS
+            if segment.pairs > 2 * pairs or is_full:
                 break
             merged.append(segment)
             try:
@@ -219,7 +222,7 @@ class WordIndex:
     def _write(self, documents: Sequence[Document], packed: Array) -> None:
         packed.sort()
         body = b"".join(_arrays(packed))
-        chunks = [body[at : at + _CHUNK] for at in range(0, len(body), _CHUNK)]
+        chunks = (memoryview(body)[at : at + _CHUNK] for at in range(0, len(body), _CHUNK))
         head = orjson.dumps(
             {
                 "documents": [tuple(one) for one in documents],
@@ -234,7 +237,8 @@ class WordIndex:
             fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(fd, "wb") as file:
                 file.write(_MAGIC + len(head).to_bytes(_LENGTH_BYTES, "little") + head)
-                file.write(bytes.fromhex(_hash(self._key, head)) + body)
+                file.write(bytes.fromhex(_hash(self._key, head)))
+                file.write(body)
             fresh.rename(fresh.with_suffix(".words"))
         except OSError:
             with suppress(OSError):
@@ -242,7 +246,7 @@ class WordIndex:
             raise
 
 
-def _hash(key: bytes, data: bytes) -> str:
+def _hash(key: bytes, data: bytes | memoryview) -> str:
     return blake2b(data, digest_size=_HASH_BYTES, key=key).hexdigest()
 
 
