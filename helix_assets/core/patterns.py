@@ -48,18 +48,20 @@ _NAMED = re.compile(r"[a-z]\.[a-z]|[a-z]_[a-z]|[a-z]-[a-z]|[a-z][A-Z]|^[A-Z]{1,6
 _SENTENCE = re.compile(r"(?<=[\w)'\"`][.!?;])\s+(?=[A-Z])")
 _WARNS = re.compile(r"(?:\w+ )?warn(?:ing)?\b", re.I)
 """What begins so says for a while what did not fail."""
+_CLASSES = ("error", "exception")
+"""How names end that are no more than a kind of failure."""
 _FILE = re.compile(r"[a-z#]\.[a-z]\w{0,7}$", re.I)
 # Words that say that something failed, not what; and words that say nothing.
 _FAILING = frozenset({
-    "abort", "aborted", "an", "api", "call", "called", "cannot", "code", "command", "could", "details", "did",
-    "directory", "elifecycle", "err", "error", "errors", "exception", "execution", "exit", "exited", "fail",
-    "failed", "failing", "failure", "fatal", "file", "files", "found", "go", "info", "information", "internal",
-    "invalid", "issue", "job", "killed", "last", "line", "lines", "log", "logs", "message", "most", "no", "non",
-    "nonzero", "occurred", "operation", "output", "permission", "please", "problem", "process", "program", "recent",
-    "request", "response", "result", "returned", "returning", "run", "running", "script", "signal", "something",
-    "status", "stderr", "stdout", "step", "task", "terminated", "test", "tests", "timed", "timeout", "tool",
-    "traceback", "try", "unable", "unexpected", "unknown", "unsuccessful", "warn", "warning", "went", "wrong",
-    "zero",
+    "abort", "aborted", "an", "api", "call", "called", "cannot", "code", "command", "completed", "could", "details",
+    "did", "directory", "elifecycle", "err", "error", "errors", "exception", "execution", "exit", "exited", "fail",
+    "failed", "failing", "failure", "fatal", "file", "files", "finished", "found", "go", "info", "information",
+    "internal", "interrupted", "invalid", "issue", "job", "killed", "last", "line", "lines", "log", "logs",
+    "message", "most", "no", "non", "nonzero", "occurred", "operation", "output", "permission", "please", "problem",
+    "process", "program", "recent", "request", "response", "result", "returned", "returning", "run", "running",
+    "script", "sigabrt", "sigint", "sigkill", "signal", "sigsegv", "sigterm", "something", "status", "stderr",
+    "stdout", "step", "task", "terminated", "test", "tests", "timed", "timeout", "tool", "traceback", "try",
+    "unable", "unexpected", "unknown", "unsuccessful", "warn", "warning", "went", "wrong", "zero",
 })  # fmt: skip
 _EMPTY = frozenset({
     "a", "about", "after", "again", "all", "also", "am", "and", "any", "are", "as", "at", "be", "because", "been",
@@ -214,14 +216,15 @@ def specific_part(text: str) -> str | None:
 
 
 def weight(terms: Iterable[str]) -> int:
-    """How much words name: three for each file, two for each other name (an identifier, a code, a flag, what stands in
-    quotes), one for each other word that says more than that something failed. Every word counts once."""
+    """How much words name: three for each file, two for each other name (an identifier, a code, a flag, what stands
+    in quotes), one for each other word that says more than that something failed, and for the name of an exception.
+    Every word counts once."""
     return sum(map(_weight, set(terms)))
 
 
 def _weight(term: str) -> int:
     if term.startswith("="):
-        return 3 if _FILE.search(term) else 2
+        return 1 if term.endswith(_CLASSES) else 3 if _FILE.search(term) else 2
     return int(len(term) > 2 and term not in _FAILING and term not in _EMPTY and not term.startswith("#"))
 
 
@@ -239,10 +242,11 @@ def _terms(sentence: str) -> Iterator[str]:
             yield value  # most words: they are no names
             continue
         if kind == "path":
-            value = value.rstrip("/").rpartition("/")[2]
+            value = "/".join(value.rstrip("/").split("/")[-2:])  # checkouts lie anywhere, but every folder has a README
         lowered = value.lower()
         is_name = kind != "word" or _NAMED.search(value) is not None
-        yield f"={lowered}" if is_name and lowered != value.upper() and lowered not in _FAILING else lowered
+        is_said = lowered != value.upper() and not _FAILING.issuperset(lowered.split("-"))
+        yield f"={lowered}" if is_name and is_said else lowered
 
 
 # -- gathering -------------------------------------------------------------------------------------------------------
