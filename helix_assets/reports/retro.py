@@ -12,18 +12,17 @@ from helix_assets.plots import DayBars
 from helix_assets.reports.frame import Asking, Note, Report, ReportTable, Span
 from helix_assets.reports.markdown import as_table
 
-VIEWS = ("sessions", "digests", "test_runs", "tool_calls", "signals", "patterns")
+VIEWS = ("digests", "patterns")
 TOTALS: dict[str, str] = {}
 WORTH_READING = 10
 _SESSIONS = """
     CREATE TEMP TABLE week AS
-    SELECT d.session_uid, coalesce(d.started_at::DATE, s.day) >= DATE '{monday}' AS is_now,
-        coalesce(d.started_at::DATE, s.day) AS day, d.flavor AS agent, coalesce(d.repo, '(none)') AS repo, d.title,
+    SELECT d.session_uid, d.started_at::DATE >= DATE '{monday}' AS is_now, d.started_at::DATE AS day, d.flavor AS agent, coalesce(d.repo, '(none)') AS repo, d.title,
         d.first_prompt, d.outcome, d.outcome_reason, d.active_s, d.turns, d.tool_calls, d.tool_errors, d.interventions,
         d.longest_failure_streak, d.compactions, d.test_runs, d.test_runs_failed, d.edits, d.lines_added,
         d.lines_removed, d.files_touched, d.output_tokens, round(d.cost_usd * 1e12)::BIGINT AS pico
-    FROM digests d LEFT JOIN sessions s USING (session_uid)
-    WHERE coalesce(d.started_at::DATE, s.day) BETWEEN DATE '{before}' AND DATE '{sunday}'"""
+    FROM digests d
+    WHERE d.started_at::DATE BETWEEN DATE '{before}' AND DATE '{sunday}'"""
 # Whether more of it is better (1), worse (-1), or neither (0).
 _MEASURES: Mapping[str, tuple[str, int]] = {
     "sessions": ("count(*)", 0),

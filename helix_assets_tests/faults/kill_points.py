@@ -17,16 +17,21 @@ from functools import partial
 from pathlib import Path
 
 import click
+from sqlalchemy import func, select
 
 from helix_assets import evict
 from helix_assets.backup import copies, make_copy, wrong_in_copy
 from helix_assets.core.errors import HelixError
 from helix_assets.core.retention import RetentionPolicy
-from helix_assets.storage.tables import forgotten, retries
+from helix_assets.forget import forget
+from helix_assets.reports.files import write_report
+from helix_assets.reports.kinds import make_report
+from helix_assets.storage.tables import forgotten, retries, sessions
 from helix_assets.verify import verify
 from helix_assets_tests.faults.injection import Fault, run
 from helix_assets_tests.memory import Memory, conversation, prompt
 
+REPORT = "test_report"
 Action = Callable[[Memory], object]
 
 
@@ -96,6 +101,16 @@ def _copy(memory: Memory) -> None:
         make_copy(memory.store, memory.now)
 
 
+def _report(memory: Memory) -> None:
+    write_report(memory.store, REPORT, lambda: make_report(memory.store, REPORT))
+
+
+def _forget(memory: Memory) -> None:
+    with memory.store.catalog.reading() as connection:
+        uids = set(connection.execute(select(sessions.c.session_uid)).scalars())
+    forget(memory.store, uids, now=memory.now)
+
+
 def _downgrade(memory: Memory) -> None:
     """Back to the first version: tables of later ones that are empty go, and pages are given back by no step."""
     with memory.store.catalog.writing() as connection:
@@ -122,9 +137,9 @@ def _outdate(memory: Memory) -> None:
         connection.exec_driver_sql("UPDATE sessions SET parser_version = -1")
 
 
-def phases(sessions: int) -> dict[str, Phase]:
+def phases(count: int) -> dict[str, Phase]:
     """Every phase by name."""
-    write, grow, rewrite = (partial(step, sessions) for step in (_write, _grow, _rewrite))
+    write, grow, rewrite = (partial(step, count) for step in (_write, _grow, _rewrite))
     return {
         "first-start": Phase((write,), _sweep),
         "append": Phase((write, _sweep, grow), _sweep),
@@ -135,9 +150,11 @@ def phases(sessions: int) -> dict[str, Phase]:
         "overflow": Phase((write, _sweep, _uncover), _overflow),
         "drop-texts": Phase((write, _sweep), _lighten),
         "grow-without-texts": Phase((write, _sweep, _lighten, grow), _sweep),
-        "merge": Phase((write, _sweep, _evict, partial(_begin_anew, sessions)), _sweep),
+        "merge": Phase((write, _sweep, _evict, partial(_begin_anew, count)), _sweep),
         "migration": Phase((write, _sweep, _downgrade), _open),
         "backup": Phase((write, _sweep), _copy),
+        "report": Phase((write, _sweep, _report), _report),
+        "forget": Phase((write, _sweep, _report), _forget),
     }
 
 
@@ -222,6 +239,7 @@ def _wrong(folder: Path, right: tuple[bytes, ...]) -> list[str]:
         wrong = [f"{v.check}: {v.what} {v.path or ''}" for v in verify(memory.store)]
         root = memory.store.settings.backup_dir
         wrong += [what for copy in copies(memory.store.settings) for what in wrong_in_copy(root / copy.generation)]
+        wrong += _wrong_reports(memory)
         return wrong if memory.exported() in right else [*wrong, "the export is none of the right ones"]
     except HelixError as exc:
         return [str(exc)]
@@ -229,16 +247,26 @@ def _wrong(folder: Path, right: tuple[bytes, ...]) -> list[str]:
         memory.close()
 
 
+def _wrong_reports(memory: Memory) -> list[str]:
+    """A report that is there is whole, and tells of no session that is forgotten to the end."""
+    folders = [path for path in (memory.store.data_dir / "reports").glob("*") if not path.name.startswith(".")]
+    wrong = [f"{path.name} is torn" for path in folders if not (path / f"{path.name}.md").is_file()]
+    with memory.store.catalog.reading() as connection:
+        told = connection.execute(select(func.count()).select_from(sessions)).scalar_one()
+        left = connection.execute(select(func.count()).where(forgotten.c.unfinished.is_not(None))).scalar_one()
+    return [*wrong, "what is forgotten is reported"] if folders and not told and not left else wrong
+
+
 @click.command()
 @click.argument("names", nargs=-1, metavar="PHASE...")
-@click.option("--sessions", default=1, help="Sessions in the store.")
+@click.option("--sessions", "count", default=1, help="Sessions in the store.")
 @click.option("--error", help="Fail the call with this errno (EIO, ENOSPC, EDQUOT) instead of killing.")
 @click.option("--stays", is_flag=True, help="Let all later calls fail too, as on a full disk.")
 @click.option("--every", default=1, help="Strike at every so many calls.")
-def main(names: tuple[str, ...], sessions: int, error: str | None, stays: bool, every: int) -> None:
+def main(names: tuple[str, ...], count: int, error: str | None, stays: bool, every: int) -> None:
     """Strike at every changing system call; exit code 1 when a promise breaks."""
     broken = 0
-    for name, phase in phases(sessions).items():
+    for name, phase in phases(count).items():
         if names and name not in names:
             continue
         begin = time.monotonic()
