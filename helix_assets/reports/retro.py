@@ -17,12 +17,11 @@ TOTALS: dict[str, str] = {}
 WORTH_READING = 10
 _SESSIONS = """
     CREATE TEMP TABLE week AS
-    SELECT d.session_uid, d.started_at::DATE >= DATE '{monday}' AS is_now, d.started_at::DATE AS day, d.flavor AS agent, coalesce(d.repo, '(none)') AS repo, d.title,
-        d.first_prompt, d.outcome, d.outcome_reason, d.active_s, d.turns, d.tool_calls, d.tool_errors, d.interventions,
-        d.longest_failure_streak, d.compactions, d.test_runs, d.test_runs_failed, d.edits, d.lines_added,
-        d.lines_removed, d.files_touched, d.output_tokens, round(d.cost_usd * 1e12)::BIGINT AS pico
-    FROM digests d
-    WHERE d.started_at::DATE BETWEEN DATE '{before}' AND DATE '{sunday}'"""
+    SELECT session_uid, started_at::DATE >= DATE '{monday}' AS is_now, started_at::DATE AS day, flavor AS agent,
+        coalesce(repo, '(none)') AS repo, title, first_prompt, outcome, outcome_reason, active_s, turns, tool_calls,
+        tool_errors, interventions, longest_failure_streak, compactions, test_runs, test_runs_failed, edits,
+        lines_added, lines_removed, files_touched, output_tokens, round(cost_usd * 1e12)::BIGINT AS pico
+    FROM digests WHERE started_at::DATE BETWEEN DATE '{before}' AND DATE '{sunday}'"""
 # Whether more of it is better (1), worse (-1), or neither (0).
 _MEASURES: Mapping[str, tuple[str, int]] = {
     "sessions": ("count(*)", 0),
