@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ROW_VIEWS = ("events", "records")
 FACT_VIEWS = tuple(FACTS)
+SESSION_VIEWS = ("sessions", "places")
+"""`places` is for reports alone: of sessions only what needs no digest."""
 DIGEST_VIEWS = ("sessions", "digests", "patterns")
 VIEWS = ("sessions", "digests", *ROW_VIEWS, *FACT_VIEWS, "patterns", "losses")
 MEMORY = "1GiB"
@@ -52,7 +54,7 @@ def open_views(store: Store, names: Collection[str] = VIEWS, *, memory: str = ME
 
     moment = read_moment(
         store,
-        with_sessions="sessions" in names,
+        with_sessions=not set(SESSION_VIEWS).isdisjoint(names),
         with_digests=not set(DIGEST_VIEWS).isdisjoint(names),
         with_rows=not set(ROW_VIEWS).isdisjoint(names),
         facts=[name for name in names if name in FACTS],
@@ -86,7 +88,7 @@ def _create_views(
                            ("lines", _lines_function(store))):  # fmt: skip
         connection.create_function(f"_{name}_again", function, ["VARCHAR"], "VARCHAR")
     damaged: list[str] = []
-    if "sessions" in names:
+    if not set(SESSION_VIEWS).isdisjoint(names):
         _create_table(connection, "_sessions", _session_table(store, moment))
     if not set(DIGEST_VIEWS).isdisjoint(names):
         table, damaged = _digest_table(store, moment)
@@ -171,6 +173,7 @@ _CATALOG_VIEWS = {
             TRY_CAST(s.ingested_at AS TIMESTAMP) AS ingested_at, TRY_CAST(s.analyzed_at AS TIMESTAMP) AS analyzed_at,
             TRY_CAST(s.evicted_at AS TIMESTAMP) AS evicted_at, s.is_covered, s.is_pinned, s.is_partial, s.failure
         FROM _sessions s LEFT JOIN ({digests}) d USING (session_uid)""",
+    "places": "SELECT session_uid, repo, domain FROM _sessions",
     "patterns": """
         SELECT pattern_id, kind, error_class, tool, file_path, snippet, sessions, days, repos, times, first_seen,
             last_seen, recent, before, trend, TRY_CAST(evidence AS JSON) AS evidence

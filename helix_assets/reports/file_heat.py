@@ -5,7 +5,7 @@ from __future__ import annotations
 from helix_assets.plots import Heat
 from helix_assets.reports.frame import Asking, Report, ReportTable
 
-VIEWS = ("file_operations", "sessions")
+VIEWS = ("file_operations", "places")
 TOTALS: dict[str, str] = {}
 FILES = 1000
 _CHARTED = 20
@@ -14,7 +14,7 @@ _OPERATIONS = """
     SELECT coalesce(o.ts::DATE, o.day) AS day, o.operation IN ('edit', 'write', 'delete') AS is_change,
         o.operation = 'read' AS is_read, o.file_path, coalesce(o.language, '(none)') AS language, s.repo, o.session_uid,
         o.lines_added, o.lines_removed, o.accepted
-    FROM file_operations o LEFT JOIN sessions s USING (session_uid)
+    FROM file_operations o LEFT JOIN places s USING (session_uid)
     WHERE o.file_path IS NOT NULL AND {span}"""
 _SUMS = """
     count(*) FILTER (is_change) AS changes, count(*) FILTER (is_read) AS reads,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from helix_assets.plots import DayTrend
 from helix_assets.reports.frame import Asking, Report
 
-VIEWS = ("sessions", "signals", "test_runs")
+VIEWS = ("places", "signals", "test_runs")
 TOTALS = {"runs": "test_runs", "failed_runs": "test_runs_failed"}
 _RUNS = """
     CREATE TEMP TABLE runs AS
     SELECT coalesce(t.ts::DATE, t.day) AS day, t.flavor AS agent, coalesce(t.framework, '(unknown)') AS framework,
         s.repo, t.session_uid, t.passed, t.failed, t.skipped, t.duration_s, t.success
-    FROM test_runs t LEFT JOIN sessions s USING (session_uid)
+    FROM test_runs t LEFT JOIN places s USING (session_uid)
     WHERE {span}"""
 _SUMS = """
     count(*) AS runs, count(*) FILTER (success) AS passed_runs, count(*) FILTER (NOT success) AS failed_runs,
@@ -35,7 +35,7 @@ def make(asking: Asking) -> Report:
         asking.table(
             "flaky", "Repositories whose tests gave another result with nothing changed",
             f"SELECT s.repo, sum(x.times)::BIGINT AS times, count(DISTINCT x.session_uid) AS sessions FROM signals x "
-            f"LEFT JOIN sessions s USING (session_uid) WHERE x.rule = 'flaky_test' AND {flaky} GROUP BY s.repo "
+            f"LEFT JOIN places s USING (session_uid) WHERE x.rule = 'flaky_test' AND {flaky} GROUP BY s.repo "
             "ORDER BY times DESC, s.repo",
             private={"repo"},
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from helix_assets.plots import DayBars
 from helix_assets.reports.frame import Asking, Report
 
-VIEWS = ("sessions", "token_usage")
+VIEWS = ("places", "token_usage")
 TOTALS = {"input_tokens": "input_tokens", "output_tokens": "output_tokens", "cache_read_tokens": "cache_read_tokens",
           "cache_write_tokens": "cache_write_tokens"}  # fmt: skip
 # Costs are added in whole picodollars: the same total in any order.
@@ -14,7 +14,7 @@ _SPENT = """
     SELECT coalesce(u.ts::DATE, u.day) AS day, u.flavor AS agent, s.repo, coalesce(u.model, '(unknown)') AS model,
         u.session_uid, u.is_sidechain, u.input, u.output, u.cache_read,
         u.cache_write_5m + u.cache_write_1h AS cache_write, round(u.cost_usd * 1e12)::BIGINT AS pico
-    FROM token_usage u LEFT JOIN sessions s USING (session_uid)
+    FROM token_usage u LEFT JOIN places s USING (session_uid)
     WHERE {span}"""
 _SUMS = """
     count(DISTINCT session_uid) AS sessions, count(*) AS messages, coalesce(sum(input), 0)::BIGINT AS input_tokens,
