@@ -7,8 +7,9 @@ method that deletes a digest. Not here: when any of it happens (`pipeline`).
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -364,6 +365,9 @@ def create_catalog(data_dir: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_CREAT | os.O_WRONLY, 0o600))
+    with closing(sqlite3.connect(fresh)) as connection:
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # see `pages.shrink`; here alone, for it writes
+        connection.execute("VACUUM")
     engine = _engine(fresh)
     for number in range(CATALOG_VERSION):
         _migrate(engine, number)
@@ -391,7 +395,6 @@ def _engine(path: Path) -> Engine:
     def _set_up(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # transactions are begun below, so that reads are snapshots too
         for pragma in (
-            "auto_vacuum=INCREMENTAL",  # before the first page is written; see `pages.shrink`
             "journal_mode=WAL",
             "synchronous=FULL",
             "foreign_keys=ON",

@@ -51,6 +51,7 @@ def shrink(catalog: Catalog) -> int:
             if _ask(cursor, "auto_vacuum"):
                 cursor.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page alone
             elif shutil.disk_usage(catalog.path.parent).free > _ROOM * pages * _ask(cursor, "page_size"):
+                cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
                 cursor.execute("VACUUM")
         except OperationalError:
             return 0
