@@ -123,7 +123,8 @@ def _file(probe: Probe, path: Path, place: str) -> Iterator[Survivor]:
     if is_database:
         yield from _tables(probe, path, place)
     # What a database has dropped may still lie in it, and its log beside it: rules need whole texts, canaries do not.
-    yield from _bytes(probe, path, place, canaries_only=is_database or path.name.endswith(("-wal", "-shm")))
+    # The search index is numbers, in which rules find secrets by chance.
+    yield from _bytes(probe, path, place, canaries_only=is_database or path.name.endswith(("-wal", "-shm", ".words")))
 
 
 def _bytes(probe: Probe, path: Path, place: str, *, canaries_only: bool) -> Iterator[Survivor]:

@@ -191,10 +191,18 @@ def _set_up(shop: Workshop) -> None:
     _shop = shop
     _nowhere = open(os.devnull, "wb")  # noqa: SIM115 - as long as the process lives
     os.umask(0o077)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     # Rows are many, short-lived and without cycles: with large files, looking for cycles among them at the usual rate
     # took a tenth of the time.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
+
+
+def _end_with_parent() -> None:
+    """A sweep that is killed leaves no worker behind, waiting for work that nobody will send."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
 
 
 def _ingest_here(tasks: list[IngestTask]) -> list[Outcome]:

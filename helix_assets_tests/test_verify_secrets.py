@@ -93,6 +93,14 @@ def test_key_in_a_file_is_found(memory: Memory, place: str) -> None:
     assert places(memory) == {place}
 
 
+def test_numbers_of_the_search_index_are_no_secrets(memory: Memory) -> None:
+    segment = memory.store.data_dir / "search" / "00000099.words"
+    segment.write_bytes(b"\x01\x02" + KEY.encode() + b"\xff")  # as chance may spell it
+    assert surviving_secrets(memory.store) == []
+    list_canary(memory, KEY)
+    assert "search/00000099.words" in places(memory)
+
+
 def test_key_in_any_database_is_found(memory: Memory) -> None:
     path = memory.store.data_dir / "dagster" / "runs.db"
     path.parent.mkdir()

@@ -1,6 +1,7 @@
 """One session that hangs or eats memory is set aside with its reason; the others are taken in."""
 
 import multiprocessing
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -113,3 +114,36 @@ def test_a_worker_that_answers_to_nothing_is_ended(tmp_path: Path, monkeypatch: 
 def test_time_grows_with_the_bytes() -> None:
     task = IngestTask(session_uid="claude:a", flavor="claude", generation=1, files=(), weight=192 * MIB)
     assert workers.seconds_for(task, Limits(seconds=10)) == 40
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_a_killed_sweep_leaves_no_worker_behind(method: str) -> None:
+    code = (
+        "import multiprocessing, os, time\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from helix_assets import workers\n"
+        "if __name__ == '__main__':\n"
+        f"    pool = ProcessPoolExecutor(2, multiprocessing.get_context({method!r}), workers._set_up, (None,))\n"
+        "    print(pool.submit(os.getpid).result(), flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    sweep = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert sweep.stdout is not None
+    worker = int(sweep.stdout.readline())
+    sweep.kill()
+    sweep.wait()
+    sweep.stdout.close()
+    assert await_end(worker, 30)
+
+
+def await_end(pid: int, seconds: float) -> bool:
+    """Whether the process ends in time; one that nobody has buried yet has ended too."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False

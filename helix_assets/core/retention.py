@@ -229,7 +229,11 @@ class _Draft:
         self._policy, self._now, self._index_bytes = policy, now, index_bytes
         self._left = {session.session_uid: session for session in sessions}
         self.goes: list[Decision] = []
-        self.usage = sum(session.bytes for session in sessions)
+        self.usage = self._usage_before = sum(session.bytes for session in sessions)
+
+    def _index_left(self) -> int:
+        """The search index shrinks with what it is made of; what this misjudges the next plan sees."""
+        return self._index_bytes * self.usage // self._usage_before if self._usage_before else self._index_bytes
 
     def evict_aged(self) -> None:
         for session in self._covered(is_pinned=False):
@@ -243,7 +247,7 @@ class _Draft:
         light = [(_by_analysis(session), session) for session in covered if not session.text_bytes]
         lightened: dict[str, RawUsage] = {}
         light_bytes = sum(session.bytes for _, session in light)
-        while self.usage + self._index_bytes > self._policy.soft_cap_bytes and (heavy or light):
+        while self.usage + self._index_left() > self._policy.soft_cap_bytes and (heavy or light):
             is_room = light_bytes <= LIGHT_SHARE * self._policy.soft_cap_bytes
             if heavy and (is_room or not light or _by_analysis(heavy[0]) < light[0][0]):
                 session = heavy.popleft()

@@ -330,3 +330,11 @@ def test_dropping_texts_frees_their_bytes_alone() -> None:
     (decision,) = made.goes
     assert (decision.keeps_rows, decision.bytes, made.usage_after) == (True, 45, 75)
     assert [one.session_uid for one in made.stays] == ["b"]
+
+
+def test_search_index_counts_and_falls_with_what_it_is_made_of() -> None:
+    sessions = [
+        raw(uid, 20, n) for n, uid in enumerate("abcd")
+    ]  # 80 bytes and an index of 40: 120, and 100 are allowed
+    assert told(plan(*sessions, index_bytes=40)) == {"a": SOFT}
+    assert told(plan(*sessions, index_bytes=20)) == {}
