@@ -50,7 +50,7 @@ def note_of(agent: str, given: bytes) -> dict[str, object]:
     """What is kept of an event. A session that it does not name, or garbage, is a note that something moved."""
     try:
         told = json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         told = None
     note: dict[str, object] = {"agent": agent, "at": time.time_ns(), "is_event": isinstance(told, dict)}
     if isinstance(told, dict):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import copy
 import difflib
+import itertools
 import json
 import os
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +29,8 @@ AGENTS = ("claude", "codex", "grok")
 CLOSING = ("SessionStart", "Stop", "SubagentStop", "SessionEnd")
 TIMINGS = ("UserPromptSubmit", "PreToolUse")
 _TIMEOUT_S = 5
+_GROUP = 3
+"""How many names lead to a group of hooks: "hooks", the event, its number."""
 _SCRIPT = str(Path(hook.__file__).absolute())
 # Our own entry, whatever the Python, the checkout or the data folder was when it was made.
 _SIGN = os.path.join("helix_assets", "hook.py")
@@ -58,6 +61,14 @@ def command_of(agent: str, data_dir: Path) -> list[str]:
     return [sys.executable, "-I", "-S", _SCRIPT, agent, str(inbox_of(data_dir.absolute()))]
 
 
+def shell_line(command: Sequence[str]) -> str:
+    """The command for agents that run hooks in a shell, silent and ending with 0 even where it is not there any more.
+
+    Python ends with 2 when its script is gone, and to an agent 2 says: do not stop, do not run this tool.
+    """
+    return f"{shlex.join(command)} 2>/dev/null || true"
+
+
 def settings_file(agent: str, environ: Mapping[str, str]) -> Path:
     """The file that names the agent's hooks."""
     root = agent_roots(environ)[agent][0]
@@ -76,7 +87,7 @@ def plan_install(agent: str, data_dir: Path, environ: Mapping[str, str], *, timi
     if agent == "codex":
         return Edit(agent, path, before, _toml_with(path, before or "", command))
     events = [*CLOSING, *(TIMINGS if timings else ())]
-    return Edit(agent, path, before, _json_with(path, before or "", shlex.join(command), events))
+    return Edit(agent, path, before, _json_with(path, before or "", shell_line(command), events))
 
 
 def plan_uninstall(agent: str, environ: Mapping[str, str]) -> Edit:
@@ -108,7 +119,7 @@ def apply(edit: Edit, now: datetime) -> Path | None:
         raise StopRun(f"{edit.path} changed just now: nothing was written, try again")
     backup = None
     if edit.before is not None:
-        backup = target.with_name(f"{target.name}.before-helix-{now:%Y%m%dT%H%M%SZ}")
+        backup = _backup_of(target, now)
         _write(backup, edit.before, 0o600)
     if edit.after is None:
         target.unlink(missing_ok=True)
@@ -147,8 +158,8 @@ def _json_without(path: Path, text: str) -> str:
     """The settings without our hook, and without what only held it."""
     expected = _stripped(_json(path, text))
     while places := _ours(_json(path, text)):
-        text = json_edit.remove(text, _emptied(_json(path, text), places[0]))
-    _check(path, _json(path, text) == expected)
+        text = json_edit.remove(text, _outermost(text, _json(path, text), places[0]))
+    _check(path, _tidy(_json(path, text)) == _tidy(expected))
     return text
 
 
@@ -178,11 +189,19 @@ def _emptied(found: Any, place: tuple[str | int, ...]) -> tuple[str | int, ...]:
         values.append(values[-1][name])
     while len(place) > 1:
         above = values[len(place) - 1]
-        is_group = len(place) == 4  # a group goes with its only hook, whatever else it says
+        is_group = len(place) == _GROUP + 1  # a group goes with its only hook, whatever else it says
         if len(above) > 1 and not is_group:
             break
         place = place[:-1]
     return place
+
+
+def _outermost(text: str, found: dict[str, Any], place: json_edit.Path) -> json_edit.Path:
+    """What goes with our hook at `place`: what only held it, but for an event's list with a person's comment in it."""
+    outer = _emptied(found, place)
+    while len(outer) < _GROUP and json_edit.has_comment(text, outer):
+        outer = place[: len(outer) + 1]
+    return outer
 
 
 def _stripped(found: dict[str, Any]) -> dict[str, Any]:
@@ -267,11 +286,20 @@ def _check(path: Path, holds: bool) -> None:
 
 def _read(path: Path) -> str | None:
     try:
+        if path.exists() and not path.is_file():
+            raise StopRun(f"{path} is no file that can be edited: nothing was changed")
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as exc:
         raise StopRun(f"{path} cannot be read ({exc}): nothing was changed") from exc
+
+
+def _backup_of(target: Path, now: datetime) -> Path:
+    """A name that no earlier backup has: two edits may fall into one second."""
+    stem = f"{target.name}.before-helix-{now:%Y%m%dT%H%M%SZ}"
+    names = itertools.chain([stem], (f"{stem}.{number}" for number in itertools.count(2)))
+    return next(path for path in map(target.with_name, names) if not path.exists())
 
 
 def _write(path: Path, text: str, mode: int) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_REMARK = re.compile(r"[ \t]*(?:/\*.*?\*/[ \t]*)*(?://[^\r\n]*)?(?=\r?\n|$)", re.DOTALL)
 _SPACE = re.compile(r"\s*")
 _DECODER = json.JSONDecoder()
 
@@ -30,7 +31,17 @@ class _Part(NamedTuple):
 
 def parse(text: str) -> Any:
     """The document; ValueError names line and column of what is no JSON."""
-    return json.loads(_plain(text)) if text.strip() else {}
+    try:
+        return json.loads(_plain(text)) if text.strip() else {}
+    except RecursionError as exc:
+        raise ValueError("nested too deeply") from exc
+
+
+def has_comment(text: str, path: Path) -> bool:
+    """Whether a comment stands within the value at `path`."""
+    plain = _plain(text)
+    start, end = _find(plain, path)
+    return plain[start:end] != text[start:end]
 
 
 def add(text: str, path: Path, name: str | None, value: Any) -> str:
@@ -45,24 +56,41 @@ def add(text: str, path: Path, name: str | None, value: Any) -> str:
     inner = outer + step
     body = json.dumps(value, indent=step, ensure_ascii=False).replace("\n", "\n" + inner)
     told = body if name is None else f"{json.dumps(name, ensure_ascii=False)}: {body}"
+    line = "\r\n" if "\r\n" in plain else "\n"
+    told = f"\n{inner}{told}".replace("\n", line)
     if parts:
         last = parts[-1].end
-        return f"{text[:last]},\n{inner}{told}{text[last:]}"
-    return f"{text[: start + 1]}\n{inner}{told}\n{outer}{text[end - 1 :]}"
+        remark = last + len(_remark(text, last))
+        return f"{text[:last]},{text[last:remark]}{told}{text[remark:]}"
+    return f"{text[: end - 1].rstrip()}{told}{line}{outer}{text[end - 1 :]}"
 
 
 def remove(text: str, path: Path) -> str:
-    """The text without the member or item at `path`, and without the comma that goes with it."""
+    """The text without the member or item at `path`, and without the comma that goes with it; comments stay."""
     plain = _plain(text)
     start, end = _find(plain, path[:-1])
     parts = list(_parts(plain, start))
-    place = next(number for number, part in enumerate(parts) if part.name == path[-1])
-    if len(parts) == 1:
-        inside = text[start + 1 : parts[0].start] + text[parts[0].end : end - 1]
-        return text[: start + 1] + inside.rstrip() + text[end - 1 :]
-    if place:
-        return text[: parts[place - 1].end] + text[parts[place].end :]
-    return text[: parts[0].start] + text[parts[1].start :]
+    place = max(number for number, part in enumerate(parts) if part.name == path[-1])
+    part = parts[place]
+    if place + 1 < len(parts):
+        comma, following = plain.index(",", part.end), parts[place + 1].start
+        between = text[part.end : comma] + text[comma + 1 : following]
+        return text[: part.start] + between.lstrip() + text[following:]
+    if not place:
+        kept = text[start + 1 : part.start].rstrip() + text[part.end : end - 1].rstrip()
+        # A comment that is left ends its line.
+        return text[: start + 1] + kept + (f"\n{_margin(text, start)}" if kept else "") + text[end - 1 :]
+    before = parts[place - 1].end
+    comma = plain.index(",", before)
+    kept, after = (text[before:comma] + text[comma + 1 : part.start]).rstrip(), text[part.end :]
+    ends_line = not kept or after.lstrip(" \t\r").startswith("\n")
+    return text[:before] + kept + ("" if ends_line else f"\n{_margin(text, start)}") + after
+
+
+def _remark(text: str, at: int) -> str:
+    """The comments behind a value that end its line; nothing where more stands on that line."""
+    found = _REMARK.match(text, at)
+    return found[0] if found else ""
 
 
 def _plain(text: str) -> str:
@@ -79,7 +107,7 @@ def _find(plain: str, path: Path) -> tuple[int, int]:
     start = _skip(plain, 0)
     end = _DECODER.raw_decode(plain, start)[1]
     for name in path:
-        part = next(part for part in _parts(plain, start) if part.name == name)
+        *_, part = (part for part in _parts(plain, start) if part.name == name)  # of two of a name the last counts
         start, end = part.value, part.end
     return start, end
 

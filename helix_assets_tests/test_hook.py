@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from helix_assets import hook
-from helix_assets.hooks import command_of
+from helix_assets.hooks import command_of, shell_line
 from helix_assets_tests.conftest import CHECKOUT
 
 SESSION = "11111111-aaaa-4aaa-8aaa-000000000001"
@@ -113,6 +113,12 @@ def test_an_agent_that_never_ends_its_event_is_left(inbox: Path) -> None:
         assert process.wait(timeout=20) == 0
 
 
+def test_an_installed_hook_that_is_gone_keeps_no_agent_from_stopping(tmp_path: Path) -> None:
+    line = shell_line([sys.executable, "-I", "-S", str(tmp_path / "gone" / "hook.py"), "claude", str(tmp_path)])
+    ended = subprocess.run(["sh", "-c", line], input=event(), capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+
+
 def test_wrong_arguments_are_no_trouble_either() -> None:
     ended = subprocess.run([sys.executable, "-I", "-S", hook.__file__], capture_output=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
@@ -139,7 +145,7 @@ def is_fast(command: list[str]) -> bool:
 
 @pytest.mark.slow
 def test_the_hook_takes_less_than_60_ms(inbox: Path) -> None:
-    assert is_fast(command_of("claude", inbox.parent))
+    assert is_fast(["sh", "-c", shell_line(command_of("claude", inbox.parent))])
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import tomllib
 from datetime import UTC, datetime
@@ -98,6 +99,65 @@ def test_comments_and_bytes_around_it_stay(home: Path, claude: Path) -> None:
     assert claude.read_text() == CLAUDE
 
 
+COMMENTED = [
+    '{\n  "model": "opus", // the best\n  "hooks": {\n    // when it stops\n    "Stop": [ /* none yet */ ]\n  }\n}\n',
+    '{\n  "hooks": {\n    "Stop": [\n      {"hooks": []} // mine\n    ] /* all */ // of them\n'
+    '  }, // end\n  "x": 1 // last\n}\n',
+    '{"hooks": {"Stop": [ // mine\n]}} // after\n',
+    '// first\n{ // a\n} // b\n',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", COMMENTED)
+def test_every_comment_stays_in_its_place(home: Path, claude: Path, text: str) -> None:
+    claude.write_text(text)
+    install(home, "claude")
+    comments = re.compile(r"//[^\n]*|/\*.*?\*/")
+    assert comments.findall(claude.read_text()) == comments.findall(text)
+    uninstall("claude")
+    assert comments.findall(claude.read_text()) == comments.findall(text)
+    assert installed_events("claude", os.environ) == []
+
+
+def test_a_remark_stays_on_the_line_that_it_is_about(home: Path, claude: Path) -> None:
+    claude.write_text(COMMENTED[1])
+    install(home, "claude")
+    assert '{"hooks": []}, // mine\n' in claude.read_text()
+    uninstall("claude")
+    assert claude.read_text() == COMMENTED[1]
+
+
+def test_a_comment_written_beside_our_hook_outlives_it(home: Path, claude: Path) -> None:
+    claude.write_text('{\n  "a": 1\n}\n')
+    install(home, "claude")
+    text = claude.read_text().replace('"hooks": {\n', '// hooks of all kinds\n  "hooks": {\n', 1)
+    claude.write_text(text.replace('"SubagentStop"', '// of helpers\n    "SubagentStop"'))
+    uninstall("claude")
+    left = claude.read_text()
+    assert ("// hooks of all kinds\n" in left, "// of helpers\n" in left, "hook.py" in left) == (True, True, False)
+
+
+def test_lines_end_as_they_did(home: Path, claude: Path) -> None:
+    claude.write_bytes(b'{\r\n  "a": 1\r\n}\r\n')
+    install(home, "claude")
+    written = claude.read_bytes()
+    assert written.count(b"\n") == written.count(b"\r\n") > 20
+
+
+def test_two_edits_in_one_second_keep_two_backups(home: Path, claude: Path) -> None:
+    claude.write_text('{"a": 1}\n')
+    install(home, "claude")
+    uninstall("claude")
+    assert '{"a": 1}\n' in [path.read_text() for path in claude.parent.glob("*.before-helix-*")]
+    assert len(list(claude.parent.glob("*.before-helix-*"))) == 2
+
+
+def test_what_is_no_file_is_refused_without_waiting(home: Path, claude: Path) -> None:
+    os.mkfifo(claude)
+    with pytest.raises(StopRun, match="no file"):
+        plan_install("claude", home / "data", os.environ)
+
+
 def test_installed_twice_is_installed_once(home: Path, claude: Path) -> None:
     install(home, "claude")
     assert not plan_install("claude", home / "data", os.environ).changes
@@ -138,7 +198,7 @@ def test_a_link_to_a_folder_of_dotfiles_stays_one(home: Path, claude: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ['{"a": }', '{"a": 1,}', "[1]", '{"hooks": []}', '{"hooks": {"Stop": {}}}', '{"a":1} x']
+    "text", ['{"a": }', '{"a": 1,}', "[1]", '{"hooks": []}', '{"hooks": {"Stop": {}}}', '{"a":1} x', "[" * 9000]
 )
 def test_what_cannot_be_read_for_sure_is_left_alone(home: Path, claude: Path, text: str) -> None:
     claude.write_text(text)
