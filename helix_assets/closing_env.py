@@ -20,6 +20,9 @@ from helix_assets.core.overhead import infra_overhead_share
 from helix_assets.storage.tables import digests, sessions
 from helix_assets.store import Store
 
+_KEPT = "\n\u200d"
+"""No printable characters, but a .env file can hold them: the second joins emoji."""
+_UNQUOTABLE = re.compile(r"['\\\n]")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+")
 
 
@@ -63,7 +66,7 @@ def tokens_of(digest: Mapping[str, Any]) -> int:
 
 
 def as_bash(values: Mapping[str, str]) -> str:
-    """Lines for `eval` in bash and zsh, and in any POSIX shell while no value holds a control character."""
+    """Lines for `eval` in bash and zsh; in another POSIX shell a control character comes out as its escape."""
     return "".join(f"export {name}={_bash(value)}\n" for name, value in values.items())
 
 
@@ -73,7 +76,10 @@ def as_fish(values: Mapping[str, str]) -> str:
 
 
 def as_dotenv(values: Mapping[str, str]) -> str:
-    """A .env file: what is not plain stands in double quotes, escaped so that nothing in it is expanded."""
+    """A .env file: what is not plain stands in single quotes, which all readers take as they are.
+
+    Only what these cannot hold is in double quotes, escaped so that nothing in it is expanded.
+    """
     return "".join(f"{name}={_dotenv(value)}\n" for name, value in values.items())
 
 
@@ -93,7 +99,8 @@ SHELLS: Mapping[str, Callable[[Mapping[str, str]], str]] = {
 def _bash(value: str) -> str:
     if value.isprintable():
         return shlex.quote(value)
-    return "$'" + "".join(_escaped(char, "\\x{:02x}", "\\'") for char in value) + "'"
+    # Nothing between these quotes can end them, for a shell that does not know $'...' either.
+    return "$'" + "".join(_bytes(char, "\\x{:02x}") if _is_escaped(char) else char for char in value) + "'"
 
 
 def _fish(value: str) -> str:
@@ -106,16 +113,16 @@ def _fish(value: str) -> str:
 def _dotenv(value: str) -> str:
     if _PLAIN.fullmatch(value):
         return value
-    text = "".join(char if char.isprintable() or char == "\n" else " " for char in value)
+    text = "".join(char if char.isprintable() or char in _KEPT else " " for char in value)
+    if not _UNQUOTABLE.search(text):
+        return f"'{text}'"
     for char in '\\"$`':
         text = text.replace(char, "\\" + char)
     return '"' + text.replace("\n", "\\n") + '"'
 
 
-def _escaped(char: str, form: str, quote: str) -> str:
-    if char in "\\'":
-        return "\\\\" if char == "\\" else quote
-    return char if char.isprintable() else _bytes(char, form)
+def _is_escaped(char: str) -> bool:
+    return char in "\\'" or not char.isprintable()
 
 
 def _bytes(char: str, form: str) -> str:

@@ -110,6 +110,13 @@ def test_bash_reads_back_what_was_written(value: str) -> None:
     assert subprocess.run(command, capture_output=True, check=True).stdout.decode() == value
 
 
+@pytest.mark.parametrize("value", ["\n'; touch x; '", "\n\\'; touch x; \\'", "\t$(touch x)"])
+def test_a_shell_without_bash_quotes_runs_nothing(tmp_path: Path, value: str) -> None:
+    command = ["sh", "-c", 'eval "$1"', "sh", SHELLS["bash"]({"HELIX_REPO": value})]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    assert not (tmp_path / "x").exists()
+
+
 @pytest.mark.parametrize("value", NASTY)
 def test_no_shell_is_given_a_control_character_or_a_line_of_its_own(value: str) -> None:
     for write in (SHELLS["bash"], SHELLS["fish"], SHELLS["dotenv"]):
@@ -126,6 +133,17 @@ def test_fish_is_told_in_its_own_quotes(value: str, written: str) -> None:
     assert SHELLS["fish"]({"HELIX_REPO": value}) == f"set -gx HELIX_REPO {written}\n"
 
 
-@pytest.mark.parametrize(("value", "written"), [("a b", '"a b"'), ('$x`"\\', r'"\$x\`\"\\"'), ("a\nb", r'"a\nb"')])
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("a b", "'a b'"),
+        ('$x`"', """'$x`"'"""),
+        ("it's", '"it\'s"'),
+        ('$x`"\\', r'"\$x\`\"\\"'),
+        ("a\nb", r'"a\nb"'),
+        ("\N{WOMAN}\u200d\N{GIRL}", "'\N{WOMAN}\u200d\N{GIRL}'"),
+        ("a\tb", "'a b'"),
+    ],
+)
 def test_dotenv_expands_nothing(value: str, written: str) -> None:
     assert SHELLS["dotenv"]({"HELIX_REPO": value}) == f"HELIX_REPO={written}\n"
