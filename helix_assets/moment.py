@@ -61,13 +61,21 @@ class Moment:
         return [*self.rows, *(file for files in self.facts.values() for file in files)]
 
 
-def read_moment(
-    store: Store, *, with_sessions: bool, with_digests: bool, with_rows: bool, facts: Collection[str]
+def read_moment(  # noqa: PLR0913 - what of the store is wanted
+    store: Store,
+    *,
+    with_sessions: bool,
+    with_digests: bool,
+    with_rows: bool,
+    facts: Collection[str],
+    rows_of: str | None = None,
 ) -> Moment:
-    """The store now, as far as it is wanted, its files proven. `facts` names fact tables."""
+    """The store now, as far as it is wanted, its files proven. `facts` names fact tables, `rows_of` the only session
+    whose rows are wanted.
+    """
     missed: set[Path] = set()
     while True:
-        moment = _snapshot(store, with_sessions, with_digests, with_rows, facts)
+        moment = _snapshot(store, with_sessions, with_digests, with_rows, facts, rows_of)
         bad = _unproven(store.key, moment.files)
         missing = {file.path for file in bad if not file.path.exists()}
         if missing <= missed:
@@ -75,7 +83,9 @@ def read_moment(
         missed = missing  # replaced or evicted since the catalog was asked: ask again
 
 
-def _snapshot(store: Store, with_sessions: bool, with_digests: bool, with_rows: bool, facts: Collection[str]) -> Moment:
+def _snapshot(  # noqa: PLR0913, PLR0917 - as above
+    store: Store, with_sessions: bool, with_digests: bool, with_rows: bool, facts: Collection[str], rows_of: str | None
+) -> Moment:
     s, d = sessions.c, digests.c
     # JSON tells queries nothing, and costs more than all else.
     plain = [column for column in s if not isinstance(column.type, JSON)]
@@ -93,15 +103,17 @@ def _snapshot(store: Store, with_sessions: bool, with_digests: bool, with_rows: 
             sources=connection.execute(
                 select(sources.c.path, sources.c.file_rank, s.session_uid, version).join(sessions)
             ).all() if with_rows else (),
-            rows=_raw_files(store, connection) if with_rows else (),
+            rows=_raw_files(store, connection, rows_of) if with_rows else (),
             facts=_fact_files(store, connection, known, facts),
         )  # fmt: skip
 
 
-def _raw_files(store: Store, connection: Connection) -> list[LiveFile]:
+def _raw_files(store: Store, connection: Connection, only: str | None) -> list[LiveFile]:
     s = sessions.c
     f = raw_files.c
     query = select(f.name, f.hash, f.part, f.text_bytes, s.session_uid, s.redaction_version).join(sessions)
+    if only is not None:
+        query = query.where(s.session_uid == only)
     # The newest first: DuckDB takes the columns from there, and complains about files that lack any.
     rows = connection.execute(query.where(s.evicting_at.is_(None)).order_by(f.id.desc())).all()
     grown = {row.session_uid for row in rows if row.part}

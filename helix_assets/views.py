@@ -48,8 +48,13 @@ class Views:
 
 
 @contextmanager
-def open_views(store: Store, names: Collection[str] = VIEWS, *, memory: str = MEMORY) -> Iterator[Views]:
-    """A DuckDB in memory with these views of the store as it is now; it can read their files and nothing else."""
+def open_views(
+    store: Store, names: Collection[str] = VIEWS, *, memory: str = MEMORY, rows_of: str | None = None
+) -> Iterator[Views]:
+    """A DuckDB in memory with these views of the store as it is now; it can read their files and nothing else.
+
+    With `rows_of` the views over rows hold those of that session alone.
+    """
     import duckdb
 
     moment = read_moment(
@@ -58,6 +63,7 @@ def open_views(store: Store, names: Collection[str] = VIEWS, *, memory: str = ME
         with_digests=not set(DIGEST_VIEWS).isdisjoint(names),
         with_rows=not set(ROW_VIEWS).isdisjoint(names),
         facts=[name for name in names if name in FACTS],
+        rows_of=rows_of,
     )
     connection = duckdb.connect(
         config={

@@ -52,6 +52,30 @@ def test_events_are_those_of_one_session_or_of_all(opened: Memory) -> None:
     assert "raw" not in opened.events().columns
 
 
+def test_relations_have_the_columns_of_the_views(opened: Memory) -> None:
+    for name, relation in (("digests", opened.digests()), ("events", opened.events()),
+                           ("tool_calls", opened.facts("tool_calls"))):  # fmt: skip
+        assert tuple(relation.columns) == opened.sql(f"select * from {name}").columns
+        assert set(relation.fetchall()) == set(opened.sql(f"select * from {name}").rows)
+
+
+def test_a_relation_outlives_the_files_that_it_was_made_of(home_of_logs: Home) -> None:
+    with Memory() as memory:
+        events = memory.events("claude:s1")
+        before = events.aggregate("count(*)").fetchall()
+        for file in (home_of_logs.store.data_dir / "raw").rglob("*.parquet"):
+            file.unlink()
+        assert events.aggregate("count(*)").fetchall() == before
+        with pytest.raises(StoreError, match="claude:s1"):
+            memory.events("claude:s1")
+    home_of_logs.close()
+
+
+def test_a_session_that_is_not_there_has_no_events(opened: Memory) -> None:
+    with pytest.raises(NotFoundError, match="claude:s9"):
+        opened.events("claude:s9")
+
+
 def test_facts_can_be_joined_with_digests(opened: Memory) -> None:
     calls, digests = opened.facts("tool_calls"), opened.digests()
     joined = calls.set_alias("c").join(digests.set_alias("d"), "session_uid").aggregate("d.repo, count(*) as n")
