@@ -30,7 +30,7 @@ def test_missing_digest_says_why(swept: Path, capsys: pytest.CaptureFixture[str]
     store = open_store(load_settings())
     with store.catalog.writing() as connection:
         connection.execute(delete(digests))
-        connection.execute(update(sessions).values(failure="it broke"))
+        connection.execute(update(sessions).values(failure="it broke", derived_generation=None))
     store.close()
     assert run(["digest", UID]) == 1
     assert f"{UID} has no digest yet: it broke" in capsys.readouterr().err
