@@ -303,9 +303,14 @@ def _backup_of(target: Path, now: datetime) -> Path:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
+    """Write a file whole; where that fails it is not there."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(text.encode("utf-8"))
-        os.fchmod(file.fileno(), mode)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(text.encode("utf-8"))
+            os.fchmod(file.fileno(), mode)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as exc:
+        path.unlink()
+        raise StopRun(f"{path} cannot be written ({exc.strerror}): nothing was changed") from exc

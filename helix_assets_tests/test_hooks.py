@@ -1,5 +1,6 @@
 """Our hook goes into an agent's settings on request, beside whatever is there, and comes out again without a trace."""
 
+import errno
 import json
 import os
 import re
@@ -150,6 +151,19 @@ def test_two_edits_in_one_second_keep_two_backups(home: Path, claude: Path) -> N
     uninstall("claude")
     assert '{"a": 1}\n' in [path.read_text() for path in claude.parent.glob("*.before-helix-*")]
     assert len(list(claude.parent.glob("*.before-helix-*"))) == 2
+
+
+def test_a_full_disk_changes_nothing_and_leaves_nothing(
+    home: Path, claude: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    claude.write_text("{}\n")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StopRun, match="before-helix.* cannot be written .No space left"):
+        install(home, "claude")
+    assert [(path.name, path.read_text()) for path in claude.parent.iterdir()] == [("settings.json", "{}\n")]
 
 
 def test_what_is_no_file_is_refused_without_waiting(home: Path, claude: Path) -> None:
