@@ -161,7 +161,7 @@ def test_a_full_disk_changes_nothing_and_leaves_nothing(
 
     claude.write_text("{}\n")
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StopRun, match="before-helix.* cannot be written .No space left"):
+    with pytest.raises(StopRun, match=r"before-helix.* cannot be written .No space left"):
         install(home, "claude")
     assert [(path.name, path.read_text()) for path in claude.parent.iterdir()] == [("settings.json", "{}\n")]
 
