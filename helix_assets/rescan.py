@@ -24,6 +24,7 @@ from helix_assets.core.redaction.redactor import Redactor
 from helix_assets.kaizen.feed import redact_feed
 from helix_assets.kaizen.metrics import redact_executions
 from helix_assets.kaizen.tables import drop_tables
+from helix_assets.prices import REMEMBERED
 from helix_assets.reports.files import drop_reports
 from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import FactFile
@@ -35,6 +36,7 @@ from helix_assets.storage.tables import (
     feed,
     hook_events,
     losses,
+    meta,
     problems,
     retries,
     sessions,
@@ -88,6 +90,7 @@ def redact_names(store: Store) -> int:
             if message_id and (clean := redactor.text(message_id)).hits:
                 connection.execute(update(shared_keys).where(shared_keys.c.key == key).values(message_id=clean.text))
         changed += redact_executions(store, connection)
+        connection.execute(delete(meta).where(meta.c.name == REMEMBERED))  # by names of models, and made anew
         connection.execute(delete(retries))  # they name sessions and files: what was set aside is tried at once
         if is_done:
             store.catalog.set_meta(connection, _NAMED, redactor.version)

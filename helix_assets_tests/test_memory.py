@@ -145,6 +145,17 @@ def test_all_of_it_reads_by_the_rules_in_force(home_of_logs: Home, monkeypatch: 
     assert "[redacted:steps" in told
 
 
+def test_an_id_that_new_rules_hide_is_shown_nowhere(home_of_logs: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    with home_of_logs.store.catalog.writing() as connection:
+        connection.execute(insert(hook_events).values(session_uid="claude:s2", at="x", event="end", call_id=""))
+    home_of_logs.close()
+    monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "ids", pattern = "s2"}]')
+    with Memory() as memory:
+        relations = (memory.digests(), memory.events(), memory.facts("messages"), memory.hook_events())
+        told = [{row[0] for row in relation.project("session_uid").fetchall()} for relation in relations]
+    assert all("claude:s2" not in uids and any("[redacted:ids:" in uid for uid in uids) for uids in told)
+
+
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="helix sweep"):
         Memory(tmp_path / "none" / "helix.db")

@@ -10,11 +10,12 @@ import pytest
 from helix_assets import evict, rescan
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.export import session_figures
+from helix_assets.prices import REMEMBERED
 from helix_assets.settings import load_settings
 from helix_assets.storage.parquet import read_rows
 from helix_assets.store import Store, open_store
 from helix_assets.verify import verify
-from helix_assets_tests.memory import Memory, call, conversation, prompt, result
+from helix_assets_tests.memory import Memory, answer, call, conversation, prompt, result
 
 WORD = "quokkaword1234"
 RULES = f"[{{name = 'house-word', pattern = '{WORD}'}}]"
@@ -123,6 +124,16 @@ def test_no_byte_keeps_what_new_rules_hide(memory: Memory, evicted: bool):
     assert len(uids) == 3
     assert sum("house_word" in uid for uid in uids) == 1
     assert memory.sweep().touched == set()
+
+
+def test_prices_are_remembered_by_no_name_that_new_rules_hide(memory: Memory):
+    line = answer("m1", "11:00:00", "done", message="m1").replace(b"claude-opus-4-5", f"own-{WORD}".encode())
+    memory.write("s3", prompt("p3", "10:59:00", "go"), line)
+    memory.sweep()
+    assert WORD in str(memory.store.catalog.meta_value(REMEMBERED))
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD not in str(store.catalog.meta_value(REMEMBERED))
 
 
 def test_rows_that_can_not_be_told_again_are_redacted_where_they_lie(memory: Memory):
