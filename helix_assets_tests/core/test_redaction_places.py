@@ -35,6 +35,13 @@ $config['db']['password'] = '§';
 mysql_connect('localhost', 'root', '§');
 [client]\nuser=root\npassword=§
 - POSTGRES_PASSWORD=§
+docker run -e "POSTGRES_PASSWORD=§" postgres
+12→- name: DB_PASSWORD\n13→  value: "§"
++- name: DB_PASSWORD\n+  value: "§"
+12→db.example:5432:main:app:§
+test: ["CMD", "redis-cli", "-a", "§", "ping"]
+**Password:** §
+- **password**: §
       MYSQL_ROOT_PASSWORD: §
 - name: DB_PASSWORD\n  value: "§"
 - name: DB_PASSWORD\n  value: §
@@ -308,6 +315,9 @@ BAR_LICENSE_KEY="§"
 BAZ_PAT=§
 AUTH_TOKEN=§
 GH_PAT: §
+**API Key:** `§`
+Authorization: SSWS §
+127.0.0.1:6379> AUTH §
 REDISCLI_AUTH=§
 COOKIE_SECRET=§
 webhook_secret: §

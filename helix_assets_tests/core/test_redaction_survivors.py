@@ -16,6 +16,15 @@ index {hex7}..{hex7} 100644
 "uuid": "{uuid}", "parentUuid": "{uuid}"
 "sessionId":"{uuid}","session_id":"{uuid}"
 "tool_use_id": "toolu_01{an22}", "call_id":"call_{an24}", "id":"msg_01{an22}"
+session_id={uuid} model_session_id={uuid}
+Resumed session: `{uuid}`, sid={uuid}
+We follow community guidelines; the community edition is free.
+you can enable password authentication, then enable secret scanning
+the key 5 represents the widget; password 0 indicates failure
+set the requirepass directive in redis.conf
+**Password:** required field, **Token:** optional
+(0) 0x{hex40} (10000 ETH)
+jwt.verify(token, process.env.JWT_SECRET)
 requestId: req_011{an21}
 "integrity": "sha512-{b64_86}=="
 checksum = "{hex64}"

@@ -13,6 +13,7 @@ from helix_assets.core.redaction.judge import (
     is_digest,
     is_placeholder,
     is_reference,
+    is_uuid,
     is_wordlike,
     looks_chosen,
     looks_generated,
@@ -39,7 +40,8 @@ _SIGN = (
     r"(?:[\"'`]?:[ ]?[A-Za-z][\w.\[\]|? ]{0,30}[ \t]=[ \t]{1,4}|:[ ]?(?i:str|string)="  # typed: `token: str = `
     r"|[ \t]+(?i:string)[ \t]*=[ \t]*"
     r"|[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|::?)[ \t]{0,8}"  # = := == => : ->
-    r"|[\"'`]?[\s,]{1,24}[\"']?[Vv]alue[\"']?\s{0,3}[:=]\s{0,3}"  # name and value apart
+    r"|(?::\*{2}|\*{2}:)[ \t]{1,4}"  # Markdown's bold
+    r"|[\"'`]?[\s,]{1,24}(?:\d{1,6}(?:→|[:\t])|[+-])?\s{0,24}[\"']?[Vv]alue[\"']?\s{0,3}[:=]\s{0,3}"  # on two lines
     r"|[\"'`]?\]?\)?[ \t]{0,3}(?:\|\||\?\?)[ \t]{0,3}|[\"'`*]{0,2}[ \t]{1,30}\|[ \t]{1,30}"  # a default; a table
     r"|>)"
 )
@@ -48,7 +50,7 @@ _PAIR_SIGN = r"(?:[\"'][ \t]{0,4},[ \t]{0,4}|\([ \t]?)"  # a pair in a call: set
 _QUOTED_VALUE = r"[ \t]{0,4}[bBrRfFuU]{0,2}(?:\"{1,3}[^\n\"]{4}|'{1,3}[^\n']{4}|`[^\n`]{4})"
 _VALUE = (
     rf"(?:{_QUOTED_VALUE}|[ \t]{{0,4}}(?:[^\s\"'`<>,;&|]{{5}}|[A-Za-z]{{3,5}}[ :=])"
-    r"|[!-~]{5,64}[ \t]{0,8}(?:[\r\n\x00]|$))"
+    r"|[!-~]{5,64}[ \t]{0,8}(?:[\r\n\x00]|$)|[!#-&(-~]{5,64}[\"'])"
 )
 ASSIGNMENT = rf"({_NAME})(?:({_SIGN}){_VALUE}|({_PAIR_SIGN}){_QUOTED_VALUE})"
 """Over the view: group 1 is the tail of the name, group 2 or 3 the sign; then begins a value that may be worth it."""
@@ -90,11 +92,15 @@ _CHOSEN_NAME = r"(?i:pass|pw|psk|pin|login)(?:[_-]?[0-9]{1,2})?"
 # Names are spelt shorter than above: what they cost to build counts in each process, and few other names come along.
 _TOKEN_NAME = rf"(?i:token|authorization|[a-z][_.-]?key|connection[_.-]?string){_MORE}"
 _STRONG_NAME = r"(?i:pass|pwd|secret|credential|token|authorization|[_.-]key)[\w.-]*"
-_EQUALS = rf"{_QUOTE}[ \t]*(?:(?:[:=>|]|->|\?\?|u003[dD])[=>|:]*(?:[ ]?[A-Za-z][\w.\[\]|? ]*=)?|(?i:string)[ \t]*=)"
+_EQUALS = (
+    rf"{_QUOTE}(?:\*\*)?[ \t]*"
+    r"(?:(?:[:=>|](?:\*\*)?|->|\?\?|u003[dD])[=>|:]*(?:[ ]?[A-Za-z][\w.\[\]|? ]*=)?|(?i:string)[ \t]*=)"
+)
 _PAIR = rf"(?:[\\\"']+[ \t]*,|{_QUOTE}\(){_QUOTED}"
-_APART = rf"{_QUOTE}(?:[\s,\\\"']|\\[nrt])+[Vv]alue[\\\"']*\s*[:=]"
+_APART = rf"{_QUOTE}(?:[\s,\\\"'0-9:→+-]|\\(?:[nrt]|u2192))+[Vv]alue[\\\"']*\s*[:=]"
 _SPACED = r"[\\\"']*(?:[ \t]+|[\\\"']+,\s*)"
 TRIGGERS = (
+    rf"(?i:authorization){_EQUALS}{_OPEN}[A-Za-z-]{{2,16}}[ =:]+{_mixed(_PLAIN)}",
     rf"{_PASS}{_MORE}{_EQUALS}{_CHOSEN}",
     rf"{_TOKEN_NAME}{_EQUALS}{_OPEN}{_mixed(_BODY)}",
     rf"{_STRONG_NAME}{_PAIR}[^\s\"'\\<>,;(){{}}\[\]$*&|/.]{_DIGITS}",
@@ -113,6 +119,7 @@ _PREFIX = re.compile(rb"[\w.$-]{1,48}\Z")
 _OPENING = re.compile(rb"[ \t]{0,4}(?:[bBrRfFuU]{1,2}(?=[\"']))?(\"\"\"|'''|[\"'`])?")
 _BARE = re.compile(rb"(?:[^\s\"'`<>,;&|\x00\x80-\xff]|(?<=\w)&(?![\w.-]*=|&|\w+;)(?=[!-~]))+")
 _LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
+_QUOTED_ASSIGNMENT = {b'"': re.compile(rb"[!#-~]{1,256}(?=\")"), b"'": re.compile(rb"[!-&(-~]{1,256}(?=')")}
 _LINE_LEAD = re.compile(
     rb"(?:\A|[\n\x00])[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV )?[\w.-]*\Z"
 )
@@ -124,6 +131,7 @@ _LONGEST = 8192
 _REST_OF_LINE = re.compile(rb"[&;,|][!-~]{0,64}[\w!#$%^*?+=~.@-](?=[ \t]*(?:[\r\n]|\Z))")
 _MORE_THAN_A_VALUE = re.compile(rb"[&;,][\w.-]+=|[\"'`<>]|\)[;,]?\Z")
 _DIGIT = re.compile(rb"[0-9]")
+_SESSION = re.compile(rb"(?i)(?:session|sid)\Z")
 _SNAKE = re.compile(rb"[a-z]+(?:_[a-z0-9]+)*\Z")
 _IDENTIFIER = re.compile(rb"[A-Za-z_]+\d?\Z")
 _OWN_NAME = re.compile(rb"(?i)password|passwd|secret")
@@ -172,6 +180,8 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
     value = _to_line_end(view, name_start, value)
     if not _is_secret(value.text, value.form, standard):
         return None
+    if _SESSION.search(view, name_start, sign_start) and is_uuid(value.text):
+        return None  # the agents' own sessions are named like this
     name, place = (name_start, sign_start), (value.start, value.end)
     return None if is_report(view, name, place, quoted=value.form.quoted) else value
 
@@ -189,7 +199,7 @@ def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | N
         return _value(view, start, end if line_end < 0 else line_end, Form(True, False, loose))
     if _ENDS_PAIR.match(sign):
         return None
-    whole = _LINE_VALUE.match(view, start) if _stands_alone(view, name_start, sign) else None
+    whole = _whole(view, name_start, start, sign)
     if whole and not _MORE_THAN_A_VALUE.search(whole.group()):
         return _value(view, start, whole.end(), Form(False, True, loose))
     return _value(view, start, _bare_end(view, start), Form(False, False, loose))
@@ -202,6 +212,14 @@ def _to_line_end(view: bytes, name_start: int, value: Value) -> Value:
         return value
     is_alone = _LINE_LEAD.search(view, max(0, name_start - 64), name_start) is not None
     return replace(value, end=rest.end(), text=view[value.start : rest.end()]) if is_alone else value
+
+
+def _whole(view: bytes, name_start: int, start: int, sign: bytes) -> re.Match[bytes] | None:
+    """The value to the end of the line that the assignment has to itself, or to the quote: `-e "PASSWORD=a&b"`."""
+    if _stands_alone(view, name_start, sign):
+        return _LINE_VALUE.match(view, start)
+    before = view[name_start - 1 : name_start]
+    return _QUOTED_ASSIGNMENT[before].match(view, start) if before in _QUOTED_ASSIGNMENT and sign == b"=" else None
 
 
 def _stands_alone(view: bytes, name_start: int, sign: bytes) -> bool:
@@ -275,4 +293,4 @@ def _is_password(text: bytes, form: Form) -> bool:
         return False
     if text.isdigit():
         return len(text) >= 6
-    return looks_chosen(text) or (form.whole_line and len(text) >= 10 and text.isalpha())
+    return looks_chosen(text) or looks_generated(text, 256) or (form.whole_line and len(text) >= 10 and text.isalpha())

@@ -10,7 +10,11 @@ from collections.abc import Iterator
 TRIGGER = r"-----? ?(?:BEGIN|END) [A-Z0-9 ]{0,30}PRIVATE KEY|PuTTY-User-Key-File|BEGIN SSH2 ENCRYPTED"
 _BOUNDARY = re.compile(rb"-----? ?(BEGIN|END) [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)? ?-?-----?|(Private-Lines): \d+")
 _BREAK = re.compile(rb"[\n\x00]|[\"']\s*,\s*[\"']|<br ?/?>|(?=-----)")
-_NUMBERING = rb"[ \t\"'>|]*(?:\d{1,6}[ \t]*(?:\xe2\x86\x92|[:|\t)]|-(?= ))[ \t]?)?[+\-> |]{0,3}[ \t]*"
+_NUMBERING = (
+    rb"[ \t\"'>|]*(?:[\w./~-]{1,128}:(?=[^\s]))?"  # grep's file
+    rb"(?:\d{1,6}[ \t]*(?:\xe2\x86\x92|[:|\t)]|-(?= ))[ \t]?)?[+\-> |]{0,3}[ \t\"']*"
+)
+_ONLY_NUMBERING = re.compile(_NUMBERING + rb"\Z")
 _KEY_LINE = re.compile(_NUMBERING + rb"([A-Za-z0-9+/_-]{2,}={0,3})[ \t\"',\\;]*\Z")
 _LONG_KEY_LINE = re.compile(_NUMBERING + rb"([A-Za-z0-9+/_-]{16,}={0,3})")
 _OTHER_LINE = re.compile(
@@ -67,7 +71,7 @@ def _lines_before(view: bytes, floor: int, at: int) -> Iterator[tuple[int, int]]
     line_end = at
     for line_break in reversed(breaks):
         key = _key_of(view, line_break.end(), line_end)
-        if key is None and line_break.end() != line_end:
+        if key is None and not _ONLY_NUMBERING.match(view, line_break.end(), line_end):
             return
         yield from reversed(key or [])
         line_end = line_break.start()

@@ -18,6 +18,7 @@ from helix_assets.core.redaction.judge import (
     is_placeholder,
     is_reference,
     is_test_name,
+    is_uuid,
     is_wordlike,
     looks_chosen,
     looks_generated,
@@ -36,12 +37,12 @@ _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 _HYPHEN = ord("-")
 _HASH_OF = re.compile(rb"(?i)sha(?:1|224|256|384|512)[=:-]\Z")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
+_DIGIT = re.compile(rb"[0-9]")
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
 _CACHE_KEY = re.compile(
     rb"(?i)(?:linux|macos|windows|darwin|ubuntu|node|npm|pnpm|yarn|pip|uv|cargo|go|gradle|maven|docker|v\d+)-.*-[0-9a-f]{32,}\Z"
 )
 _IDENTIFIER = re.compile(rb"\w+=.*|[a-z_-]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z")
-_UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
 class Span(NamedTuple):
@@ -213,10 +214,14 @@ def _passes(check: Check, value: bytes, view: bytes) -> bool:
         return True
     if check == "token":
         return not is_wordlike(value) or sum(48 <= byte <= 57 for byte in value) > len(value) // 16
-    if check == "generated":
+    if check == "session" and is_uuid(value):
+        return False  # the agents' own sessions are named like this
+    if check in ("generated", "session"):
         return looks_generated(value) and not is_reference(value)
     if check == "random":
         return _is_random(value)
+    if check == "set" and is_wordlike(value) and not _DIGIT.search(value):
+        return False  # `enable password authentication`
     if check == "told":
         return not is_reference(value) and _is_told(value)
     return not is_reference(value) and _is_chosen(value)
@@ -242,7 +247,7 @@ def _is_told(value: bytes) -> bool:
 
 
 def _is_random(value: bytes) -> bool:
-    if _HEX.match(value) or _UUID.match(value) or _CACHE_KEY.match(value) or is_reference(value) or b"/" in value[:2]:
+    if _HEX.match(value) or is_uuid(value) or _CACHE_KEY.match(value) or is_reference(value) or b"/" in value[:2]:
         return False
     upper, lower = value.upper() != value, value.lower() != value
     return upper and lower and looks_generated(value, 24) and not is_wordlike(value)

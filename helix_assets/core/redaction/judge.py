@@ -123,6 +123,11 @@ def is_digest(value: bytes) -> bool:
     return _ALGORITHM.match(value) is not None
 
 
+def is_uuid(value: bytes) -> bool:
+    """Say whether the value is a UUID and nothing else."""
+    return _UUID.match(value) is not None
+
+
 def is_pathlike(value: bytes) -> bool:
     """Say whether a value with slashes or a suffix reads like a path and not like base64."""
     return b"://" in value[:24] or is_wordlike(value) or len(value) < 12

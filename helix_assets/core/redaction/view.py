@@ -20,6 +20,7 @@ _ESCAPE = re.compile(
     rb"|(?:u001[bB]|x1[bB]|033|e)(?:\[[0-9;:?]*[@-~]|\][^\"\\\n]{0,2000}\\+(?:u0007|x07|a|007))|)"  # colour or link
     rb"|\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\))"  # the same, raw
     rb"|\[redacted:[a-z0-9_]+:[a-z2-7]{7}\]"
+    rb"|\r"  # as where it is escaped: CRLF ends a line
     rb"|&(?:\#[0-9]{2,5}|\#x[0-9a-fA-F]{2,4}|amp|quot|apos|lt|gt);)"
 )
 _COLOUR = re.compile(rb"(?:\\\\*u001[bB]|\x1b)\[[0-9;]*m")
@@ -44,6 +45,8 @@ def _plain(escape: bytes) -> bytes:
         return b""
     if escape[:1] == b"&":
         return _entity(escape[1:-1])
+    if escape == b"\r":
+        return b"\n"
     letters = escape.lstrip(b"\\")
     if letters[:1] == b"u" and len(letters) == 5:
         return chr(int(letters[1:], 16)).encode("utf-8", "surrogatepass")
