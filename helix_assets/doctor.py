@@ -165,8 +165,8 @@ def _inbox(data_dir: Path, now: datetime) -> Iterator[Finding]:
 
 def _memory(settings: Settings, now: datetime) -> Iterator[Finding]:
     yield from _clock(now, None)
-    if not has_store(settings):
-        is_gone = bool(copies(settings))
+    is_gone = not settings.catalog_path.is_file() and bool(copies(settings))
+    if is_gone or not has_store(settings):
         what = "the catalog is gone" if is_gone else f"there is no memory in {settings.data_dir} yet"
         yield Finding("store", "wrong", what, "run `helix restore`" if is_gone else "run `helix sweep`")
         return

@@ -23,7 +23,7 @@ from helix_assets.core.retention import Decision, EvictionPlan, RawUsage, Reason
 from helix_assets.hub import sync_folder, write_loss_note, write_memory_note
 from helix_assets.indexing import keep_up
 from helix_assets.lighten import drop_texts
-from helix_assets.retries import clear_rederivation
+from helix_assets.retries import clear_rederivation, end_pauses
 from helix_assets.storage.base import RawCache
 from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.day_marks import count_day, read_marks
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _MARGIN = 1.1
 """How much more than usual the next batch may take on disk."""
+_ROUNDS = 4
+"""How often more goes where the search index, having gained the words of digests, fell less than planned."""
 AT_ONCE = 50
 """Sessions marked and finished together: few enough that a full disk still has room for the catalog's log."""
 _log = logging.getLogger(__name__)
@@ -181,9 +183,9 @@ def apply(  # noqa: PLR0913 - all but the store are options, named at the call
 ) -> Evicted:
     """Evict what the plan says.
 
-    When the hard cap is passed and uncovered sessions are left, `analyze` is called and the plan made anew; only then,
-    and only with `allow_loss`, may any of them go. `analyze` runs under the caller's lock if that is held, else without
-    one, so that it may be a sweep.
+    When the hard cap is passed and uncovered sessions are left, their pauses end, `analyze` is called and the plan made
+    anew; only then, and only with `allow_loss`, may any of them go. `analyze` runs under the caller's lock if that is
+    held, else without one, so that it may be a sweep.
     """
 
     def lock() -> AbstractContextManager[None]:
@@ -192,6 +194,8 @@ def apply(  # noqa: PLR0913 - all but the store are options, named at the call
     with lock():
         first, dropped = _plan_and_drop(store, clock, policy, allow_loss=False)
     if first.must_analyze and analyze is not None:
+        with lock(), store.catalog.writing() as connection:
+            end_pauses(connection, first.must_analyze, clock())
         analyze()
         with lock():
             _, more = _plan_and_drop(store, clock, policy, allow_loss=allow_loss)
@@ -202,8 +206,14 @@ def apply(  # noqa: PLR0913 - all but the store are options, named at the call
 def _plan_and_drop(
     store: Store, clock: Callable[[], datetime], policy: RetentionPolicy | None, *, allow_loss: bool
 ) -> tuple[EvictionPlan, _Dropped]:
-    made = plan(store, now=clock(), policy=policy, allow_loss=allow_loss)
+    made = again = plan(store, now=clock(), policy=policy, allow_loss=allow_loss)
     dropped = _drop(store, made.goes, clock())
+    for _ in range(_ROUNDS):
+        if not again.goes or not again.index_bytes:
+            break
+        again = plan(store, now=clock(), policy=policy)
+        more = _drop(store, again.goes, clock())
+        dropped = _Dropped(dropped.decisions + more.decisions, dropped.notes + more.notes)
     count_day(store.catalog, clock())  # after the plan: a clock that jumped must not bear witness for itself
     shrink(store.catalog)
     truncate_log(store.catalog)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import JSON, Connection, Row, select
+from sqlalchemy import JSON, Connection, Row, exists, select
 
 from helix_assets.reading import is_outdated
 from helix_assets.storage.facts import FactFile
@@ -96,6 +96,9 @@ def _snapshot(  # noqa: PLR0913, PLR0917 - as above
         known: Sequence[Row[Any]] = connection.execute(select(*columns).order_by(s.id)).all()
         version = s.redaction_version
         told = select(digests, version).join(sessions, s.session_uid == d.session_uid, isouter=True)
+        missing = select(s.session_uid).where(
+            s.derived_generation.is_not(None), ~exists().where(d.session_uid == s.session_uid)
+        )
         return Moment(
             sessions=known if with_sessions else (),
             digests=connection.execute(told.order_by(d.session_uid)).all() if with_digests else (),
@@ -105,6 +108,7 @@ def _snapshot(  # noqa: PLR0913, PLR0917 - as above
             ).all() if with_rows else (),
             rows=_raw_files(store, connection, rows_of) if with_rows else (),
             facts=_fact_files(store, connection, known, facts),
+            left_out=tuple(connection.execute(missing).scalars()) if with_digests else (),
         )  # fmt: skip
 
 
@@ -163,5 +167,5 @@ def _without(moment: Moment, bad: Sequence[LiveFile]) -> Moment:
         moment,
         rows=[file for file in moment.rows if file.owner not in owners],
         facts={fact: [file for file in files if file.owner not in owners] for fact, files in moment.facts.items()},
-        left_out=tuple(sorted(owners)),
+        left_out=tuple(sorted({*moment.left_out, *owners})),
     )

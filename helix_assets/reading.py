@@ -24,7 +24,7 @@ from helix_assets.settings import Settings
 from helix_assets.storage.catalog import Catalog
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import digests, raw_files, sessions, sources
-from helix_assets.store import Store, open_store
+from helix_assets.store import Store, open_store, refuse_lost_catalog
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,11 @@ class OpenSession:
 
 
 def has_store(settings: Settings) -> bool:
-    """Whether anything was ever swept into the folder of these settings."""
-    return settings.catalog_path.is_file()
+    """Whether anything was ever swept into the folder of these settings; StoreError where its catalog is gone."""
+    if settings.catalog_path.is_file():
+        return True
+    refuse_lost_catalog(settings.data_dir)
+    return False
 
 
 def open_existing(settings: Settings) -> Store:

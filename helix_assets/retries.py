@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, delete, or_, select
+from sqlalchemy import ColumnElement, Connection, delete, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from helix_assets.core.moments import iso, microseconds
@@ -51,6 +51,16 @@ def next_try(now: datetime, failures: int) -> str | None:
 def is_due(retry_at: ColumnElement[str | None], now: datetime) -> ColumnElement[bool]:
     """Whether the pause is over; one that ends in more than a day was set by a clock that ran ahead."""
     return or_(retry_at <= iso(microseconds(now)), retry_at > iso(microseconds(now + LONGEST)))
+
+
+def end_pauses(connection: Connection, uids: Sequence[str], now: datetime) -> None:
+    """Have the next sweep try these sessions whatever their pause: they are about to be lost."""
+    due = {"retry_at": iso(microseconds(now))}
+    for start in range(0, len(uids), _MANY):
+        some = uids[start : start + _MANY]
+        for table in (sessions, retries):
+            waits = table.c.session_uid.in_(some) & table.c.retry_at.is_not(None)
+            connection.execute(update(table).where(waits).values(due))
 
 
 def waiting(catalog: Catalog, now: datetime) -> Waiting:

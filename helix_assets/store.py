@@ -129,17 +129,22 @@ def open_store(settings: Settings) -> Store:
 
 
 def _make(data_dir: Path) -> None:
-    """Make key and catalog, one process at a time. Files that no catalog explains any more are refused."""
+    """Make key and catalog, one process at a time."""
     with writer_lock(data_dir, "create"):
         if (data_dir / CATALOG).exists():
             return
-        if next(data_dir.rglob("*.parquet"), None) is not None:
-            raise StoreError(
-                f"{data_dir / CATALOG} is gone, and with it what the files beside it mean: restore it from the backup, "
-                f"or move {data_dir} away and sweep anew"
-            )
+        refuse_lost_catalog(data_dir)
         make_key(data_dir)
         create_catalog(data_dir)
+
+
+def refuse_lost_catalog(data_dir: Path) -> None:
+    """StoreError where files lie that only a catalog explains, for a folder without one."""
+    if next(data_dir.rglob("*.parquet"), None) is not None:
+        raise StoreError(
+            f"{data_dir / CATALOG} is gone, and with it what the files beside it mean: restore it from the backup, "
+            f"or move {data_dir} away and sweep anew"
+        )
 
 
 def _refuse_foreign(data_dir: Path) -> None:

@@ -26,7 +26,7 @@ from helix_assets.evict import Evicted, make_room, policy_of
 from helix_assets.pipeline import sweep
 from helix_assets.settings import load_settings
 from helix_assets.storage import pages
-from helix_assets.storage.catalog import Catalog
+from helix_assets.storage.catalog import Catalog, index_bytes
 from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.lock import writer_lock
 from helix_assets.storage.raw_files import RawFiles
@@ -421,6 +421,26 @@ def test_session_that_cannot_be_analyzed_is_lost_at_last_and_alone(
     assert [loss.session_uid for loss in done.losses] == [chosen]
     assert sorted(gone.session_uid for gone in done.gone if not gone.is_loss) == others
     assert verify(store) == []
+
+
+def test_failed_session_is_tried_once_more_before_it_is_lost_whatever_its_pause(
+    own_home: tuple[Store, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, home = own_home
+    with monkeypatch.context() as broken:
+        broken.setattr(DigestBuilder, "finish", lambda *_: 1 / 0)
+        append(home, share=1.0)
+        sweep(store, clock=at(NOW))
+    policy = replace(policy_of(store.settings.retention), soft_cap_bytes=1, hard_cap_bytes=1)
+    done = apply(store, policy, analyze=lambda: sweep(store, clock=at(NOW)))
+    assert (done.losses, rows(store, losses)) == ((), [])
+    assert done.usage_after == 0
+
+
+def test_planning_again_after_applying_evicts_nothing_though_the_index_counts(store: Store) -> None:
+    policy = replace(half(store), soft_cap_bytes=(store.catalog.raw_usage() + index_bytes(store.data_dir)) // 5)
+    apply(store, policy)
+    assert plan(store, policy).goes == ()
 
 
 def test_no_loss_where_none_is_allowed(store: Store) -> None:

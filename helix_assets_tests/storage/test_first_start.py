@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from helix_assets.core.errors import StoreError
+from helix_assets.reading import has_store, open_existing
 from helix_assets.storage import lock
 from helix_assets.storage.lock import writer_lock
 from helix_assets_tests.memory import Memory, conversation
@@ -27,6 +28,17 @@ def test_what_is_gone_from_a_store_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(StoreError, match=f"{name} is gone"):
         Memory(tmp_path)
     assert not (tmp_path / "data" / name).exists()
+
+
+def test_readers_take_a_lost_catalog_for_no_empty_memory(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "other")
+    settings = memory.store.settings
+    swept(tmp_path / "other")
+    settings.catalog_path.unlink()
+    for ask in (has_store, open_existing):
+        with pytest.raises(StoreError, match="is gone, and with it what the files"):
+            ask(settings)
+    memory.close()
 
 
 def test_a_cut_key_is_refused(tmp_path: Path) -> None:
