@@ -33,8 +33,9 @@ _LONGEST_ID = 64
 
 def main(arguments: Sequence[str]) -> int:
     """`AGENT INBOX [EVENT as JSON]`: note the event, which comes on stdin unless it is given; 0 whatever happens."""
+    before = None
     try:
-        signal.signal(signal.SIGALRM, _leave)
+        before = signal.signal(signal.SIGALRM, _leave)
         signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
         agent, inbox = arguments[0], arguments[1]
         given = arguments[2].encode("utf-8", "replace") if len(arguments) > 2 else _read_all()
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str]) -> int:
         pass
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        if before is not None:
+            signal.signal(signal.SIGALRM, before)
     return 0
 
 

@@ -86,6 +86,7 @@ class SweepReport:
     redactions: int = 0
     records_withheld: int = 0
     digests_written: int = 0
+    digests_repriced: int = 0
     digests_failed: int = 0
     seconds: float = 0.0
     partitions: set[tuple[str, str]] = field(default_factory=set)
@@ -184,7 +185,7 @@ def sweep(
         report = _Sweep(store, clock, progress or Progress(), only, natives).run()
         if notes:
             take_in(store, notes)
-        keep_up(store, changed=bool(report.touched))
+        keep_up(store, changed=bool(report.touched or report.digests_repriced))
         if report.touched:
             tell_memory_over_cap(store, clock())
         back_up_if_due(store, clock())
@@ -238,7 +239,7 @@ class _Sweep:
                 self._redacted_again += redact_memory(self._store, RESCAN_BYTES)
                 self._rederive()
                 note_settled(self._store)
-            reprice(self._store)
+            report.digests_repriced = reprice(self._store)
             count_day(self._store.catalog, self._clock())
             self._note_exclusions()
         finally:

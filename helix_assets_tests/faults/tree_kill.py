@@ -49,6 +49,7 @@ class Restarted:
 
 def kill_and_restart(folder: Path, sessions: int) -> Restarted:
     """Serve, let news come, kill everything in the sweep of it, serve again."""
+    os.umask(0o077)  # this process opens Dagster's records too, and makes what of them is missing
     home = folder / "home"
     make_files(home, 10)
     environ = _environ(folder)
@@ -157,7 +158,6 @@ def _wait(ask: Callable[[], T], what: str) -> T:
 @click.option("--sessions", default=4_000)
 def main(sessions: int) -> None:
     """Kill the whole tree; exit code 1 when the next start does not mend it within a minute."""
-    os.umask(0o077)
     with tempfile.TemporaryDirectory() as scratch:
         done = kill_and_restart(Path(scratch), sessions)
     click.echo(
