@@ -81,9 +81,9 @@ SOURCE_COLUMNS = {
 }
 EVICTION_COLUMNS = _SESSION | {
     "at": "when the raw bytes went",
-    "bytes": "how many",
+    "bytes": "bytes that went",
     "generation": "state of the rows that went",
-    "reason": "why",
+    "reason": "why they went",
     "usage_after": "bytes left in the raw cache",
 }
 

@@ -109,11 +109,12 @@ def _metadata(store: Store, report: Report) -> dict[str, Any]:
     cache_dir = store.data_dir / "dagster" / "matplotlib"
     metadata: dict[str, Any] = {name: value for name, value in report.figures.items() if value is not None}
     metadata["span"] = str(report.span)
+    # Dagster keeps the order: below the long tables nobody finds the pictures.
+    for name, chart in report.charts.items():
+        metadata[f"picture/{name}"] = dg.MetadataValue.md(markdown(chart, cache_dir))
     for table in report.tables:
         if records := _records(table):
             metadata[f"table/{table.name}"] = dg.MetadataValue.table(records)
-    for name, chart in report.charts.items():
-        metadata[f"picture/{name}"] = dg.MetadataValue.md(markdown(chart, cache_dir))
     return metadata
 
 
