@@ -45,7 +45,13 @@ def plan_growth(
         candidate.path_key: source.offset if (source := told_before(store, state, candidate, present)) else 0
         for candidate in changed
     }
-    return plan_merge(store, state, present, merging, read_before)
+    task = plan_merge(store, state, present, merging, read_before)
+    if kept is None:
+        return task
+    # All that parsers go on from is what was spent before: a log may say the sum of it again.
+    t = kept.tokens
+    spent = {"spent": [t.input, t.output, t.cache_read, t.cache_write, t.reasoning or 0]}
+    return replace(task, files=tuple(replace(file, state=spent) for file in task.files))
 
 
 def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Ingested:

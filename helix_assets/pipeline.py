@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from sqlalchemy import Row
@@ -474,17 +474,27 @@ class _Sweep:
         """Wait for a round of sessions, settle what they share, commit."""
         for task, outcome in self._pool.results(work.running):
             if isinstance(outcome, Ingested):
-                is_merge = task.merging is not None
-                state = work.states[task.session_uid]
-                work.results[task.session_uid] = merge_into_kept(self._store, state, outcome) if is_merge else outcome
+                work.results[task.session_uid] = self._with_what_is_kept(work, task, outcome)
             else:
                 self._failed(task, outcome, work)
             self._progress.advance(sum(c.file.size for c in work.groups.get(task.session_uid, ())), task.session_uid)
         ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None}
-        shares = settle(self._store.catalog, work.results, ids, partial(self._remake, work))
+        remake, is_fixed = partial(self._remake, work), cache(partial(self._is_fixed, work))
+        shares = settle(self._store.catalog, work.results, ids, remake, is_fixed)
         mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
         done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
         self._count(work.results, done)
+
+    def _is_fixed(self, work: _Round, uid: str) -> bool:
+        """Whether the session's records can be read no more: what its digest counts stays counted."""
+        state = work.states.get(uid) or self._states([uid])[uid]
+        present = self._present(state, work.groups.get(uid, ()))
+        return state.row is not None and not can_be_told(self._store, state, present)
+
+    def _with_what_is_kept(self, work: _Round, task: IngestTask, outcome: Ingested) -> Ingested:
+        if task.merging is None:
+            return outcome
+        return merge_into_kept(self._store, work.states[task.session_uid], outcome)
 
     def _remake(self, work: _Round, wanted: Mapping[str, Wanted]) -> None:
         """Write sessions anew because their share of common history changed."""
@@ -494,15 +504,18 @@ class _Sweep:
             state, first = work.states[uid], work.results.get(uid)
             present = self._present(state, work.groups.get(uid, ()))
             is_gone = any(s.path_key not in present for s in state.sources)
-            if (want.not_ours < state.not_ours and is_gone) or not can_be_told(self._store, state, present):
+            is_merge = first is not None and first.task.merging is not None
+            if not is_merge and (
+                (want.not_ours < state.not_ours and is_gone) or not can_be_told(self._store, state, present)
+            ):
                 continue  # what it would regain, or the rest of it, can be read no more: it stays as it is
             if first is not None and first.part is not None:
                 (self._store.raw.staging / first.part.name).unlink(missing_ok=True)
-            task = plan_remake(self._store, state, present)
+            task = first.task if first is not None and is_merge else plan_remake(self._store, state, present)
             tasks.append(replace(task, not_ours=want.not_ours, foreign_messages=want.foreign_messages))
         for task, outcome in self._pool.run(tasks):
             if isinstance(outcome, Ingested):
-                work.results[task.session_uid] = outcome
+                work.results[task.session_uid] = self._with_what_is_kept(work, task, outcome)
             else:
                 work.results.pop(task.session_uid, None)
                 self._failed(task, outcome, work)

@@ -1,6 +1,7 @@
 """Who owns history that several sessions tell: a resumed or forked session copies records, and they count once.
 
 The owner is the session that started first (a tie: the one that stops first, then the uid), whatever was swept first.
+Only a session that cannot be written anew, such as an evicted one whose log is gone, keeps what it counts already.
 Belongs here: finding shared keys and having the sessions written anew whose share changed.
 """
 
@@ -51,14 +52,15 @@ def settle(
     results: dict[str, Ingested],
     session_ids: Mapping[str, int],
     remake: Callable[[Mapping[str, Wanted]], None],
+    is_fixed: Callable[[str], bool],
 ) -> Shares:
     """Find out who owns what is told twice, and remake every session whose own share changed.
 
-    `results` is the batch by uid; `remake` brings it up to date in place. A session that cannot be written anew keeps
-    what it has.
+    `results` is the batch by uid; `remake` brings it up to date in place. `is_fixed` says that a session cannot be
+    written anew.
     """
     of_copiers = {uid: r for uid, r in results.items() if ADAPTERS[r.task.flavor].shares_history}
-    shares, held = _shares(catalog, of_copiers, session_ids)
+    shares, held = _shares(catalog, of_copiers, session_ids, is_fixed)
     wanted: dict[str, Wanted] = {}
     for uid in sorted(shares.not_ours.keys() | held.keys()):
         want = frozenset(shares.not_ours.get(uid, ()))
@@ -86,7 +88,10 @@ def _with_what_is_not_asked_here(
 
 
 def _shares(
-    catalog: Catalog, results: Mapping[str, Ingested], session_ids: Mapping[str, int]
+    catalog: Catalog,
+    results: Mapping[str, Ingested],
+    session_ids: Mapping[str, int],
+    is_fixed: Callable[[str], bool],
 ) -> tuple[Shares, dict[str, set[int]]]:
     """Shared keys as they are now, and what each session told and did not own before."""
     claims: dict[int, set[str]] = defaultdict(set)
@@ -115,14 +120,27 @@ def _shares(
             held[uid].add(row.key)
     spans = {row.session_uid: _span(row.started_us, row.ended_us, row.session_uid) for row in others.values()}
     spans |= {uid: _span(r.started_us, r.ended_us, uid) for uid, r in results.items()}
-    _assign(shares, claims, spans)
+    # A key that one session alone told until now is its own.
+    counted_by = {key: others[sid].session_uid for key, sid in earlier}
+    owned = catalog.owners_of([key for key, uids in claims.items() if len(uids) > 1])
+    counted_by |= {key: others[sid].session_uid for key, sid in owned.items() if sid in others}
+    _assign(shares, claims, spans, counted_by, is_fixed)
     return shares, held
 
 
-def _assign(shares: Shares, claims: Mapping[int, set[str]], spans: Mapping[str, Span]) -> None:
+def _assign(
+    shares: Shares,
+    claims: Mapping[int, set[str]],
+    spans: Mapping[str, Span],
+    counted_by: Mapping[int, str],
+    is_fixed: Callable[[str], bool],
+) -> None:
     for key, uids in claims.items():
         if len(uids) > 1:
             owner = min(uids, key=spans.__getitem__)
+            before = counted_by.get(key)
+            if before is not None and before != owner and before in uids and is_fixed(before):
+                owner = before
             shares.owners[key] = owner
             for uid in uids:
                 if uid != owner:

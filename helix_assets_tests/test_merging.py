@@ -9,7 +9,9 @@ import pytest
 from sqlalchemy import update
 
 from helix_assets import evict
+from helix_assets.adapters.codex.tokens import TokenMeter, after_spending
 from helix_assets.core.retention import RetentionPolicy
+from helix_assets.core.schema import Usage
 from helix_assets.defs.totals import token_totals_add_up
 from helix_assets.storage.tables import digests, evictions, sessions
 from helix_assets.verify import verify
@@ -201,3 +203,12 @@ def test_growth_waits_while_what_is_kept_is_damaged(memory: Memory, damaged: str
 def damage(memory: Memory, text: str) -> None:
     with memory.store.catalog.writing() as connection:
         connection.execute(update(digests).where(digests.c.session_uid == UID).values(hash=text))
+
+
+def test_a_total_that_codex_repeats_behind_the_cut_counts_once() -> None:
+    told = {"input_tokens": 110, "cached_input_tokens": 40, "output_tokens": 9, "reasoning_output_tokens": 3}
+    last = {"input_tokens": 50, "cached_input_tokens": 0, "output_tokens": 4}
+    meter = TokenMeter(after_spending([70, 9, 40, 0, 3]))
+    assert meter.count({"info": {"total_token_usage": told, "last_token_usage": last}}) is None
+    grown = {**told, "input_tokens": 160, "output_tokens": 13}
+    assert meter.count({"info": {"total_token_usage": grown, "last_token_usage": last}}) == Usage(50, 4, 0, 0, 0, 0)

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from helix_assets import evict
+from helix_assets.core.retention import RetentionPolicy
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, conversation
 
@@ -38,5 +40,23 @@ def test_a_remade_copy_counts_what_the_others_own_no_more(tmp_path: Path) -> Non
     memory.sweep()
     prompts = [memory.digest(f"claude:{name}")["user_prompts"] for name in ("early", "first", "second")]
     assert sum(prompts) == 6
+    assert verify(memory.store) == []
+    memory.close()
+
+
+def test_what_an_evicted_copy_counts_stays_counted_there_once_its_log_is_gone(tmp_path: Path) -> None:
+    """`copy` was swept before its owner told the same; evicted and cut, it can be counted down no more."""
+    memory = Memory(tmp_path)
+    told = conversation(3, start=10)
+    memory.write("owner", *conversation(1, start=0, session="o"))
+    memory.write("copy", *told)
+    memory.sweep()
+    policy = RetentionPolicy(1, 1 << 40, 45, 1 << 40)
+    evict.apply(memory.store, clock=lambda: memory.now, policy=policy)
+    memory.write("copy", *conversation(1, start=50, session="c"))
+    memory.write("owner", *told, append=True)
+    memory.sweep()
+    prompts = [memory.digest(f"claude:{name}")["user_prompts"] for name in ("owner", "copy")]
+    assert sum(prompts) == 5
     assert verify(memory.store) == []
     memory.close()

@@ -192,6 +192,16 @@ class Catalog:
                 )
         return pairs
 
+    def owners_of(self, keys: Collection[int]) -> dict[int, int]:
+        """Of keys that several sessions tell, which session owns each."""
+        k = shared_keys.c
+        with self.reading() as connection:
+            return {
+                row.key: row.owner_id
+                for part in _parts(keys)
+                for row in connection.execute(select(k.key, k.owner_id).where(k.key.in_(part)))
+            }
+
     def shared_with(self, session_ids: Collection[int]) -> Sequence[Any]:
         """Shared keys that any of these sessions tells: key, its owner, message id, and every session that tells it."""
         mine, all_of = ledger.alias("mine"), ledger.alias("all_of")

@@ -12,6 +12,7 @@ import pytest
 from helix_assets.demo import make_home
 from helix_assets_tests.faults import (
     byte_flips,
+    cut_logs,
     kill_points,
     live_writer,
     many_files,
@@ -57,7 +58,7 @@ def test_random_kills_lose_and_double_nothing() -> None:
 
 
 def test_every_record_of_a_live_writer_is_stored_once(tmp_path: Path) -> None:
-    sweeps, records, wrong = live_writer.watch(tmp_path, seconds=5, seed=1)
+    sweeps, records, wrong = live_writer.watch(tmp_path, seconds=20, seed=1)
     assert not wrong
     assert min(sweeps, records) > 5
 
@@ -72,6 +73,10 @@ def test_a_flipped_byte_gives_no_wrong_answer(tmp_path: Path) -> None:
     done = byte_flips.flip_all(tmp_path / "store", flips=20, seed=4)
     assert done.wrong == []
     assert done.errors > 0
+
+
+def test_logs_that_lose_what_was_evicted_count_once(tmp_path: Path) -> None:
+    assert cut_logs.cut_and_compare(tmp_path, seed=5, megabytes=4) == []
 
 
 def test_a_growing_home_keeps_to_its_budget(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from helix_assets.adapters.base import JsonObject, SessionFacts
 from helix_assets.adapters.codex.replay import ReplayGate
-from helix_assets.adapters.codex.tokens import TokenMeter
+from helix_assets.adapters.codex.tokens import TokenMeter, after_spending
 from helix_assets.adapters.codex.tools import milliseconds, polled_session, read_call, read_end, read_output
 from helix_assets.adapters.loose import as_count, as_name, as_object, as_text, packed, texts_of
 from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, last_words, shorten
@@ -46,7 +46,7 @@ class CodexParser:
         self._at_head: bool = state.get("at_head", True)
         self._child: bool = state.get("child", False)
         self._model: str | None = state.get("model")
-        self._meter = TokenMeter(state.get("meter"))
+        self._meter = TokenMeter(state.get("meter") or after_spending(state.get("spent")))
         self._by_event: bool = state.get("by_event", False)
         self._prompt: str | None = state.get("prompt")
         self._held: list[Any] | None = state.get("held")

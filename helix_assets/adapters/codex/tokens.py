@@ -5,6 +5,7 @@ Belongs here: token_count and token_usage_record. Not here: which of them are an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from helix_assets.adapters.base import JsonObject
@@ -71,6 +72,15 @@ class TokenMeter:
             return last
         grown = [now - then for now, then in zip(total, before or [0] * 5, strict=True)]
         return total if min(grown) < 0 else Figures(*grown)
+
+
+def after_spending(spent: Sequence[int] | None) -> JsonObject | None:
+    """The state of a meter that knows only what was spent: input, output, cache read, cache written, reasoning."""
+    if not spent:
+        return None
+    fresh, output, cached, written, reasoning = spent
+    total = [fresh + cached + written, cached, written, output, reasoning]
+    return {"total": total, "last": total}  # of a first response they are the same
 
 
 def _figures(usage: Any) -> Figures | None:
