@@ -76,7 +76,7 @@ def test_a_flipped_byte_gives_no_wrong_answer(tmp_path: Path) -> None:
 
 
 def test_logs_that_lose_what_was_evicted_count_once(tmp_path: Path) -> None:
-    assert cut_logs.cut_and_compare(tmp_path, seed=5, megabytes=4) == []
+    assert cut_logs.cut_and_compare(tmp_path / "cut", seed=5, megabytes=4) == []
 
 
 def test_a_growing_home_keeps_to_its_budget(tmp_path: Path) -> None:
