@@ -18,7 +18,7 @@ _SIGNS = "\u3040-\udfff"
 _TERM = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(rf"[{_SIGNS}]|(?:(?![{_SIGNS}])[^\W_])+")
 _BETWEEN = r"(?:[\W_]|\\[bfnrt])"
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]?")
 _SNIPPET = 160
 
 

@@ -32,6 +32,7 @@ _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 _BACKSLASH, _BRACKET, _ZERO, _U, _QUOTE, _COLON, _SPACE, _UNDERSCORE = b'\\[0u": _'
 _IS_HEX = np.isin(np.arange(256), list(b"0123456789abcdefABCDEF"))
 _IS_COLOUR = np.isin(np.arange(256), list(b"0123456789;?"))
+_IS_LETTER = np.array([chr(b).isalpha() and b < 128 for b in range(256)])
 _IS_ESCAPE = np.isin(np.arange(256), list(b"bfnrt"))
 _IS_JOINT = np.isin(np.arange(256), list(b"+/-"))
 # Lead byte, bytes in all, lowest and highest second byte of what is no letter.
@@ -194,8 +195,9 @@ def _clear_escapes(given: Array, data: Array, escapes: Array) -> Array:
     is_colour = given[codes + 5] == _BRACKET
     codes = codes[is_colour] + 6
     while len(codes):
-        data[codes] = 0
-        codes = codes[_IS_COLOUR[given[codes]]] + 1
+        is_number = _IS_COLOUR[given[codes]]
+        data[codes[is_number | _IS_LETTER[given[codes]]]] = 0
+        codes = codes[is_number] + 1
     letters = escapes[_IS_ESCAPE[given[escapes]]]
     is_unsure = (letters > 1) & (given[letters - 2] == _BACKSLASH)
     data[letters[~is_unsure]] = 0

@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from helix_assets.core.query import parse_query
+from helix_assets.core.query import clean, parse_query
 from helix_assets.core.words import WordHasher
 
 HASHER = WordHasher(b"k" * 32)
@@ -114,13 +114,15 @@ def test_long_text_is_cut_between_words(monkeypatch: pytest.MonkeyPatch) -> None
 _TEXTS = st.text(st.sampled_from('ab Ü日"\\n{}:,\x1b[1m…_-/ñ'), max_size=60)
 
 
+@example("\x1b[1")
+@example("\x1b[1ñ b")
 @given(
     st.recursive(_TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.just("k"), inner), max_leaves=6)
 )
 def test_every_word_that_a_query_finds_in_a_value_is_in_the_index(value: Any) -> None:
     line = json.dumps({"v": value}, ensure_ascii=False).encode()
     hashes = set(HASHER.words(line).hashes.tolist())
-    for text in _texts(value):
+    for text in map(clean, _texts(value)):
         for word in re.findall(r"[^\W_]+", text):
             for term in parse_query(word):
                 if term.search(text):
