@@ -50,11 +50,17 @@ class ServeOptions:
         return f"http://{name}:{self.port}"
 
 
-def serve(data_dir: Path, options: ServeOptions, say: Say, prepare: Callable[[], None] = lambda: None) -> None:
+def serve(
+    data_dir: Path,
+    options: ServeOptions,
+    say: Say,
+    prepare: Callable[[], None] = lambda: None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
     """Run the Dagster tree on this data folder until Ctrl-C or SIGTERM.
 
-    `say` gets a line for the person now and then; `prepare` is called once nothing stands in the way of serving. Raises
-    StopRun when the tree may not or cannot start, BusyError when there is one already.
+    `say` gets a line for the person now and then; `prepare` is called once nothing stands in the way of serving, and
+    `ready` once the UI answers. Raises StopRun when the tree may not or cannot start, BusyError when there is one.
     """
     os.umask(0o077)
     refuse_open_doors(options)
@@ -73,6 +79,7 @@ def serve(data_dir: Path, options: ServeOptions, say: Say, prepare: Callable[[],
             if _keep_up(children, stop, say):
                 return
         say(_welcome(options))
+        ready()
         while not _keep_up(children, stop, say):
             pass
 

@@ -142,3 +142,27 @@ def test_macos_gets_a_launch_agent() -> None:
 def test_another_system_is_told_what_to_do() -> None:
     with pytest.raises(StopRun, match="start-up script"):
         plan_service([], Path("/d"), {"HOME": "/h"}, "win32")
+
+
+def test_a_program_is_told_what_was_written_and_run(home: Path, told: Path) -> None:
+    planned = json.loads(helix_service("install", "--dry-run", "--json").output)
+    assert (planned["is_done"], told.exists()) == (False, False)
+    done = json.loads(helix_service("install", "--json").output)
+    assert done == planned | {"is_done": True}
+    assert done["content"] == unit_path(home).read_text()
+    assert [" ".join(command) for command in done["commands"]] == told.read_text().splitlines()
+
+
+def test_a_program_is_told_what_was_removed_or_that_nothing_was_there(home: Path, told: Path) -> None:
+    nothing = json.loads(helix_service("uninstall", "--json").output)
+    assert (nothing["is_done"], nothing["commands"]) == (False, [])
+    helix_service("install")
+    assert json.loads(helix_service("uninstall", "--json").output)["is_done"]
+    assert not unit_path(home).exists()
+
+
+def test_a_program_is_told_of_a_failing_systemctl(home: Path, told: Path) -> None:
+    Path(f"{told}.broken").touch()
+    result = helix_service("install", "--json")
+    assert "no bus" in json.loads(result.output)["problems"][0]
+    assert isinstance(result.exception, StopRun)

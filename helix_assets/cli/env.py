@@ -17,13 +17,14 @@ from helix_assets.store import Store
 @click.option("--latest", is_flag=True, help="The session that ended last.")
 @click.option("--cwd", type=click.Path(), metavar="DIR", help="The last session that worked in DIR or below it.")
 @click.option("--shell", type=click.Choice(list(SHELLS)), default="bash", show_default=True, help="Whose syntax.")
-def env(uid: str | None, latest: bool, cwd: str | None, shell: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: the same as --shell json.")
+def env(uid: str | None, latest: bool, cwd: str | None, shell: str, as_json: bool) -> None:
     """Print HELIX_SESSION_UID and its companions for a session, to be evaluated: eval "$(helix env --latest)"."""
     if sum((uid is not None, latest, cwd is not None)) != 1:
         raise click.UsageError("name one session: a UID, --latest, or --cwd DIR")
     with closing(open_existing(load_settings())) as store:
         values = closing_values(store, _meant(store, uid, cwd))
-    click.echo(SHELLS[shell](values).encode(), nl=False)
+    click.echo(SHELLS["json" if as_json else shell](values).encode(), nl=False)
 
 
 def _meant(store: Store, uid: str | None, cwd: str | None) -> str:

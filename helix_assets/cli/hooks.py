@@ -1,6 +1,7 @@
 """`helix hooks`: puts our hook into an agent's settings, takes it out, says whether it is there. See `hooks`."""
 
 import os
+from pathlib import Path
 
 import click
 
@@ -13,6 +14,7 @@ from helix_assets.settings import load_settings
 
 _AGENT = click.option("--agent", type=click.Choice(AGENTS), required=True, help="Whose settings.")
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Show the change; make none.")
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group()
@@ -24,27 +26,29 @@ def hooks() -> None:
 @_AGENT
 @click.option("--timings", is_flag=True, help="Also note when prompts are typed and tools start (Claude, Grok).")
 @_DRY_RUN
-def install(agent: str, timings: bool, dry_run: bool) -> None:
+@_AS_JSON
+def install(agent: str, timings: bool, dry_run: bool, as_json: bool) -> None:
     """Add our hook to the agent's own settings. What else is in there stays as it is."""
     data_dir = load_settings().data_dir
     edit = plan_install(agent, data_dir, os.environ, timings=timings)
     if not dry_run:
         inbox_of(data_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
-    _carry_out(edit, dry_run=dry_run, nothing=f"{edit.path} has the hook already.")
+    _carry_out(edit, f"{edit.path} has the hook already.", dry_run=dry_run, as_json=as_json)
 
 
 @hooks.command()
 @_AGENT
 @_DRY_RUN
-def uninstall(agent: str, dry_run: bool) -> None:
+@_AS_JSON
+def uninstall(agent: str, dry_run: bool, as_json: bool) -> None:
     """Take our hook out of the agent's settings again."""
     edit = plan_uninstall(agent, os.environ)
-    _carry_out(edit, dry_run=dry_run, nothing=f"{edit.path} has no hook of ours.")
+    _carry_out(edit, f"{edit.path} has no hook of ours.", dry_run=dry_run, as_json=as_json)
 
 
 @hooks.command()
 @click.option("--agent", type=click.Choice(AGENTS), help="Of one agent.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@_AS_JSON
 def status(agent: str | None, as_json: bool) -> None:
     """Say for which agents the hook is installed, and how many notes wait to be taken in."""
     events = {one: installed_events(one, os.environ) for one in ([agent] if agent else AGENTS)}
@@ -58,15 +62,21 @@ def status(agent: str | None, as_json: bool) -> None:
         click.echo(f"{notes} notes wait in the inbox.")
 
 
-def _carry_out(edit: Edit, *, dry_run: bool, nothing: str) -> None:
-    if not edit.changes:
-        click.echo(nothing)
-        return
+def _carry_out(edit: Edit, nothing: str, *, dry_run: bool, as_json: bool) -> None:
     # Settings of agents may hold keys: what stands beside the change is shown redacted.
-    click.echo(terminal_safe(Redactor(os.urandom(32)).text(edit.diff()).text), nl=False)
-    if dry_run:
-        return
-    backup = apply(edit, utc_now())
+    diff = Redactor(os.urandom(32)).text(edit.diff()).text
+    is_done = edit.changes and not dry_run
+    if not as_json:
+        click.echo(terminal_safe(diff) if edit.changes else f"{nothing}\n", nl=False)
+    backup = apply(edit, utc_now()) if is_done else None
+    if as_json:
+        answer = {"agent": edit.agent, "file": edit.path, "is_changed": is_done, "diff": diff, "backup": backup}
+        emit(answer, as_json)
+    elif is_done:
+        _tell(edit, backup)
+
+
+def _tell(edit: Edit, backup: Path | None) -> None:
     click.echo(f"Wrote {edit.path}" if edit.after is not None else f"Removed {edit.path}")
     if backup:
         click.echo(f"As it was: {backup}")

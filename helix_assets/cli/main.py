@@ -6,6 +6,7 @@ What a command does stands in its own module, which is imported only when that c
 
 import importlib
 import io
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -103,12 +104,14 @@ def cli() -> None:
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document that holds the script.")
+def completion(shell: str, as_json: bool) -> None:
     """Print the completion script of SHELL; evaluate it in the shell's start-up file."""
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"no completion for {shell}")
-    click.echo(kind(cli, {}, "helix", _COMPLETION_VARIABLE).source())
+    script = kind(cli, {}, "helix", _COMPLETION_VARIABLE).source()
+    click.echo(json.dumps({"shell": shell, "script": script}, indent=2) if as_json else script)
 
 
 def main() -> None:

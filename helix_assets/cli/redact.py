@@ -12,24 +12,31 @@ from pathlib import Path
 import click
 import orjson
 
+from helix_assets.cli.output import emit
 from helix_assets.core.errors import SkipSource
 from helix_assets.core.redaction import Redactor, Rule
 
 
 @click.command()
 @click.option("--jsonl", is_flag=True, help='Read lines {"id","text"} and write the same, redacted, in order.')
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: the text, and how many secrets it had.")
 @click.option(
     "--key-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Key for the tags of the marks; without it tags differ from run to run.",
 )
-def redact(jsonl: bool, key_file: Path | None) -> None:
+def redact(jsonl: bool, as_json: bool, key_file: Path | None) -> None:
     """Redact a text from standard input to standard output."""
+    if jsonl and as_json:
+        raise click.UsageError("--jsonl or --json, not both")
     redactor = _redactor(key_file.read_bytes() if key_file else secrets.token_bytes(32))
     out = sys.stdout.buffer
     if not jsonl:
-        text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
-        out.write(redactor.text(text).text.encode("utf-8", "surrogateescape"))
+        found = redactor.text(sys.stdin.buffer.read().decode("utf-8", "surrogateescape"))
+        if as_json:
+            emit({"text": found.text, "secrets": found.hits}, as_json)
+        else:
+            out.write(found.text.encode("utf-8", "surrogateescape"))
         return
     for line in redacted_lines(redactor, sys.stdin.buffer):
         out.write(line)

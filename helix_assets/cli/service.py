@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -11,6 +12,7 @@ from helix_assets.service import Service, install, is_running, plan_service, uni
 from helix_assets.settings import load_settings
 
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would be written and run; do nothing.")
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group()
@@ -22,36 +24,45 @@ def service() -> None:
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the UI.  [default: the setting web.port]")
 @click.option("--read-only", is_flag=True, help="Refuse every change from the UI.")
 @_DRY_RUN
-def install_service(port: int | None, read_only: bool, dry_run: bool) -> None:
+@_AS_JSON
+def install_service(port: int | None, read_only: bool, dry_run: bool, as_json: bool) -> None:
     """Start helix now and at every login."""
     arguments = [*(["--port", str(port)] if port else []), *(["--read-only"] if read_only else [])]
     planned = _plan(arguments)
-    if dry_run:
+    if dry_run and not as_json:
         _show(planned, written=True)
         return
-    problems = install(planned)
-    click.echo(f"Wrote {planned.path}")
-    _report(problems, "helix runs now and at every login.")
+    problems = [] if dry_run else install(planned)
+    if as_json:
+        _emit(planned, planned.enable, problems, is_done=not dry_run)
+    else:
+        click.echo(f"Wrote {planned.path}")
+    _report(problems, "" if as_json else "helix runs now and at every login.")
 
 
 @service.command("uninstall")
 @_DRY_RUN
-def uninstall_service(dry_run: bool) -> None:
+@_AS_JSON
+def uninstall_service(dry_run: bool, as_json: bool) -> None:
     """Stop helix and start it no more at login; the memory stays."""
     planned = _plan()
-    if dry_run:
+    if dry_run and not as_json:
         _show(planned, written=False)
         return
-    if not planned.path.exists():
+    is_there = planned.path.exists()
+    problems = uninstall(planned) if is_there and not dry_run else []
+    if as_json:
+        commands = [*planned.disable, *planned.forget] if is_there else []
+        _emit(planned, commands, problems, is_done=is_there and not dry_run)
+    elif is_there:
+        click.echo(f"Removed {planned.path}")
+    else:
         click.echo(f"There is no service: {planned.path} does not exist.")
-        return
-    problems = uninstall(planned)
-    click.echo(f"Removed {planned.path}")
-    _report(problems, "helix no longer starts at login.")
+    _report(problems, "" if as_json or not is_there else "helix no longer starts at login.")
 
 
 @service.command("status")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@_AS_JSON
 def show_status(as_json: bool) -> None:
     """Say whether the service is installed and running."""
     planned = _plan()
@@ -66,6 +77,11 @@ def _plan(arguments: list[str] | None = None) -> Service:
     return plan_service(arguments or [], load_settings().data_dir, os.environ, sys.platform)
 
 
+def _emit(planned: Service, commands: Sequence[Sequence[str]], problems: Sequence[str], *, is_done: bool) -> None:
+    answer = {"path": planned.path, "is_done": is_done, "content": planned.content, "commands": commands}
+    emit(answer | {"problems": problems}, as_json=True)
+
+
 def _show(planned: Service, *, written: bool) -> None:
     click.echo(f"# would {'write' if written else 'remove'} {planned.path}")
     if written:
@@ -78,4 +94,5 @@ def _show(planned: Service, *, written: bool) -> None:
 def _report(problems: list[str], success: str) -> None:
     if problems:
         raise StopRun("; ".join(problems))
-    click.echo(success)
+    if success:
+        click.echo(success)

@@ -28,10 +28,13 @@ def sweep(as_json: bool) -> None:
         _tell(report)
 
 
-def first_sweep(settings: Settings) -> None:
-    """Sweep and show what the memory holds then, as `helix up` does before it serves."""
+def first_sweep(settings: Settings, *, as_json: bool) -> dict[str, float]:
+    """Sweep, as `helix up` does before it serves; for a person show what changed and what the memory holds then."""
     with closing(open_store(settings)) as store:
-        _tell(_with_progress(store))
+        report = _with_progress(store)
+        if as_json:
+            return report.counters()
+        _tell(report)
         agents = figures_by_agent(store.catalog, store.key)
     if agents:
         print_table(agents_table(agents))
@@ -39,6 +42,7 @@ def first_sweep(settings: Settings) -> None:
         click.echo(
             "No session logs were found; `helix config` shows where they are looked for, `helix up --demo` a sample."
         )
+    return report.counters()
 
 
 class _Bar(Progress):

@@ -1,7 +1,10 @@
 """`helix up`: a first sweep, then the Dagster UI with its sensors, until Ctrl-C. The serving itself is in `up`."""
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,21 +24,41 @@ _EXTRA_ROOTS = ("HELIX_CLAUDE_ROOTS", "HELIX_CODEX_ROOTS", "HELIX_GROK_ROOTS")
 )
 @click.option("--read-only", is_flag=True, help="Refuse every change from the UI.")
 @click.option("--demo", is_flag=True, help="Show a sample home, apart from your own memory.")
-def up(port: int | None, host: str, allow_remote: bool, read_only: bool, demo: bool) -> None:
+@click.option(
+    "--json", "as_json", is_flag=True, help="Once the UI answers, print one line of JSON; words go to stderr."
+)
+def up(port: int | None, demo: bool, as_json: bool, **doors: Any) -> None:
     """Sweep once, then serve the Dagster UI with its sensors and schedules running. Ctrl-C stops it."""
     from helix_assets.up import ServeOptions, serve
 
+    def say(words: str) -> None:
+        click.echo(words, err=as_json)
+
     settings = load_settings()
     if demo:
-        settings = enter_demo(settings.data_dir.absolute())
-        click.echo(f"The demo's memory is apart from yours. To ask it: export HELIX_DATA_DIR={settings.data_dir}")
+        settings = enter_demo(settings.data_dir.absolute(), say)
+        say(f"The demo's memory is apart from yours. To ask it: export HELIX_DATA_DIR={settings.data_dir}")
     # The children know the state by this variable, whatever their folder.
     os.environ["HELIX_DATA_DIR"] = str(settings.data_dir.absolute())
-    options = ServeOptions(port or settings.web.port, host, allow_remote=allow_remote, read_only=read_only)
-    serve(settings.data_dir, options, click.echo, prepare=lambda: _sweep(settings))
+    options = ServeOptions(port or settings.web.port, **doors)
+    answer: dict[str, Any] = {
+        "url": options.url,
+        "is_read_only": options.read_only,
+        "process": os.getpid(),
+        "data_dir": os.environ["HELIX_DATA_DIR"],
+    }
+
+    def prepare() -> None:
+        answer["sweep"] = _sweep(settings, say, as_json=as_json)
+
+    def ready() -> None:
+        if as_json:
+            click.echo(json.dumps(answer))
+
+    serve(settings.data_dir, options, say, prepare, ready)
 
 
-def enter_demo(data_dir: Path) -> Settings:
+def enter_demo(data_dir: Path, say: Callable[[str], None]) -> Settings:
     """Make the sample home if there is none, and point this process and its children to it.
 
     The state of the demo is kept apart, and no helix.toml has a say, for both may name the person's own logs.
@@ -45,7 +68,7 @@ def enter_demo(data_dir: Path) -> Settings:
     home, state = data_dir / "demo-home", data_dir / "demo"
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not home.exists():
-        click.echo(f"Making a sample home of {_DEMO_SESSIONS} sessions in {home} ...")
+        say(f"Making a sample home of {_DEMO_SESSIONS} sessions in {home} ...")
         make_home(home, seed=_DEMO_SEED, sessions=_DEMO_SESSIONS)
     config = state / "helix.toml"
     config.touch(mode=0o600)
@@ -61,10 +84,12 @@ def enter_demo(data_dir: Path) -> Settings:
     return load_settings()
 
 
-def _sweep(settings: Settings) -> None:
+def _sweep(settings: Settings, say: Callable[[str], None], *, as_json: bool) -> dict[str, float] | None:
+    """What the first sweep counted, None if another process was writing."""
     from helix_assets.cli.sweep import first_sweep
 
     try:
-        first_sweep(settings)
+        return first_sweep(settings, as_json=as_json)
     except BusyError as exc:
-        click.echo(f"{exc}. Serving what is there; the sensor sweeps later.")
+        say(f"{exc}. Serving what is there; the sensor sweeps later.")
+        return None

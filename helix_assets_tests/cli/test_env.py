@@ -32,6 +32,11 @@ def values(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]
     return found
 
 
+def test_json_is_the_shell_of_that_name(swept: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["env", UID, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == values(capfd, UID)
+
+
 def test_the_six_variables_are_those_of_the_digest(swept: Path, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write_session(home, UID, *conversation(3), call("m", "11:00:00", "mcp__hub__post", "toolu_m"))
     assert run(["sweep"]) == 0

@@ -46,3 +46,19 @@ def test_what_cannot_be_read_ends_with_a_message(settings: Path, capfd: pytest.C
     assert run(["hooks", "install", "--agent", "claude"]) == 1
     assert "nothing was changed" in capfd.readouterr().err
     assert settings.read_text() == "{"
+
+
+def test_a_program_is_told_the_change_and_the_backup(settings: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = settings.read_text()
+    assert run(["hooks", "install", "--agent", "claude", "--json"]) == 0
+    answer = json.loads(capfd.readouterr().out)
+    assert (answer["file"], answer["is_changed"]) == (str(settings), True)
+    assert '+    "SessionEnd": [' in answer["diff"]
+    assert KEY not in answer["diff"]
+    assert Path(answer["backup"]).read_text() == before
+
+
+def test_a_program_is_told_of_a_dry_run_that_nothing_changed(settings: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["hooks", "uninstall", "--agent", "claude", "--dry-run", "--json"]) == 0
+    answer = json.loads(capfd.readouterr().out)
+    assert (answer["is_changed"], answer["diff"], answer["backup"]) == (False, "", None)

@@ -1,9 +1,11 @@
 """The frame of the command line: what is imported when, exit codes, completion."""
 
+import json
 import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -42,6 +44,22 @@ def test_every_entry_names_a_command(name: str) -> None:
     command = frame.resolve(frame.COMMANDS[name])
     assert command.name == name
     assert command.get_short_help_str()
+
+
+def leaves(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """The commands that do something, by all their words."""
+    if isinstance(command, click.Group):
+        for part, inner in command.commands.items():
+            yield from leaves(f"{name} {part}", inner)
+    else:
+        yield name, command
+
+
+def test_every_command_that_prints_answers_programs_too() -> None:
+    found = dict(leaf for name, entry in frame.COMMANDS.items() for leaf in leaves(name, frame.resolve(entry)))
+    silent = {"hook"}  # prints nothing whatever happens, and hands every option on to the command behind it
+    lacking = {name for name, command in found.items() if all("--json" not in param.opts for param in command.params)}
+    assert lacking == silent
 
 
 @pytest.mark.parametrize("name", sorted(set(frame.COMMANDS) - {"completion", "service"}))
@@ -101,6 +119,13 @@ def test_completion_script_is_printed(shell: str, monkeypatch: pytest.MonkeyPatc
     ended = run_python("-m", "helix_assets", "completion", shell)
     assert source not in ended.stdout
     assert f"_HELIX_COMPLETE={shell}_complete" in ended.stdout
+
+
+def test_completion_script_is_there_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.run(["completion", "zsh"]) == 0
+    script = capsys.readouterr().out
+    assert frame.run(["completion", "zsh", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"shell": "zsh", "script": script.removesuffix("\n")}
 
 
 def test_commands_are_completed_without_importing_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,13 +65,13 @@ def test_busy_store_ends_with_the_code_for_later(
 
 def test_first_sweep_of_helix_up_ends_with_a_table_by_agent(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_session(home, UID, *conversation(2))
-    command.first_sweep(load_settings())
+    command.first_sweep(load_settings(), as_json=False)
     agent, *figures = capsys.readouterr().out.splitlines()[-1].split()
     assert (agent, figures[:3]) == ("claude", ["1", "0", "11"])
 
 
 def test_first_sweep_without_logs_says_what_to_do(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command.first_sweep(load_settings())
+    command.first_sweep(load_settings(), as_json=False)
     assert "helix up --demo" in capsys.readouterr().out
 
 

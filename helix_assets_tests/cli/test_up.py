@@ -1,7 +1,9 @@
 """`helix up` before it serves; the serving itself is tested with the supervisor."""
 
+import json
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,9 @@ import pytest
 from helix_assets.cli import up as command
 from helix_assets.cli.main import run
 from helix_assets.cli.up import enter_demo
+from helix_assets.lifeline import Say
+from helix_assets.storage.lock import writer_lock
+from helix_assets.up import ServeOptions
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +39,7 @@ def test_the_demo_reads_the_sample_home_alone(home: Path, monkeypatch: pytest.Mo
     config = home / "helix.toml"
     config.write_text('[sources]\ncodex_roots = ["/somebody/else"]\n')
     monkeypatch.setenv("HELIX_CONFIG", str(config))
-    settings = enter_demo(home / "data")
+    settings = enter_demo(home / "data", print)
     sample = home / "data" / "demo-home"
     assert settings.roots == {agent: (sample / agent,) for agent in ("claude", "codex", "grok")}
     assert [os.environ[name] for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GROK_HOME")] == [
@@ -43,13 +48,53 @@ def test_the_demo_reads_the_sample_home_alone(home: Path, monkeypatch: pytest.Mo
 
 
 def test_the_demo_keeps_its_state_apart(home: Path) -> None:
-    settings = enter_demo(home / "data")
+    settings = enter_demo(home / "data", print)
     assert settings.data_dir == home / "data" / "demo"
     assert os.environ["HELIX_DATA_DIR"] == str(settings.data_dir)
 
 
 def test_the_sample_home_is_made_once(home: Path) -> None:
-    enter_demo(home / "data")
+    enter_demo(home / "data", print)
     before = (home / "data" / "demo-home" / "truth.json").stat().st_mtime_ns
-    enter_demo(home / "data")
+    enter_demo(home / "data", print)
     assert (home / "data" / "demo-home" / "truth.json").stat().st_mtime_ns == before
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serving ends as soon as it has begun."""
+
+    def serve(data_dir: Path, options: ServeOptions, say: Say, *steps: Callable[[], None]) -> None:
+        for step in steps:
+            step()
+
+    monkeypatch.setattr("helix_assets.up.serve", serve)
+
+
+@pytest.mark.usefixtures("served")
+def test_a_program_is_told_in_one_line_once_the_ui_answers(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["up", "--demo", "--port", "3111", "--read-only", "--json"]) == 0
+    (line,) = capfd.readouterr().out.splitlines()
+    answer = json.loads(line)
+    assert answer["sweep"]["sessions_touched"] >= 3
+    assert answer | {"sweep": 0} == {
+        "url": "http://127.0.0.1:3111",
+        "is_read_only": True,
+        "process": os.getpid(),
+        "data_dir": str(home / "data" / "demo"),
+        "sweep": 0,
+    }
+
+
+@pytest.mark.usefixtures("served")
+def test_a_first_sweep_that_another_process_holds_up_is_null(
+    home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["sweep"]) == 0
+    capfd.readouterr()
+    monkeypatch.setattr("helix_assets.store.writer_lock", lambda folder, what, wait_s: writer_lock(folder, what, 0.1))
+    with writer_lock(home / "data", "another"):
+        assert run(["up", "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["sweep"] is None
+    assert "the sensor sweeps later" in err
