@@ -54,15 +54,15 @@ SPECS = [
     dg.AssetSpec(
         SESSION_DIGESTS,
         deps=[SESSION_EVENTS],
-        description="The memory: one digest per session with outcome, cost, tools, files and errors. Durable: it stays "
-        "when the raw events are evicted.",
+        description="The memory: one digest per session with outcome, cost, tools, files and errors, and facts beside "
+        "it, a row per call, test run and message. Durable: it stays when the raw events are evicted.",
         group_name="tier2_memory",
-        kinds={"sqlite"},
+        kinds={"sqlite", "parquet"},
         owners=OWNERS,
         code_version=CODE_VERSIONS[SESSION_DIGESTS],
         metadata={
             "dagster/column_schema": table_schema(digests, DIGEST_COLUMNS),
-            "location": "helix.db, table digests",
+            "location": "helix.db, table digests; the facts in memory/<fact>/flavor=.../day=....parquet",
         },
     ),
 ]

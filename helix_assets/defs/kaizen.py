@@ -38,13 +38,15 @@ _MATCHED = "executions_find_their_sessions"
 Results = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 
 
-def _spec(key: dg.AssetKey, deps: Sequence[dg.AssetDep | dg.AssetKey], about: str, where: str) -> dg.AssetSpec:
+def _spec(
+    key: dg.AssetKey, deps: Sequence[dg.AssetDep | dg.AssetKey], kinds: set[str], about: str, where: str
+) -> dg.AssetSpec:
     return dg.AssetSpec(
         key,
         deps=deps,
         description=about,
         group_name=GROUP,
-        kinds={"parquet"} if key != PROJECT_METRICS else {"sqlite", "json"},
+        kinds=kinds,
         owners=["team:helix"],
         code_version="1",
         automation_condition=WHEN_DIGESTS_CHANGE,
@@ -59,6 +61,7 @@ def _spec(key: dg.AssetKey, deps: Sequence[dg.AssetDep | dg.AssetKey], about: st
         _spec(
             PROJECT_METRICS,
             [_DIGESTS],
+            {"sqlite", "json"},
             "What projects record about their own agents in .kaizen/metrics/<agent>/executions.jsonl, read as it grows "
             "and never written. Projects are named in the settings, kaizen.projects.",
             "helix.db, table executions",
@@ -78,6 +81,7 @@ def project_metrics(context: dg.AssetExecutionContext, store: StoreResource) -> 
         _spec(
             CORRELATED,
             [PROJECT_METRICS, _DIGESTS],
+            {"parquet"},
             "Each execution beside its session's tokens, cost, outcome, infrastructure overhead and errors: by "
             "helix_session_uid, else inferred by repository and time. Those without a session are in it, too; sessions "
             "that no execution speaks of are in unmatched_sessions.",
@@ -114,6 +118,7 @@ def correlated_executions(context: dg.AssetExecutionContext, store: StoreResourc
         _spec(
             DIGEST_FEED,
             [_DIGESTS],
+            {"json", "parquet"},
             "Every new and revised digest under a position that only grows, so that consumers catch up: each position "
             "once. JSON Lines, and Parquet beside them.",
             "feed/digests-*.jsonl, feed/digests-*.parquet",
@@ -133,6 +138,7 @@ def digest_feed(context: dg.AssetExecutionContext, store: StoreResource) -> Resu
         _spec(
             AGENT_SCORECARD,
             [_DIGESTS],
+            {"parquet", "matplotlib"},
             "Per agent, repository and week: sessions, success rate with interval and trend, cost per success, "
             "retries, interventions, test pass rate, infrastructure overhead. A table, a picture and a page.",
             "kaizen/agent_scorecard.parquet, .png and .md",

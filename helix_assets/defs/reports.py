@@ -77,7 +77,7 @@ def _asset(name: str) -> dg.AssetsDefinition:
         checks.append(dg.AssetCheckSpec(ADD_UP, asset=name, description=about))
 
     # Only what can be subset may end without a result, as a run does that finds the store in use.
-    @dg.multi_asset(name=name, specs=[spec], check_specs=checks, can_subset=True)
+    @dg.multi_asset(name=name, specs=[spec], check_specs=checks, can_subset=True, description=kind.about)
     def report(
         context: dg.AssetExecutionContext, config: ReportConfig, store: StoreResource
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
@@ -148,7 +148,12 @@ reports_sensor = dg.AutomationConditionSensorDefinition(
 )
 
 
-@dg.schedule(job=reports_job, cron_schedule="0 4 * * *", default_status=dg.DefaultScheduleStatus.RUNNING)
+@dg.schedule(
+    job=reports_job,
+    cron_schedule="0 4 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Makes all reports once a day; the retro is that of the week which yesterday was in.",
+)
 def reports_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     """All reports once a day, the retro for the week that yesterday was in: on Monday it finishes the week before."""
     yesterday = (context.scheduled_execution_time - timedelta(days=1)).date().isoformat()

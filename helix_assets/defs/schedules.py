@@ -17,14 +17,24 @@ def _reason_to_skip(cadence: str, weekday: int) -> str | None:
     return None
 
 
-@dg.schedule(job_name=sweep_job.name, cron_schedule="0 3 * * *", default_status=dg.DefaultScheduleStatus.RUNNING)
+@dg.schedule(
+    job_name=sweep_job.name,
+    cron_schedule="0 3 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="A sweep a day, whatever the sensor has seen; how often it really runs is retention.cadence.",
+)
 def sweep_schedule(context: dg.ScheduleEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
     """A sweep a day as a backstop for the sensor: derives anew what older rules made, and asks all checks."""
     skip = _reason_to_skip(store.settings().retention.cadence, context.scheduled_execution_time.weekday())
     return dg.SkipReason(skip) if skip else dg.RunRequest()
 
 
-@dg.schedule(job_name=eviction_job.name, cron_schedule="30 3 * * *", default_status=dg.DefaultScheduleStatus.RUNNING)
+@dg.schedule(
+    job_name=eviction_job.name,
+    cron_schedule="30 3 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Evicts once a day what the budget asks for, after the sweep; how often it runs is retention.cadence.",
+)
 def eviction_schedule(context: dg.ScheduleEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
     """The eviction job for today, after the sweep."""
     skip = _reason_to_skip(store.settings().retention.cadence, context.scheduled_execution_time.weekday())

@@ -32,7 +32,12 @@ LONGEST_PAUSE_S = 3600
 LOST_AFTER_S = 600
 
 
-@dg.sensor(job_name=sweep_job.name, minimum_interval_seconds=INTERVAL_S, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(
+    job_name=sweep_job.name,
+    minimum_interval_seconds=INTERVAL_S,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Starts a sweep when the agents' logs have something new, or a sweep ran that Dagster was not told of.",
+)
 def tier0_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
     """Ask for a sweep when logs or the code of the tiers changed, or when Dagster does not know of an earlier sweep.
 
@@ -80,7 +85,10 @@ def _wait_s(instance: dg.DagsterInstance, run_key: str, attempt: int) -> float:
 
 
 @dg.sensor(
-    job_name=eviction_job.name, minimum_interval_seconds=INTERVAL_S, default_status=dg.DefaultSensorStatus.RUNNING
+    job_name=eviction_job.name,
+    minimum_interval_seconds=INTERVAL_S,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Starts the eviction job after a sweep that left the raw cache above its soft cap, if anything may go.",
 )
 def budget_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
     """Ask for an eviction after a sweep that left the raw cache above its soft cap; once per sweep and caps.
@@ -104,7 +112,10 @@ def budget_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> 
 
 
 @dg.sensor(
-    job_name=push_sweep.name, minimum_interval_seconds=PUSH_INTERVAL_S, default_status=dg.DefaultSensorStatus.RUNNING
+    job_name=push_sweep.name,
+    minimum_interval_seconds=PUSH_INTERVAL_S,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Starts a sweep of just the sessions that agents' hooks have named, within seconds of their closing.",
 )
 def push_inbox_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
     """Ask for a sweep of the sessions that agents' hooks have named since this was looked at; the cursor is a note.

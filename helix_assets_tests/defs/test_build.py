@@ -46,6 +46,30 @@ def test_the_assets_are_the_designs() -> None:
     assert all(node.owners and node.kinds and node.description and node.code_version for node in nodes)
 
 
+def test_everything_in_the_ui_has_a_description() -> None:
+    repository, graph = defs.get_repository_def(), defs.resolve_asset_graph()
+    named = [*repository.sensor_defs, *repository.schedule_defs, *repository.get_all_jobs()]
+    told = {one.name: one.description for one in named if one.name != "__ASSET_JOB"}
+    told |= {str(node.key): node.description for node in graph.asset_nodes}
+    told |= {str(key): graph.get_check_spec(key).description for key in graph.asset_check_keys}
+    assert {name for name, words in told.items() if not (words or "").strip()} == set()
+
+
+def test_kinds_say_what_an_asset_reads_writes_and_draws_with() -> None:
+    kinds = {node.key.to_user_string(): set(node.kinds) for node in defs.resolve_asset_graph().asset_nodes}
+    assert kinds == {
+        "source_files": {"file", "json"},
+        "session_events": {"parquet"},
+        "session_digests": {"sqlite", "parquet"},
+        "retention_report": {"sqlite", "matplotlib"},
+        "kaizen/project_metrics": {"json", "sqlite"},
+        "kaizen/correlated_executions": {"parquet"},
+        "kaizen/digest_feed": {"json", "parquet"},
+        "kaizen/agent_scorecard": {"parquet", "matplotlib"},
+        **dict.fromkeys(REPORTS, {"duckdb", "parquet", "matplotlib"}),
+    }
+
+
 def test_data_flows_from_source_to_report() -> None:
     graph = defs.resolve_asset_graph()
     parents = {
