@@ -14,7 +14,7 @@ from helix_assets.defs.columns import DIGEST_COLUMNS, EVICTION_COLUMNS, SOURCE_C
 from helix_assets.defs.figures import CODE_VERSIONS, SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES, TIERS
 from helix_assets.defs.partitions import DAYS, PARTITIONS, partition_of
 from helix_assets.defs.record import ending_well_when_busy, record
-from helix_assets.defs.report import RETENTION_REPORT, evict_and_tell, report_of
+from helix_assets.defs.report import REPORT_CODE_VERSION, RETENTION_REPORT, evict_and_tell, report_of
 from helix_assets.defs.resources import StoreResource
 from helix_assets.evict import policy_of
 from helix_assets.pipeline import scan, sweep
@@ -133,7 +133,7 @@ REPORT_SPEC = dg.AssetSpec(
     group_name="tier2_memory",
     kinds={"sqlite", "matplotlib"},
     owners=OWNERS,
-    code_version="1",
+    code_version=REPORT_CODE_VERSION,
     skippable=True,
     metadata={
         "dagster/column_schema": table_schema(evictions, EVICTION_COLUMNS),

@@ -9,7 +9,7 @@ from helix_assets.defs.checks import CHECKS, evaluations
 from helix_assets.defs.partitions import Partition
 from helix_assets.defs.promises import stale_partitions
 from helix_assets.defs.record import ending_well_when_busy, record_all
-from helix_assets.defs.report import RETENTION_REPORT
+from helix_assets.defs.report import RETENTION_REPORT, report_at_first
 from helix_assets.defs.resources import StoreResource
 from helix_assets.pipeline import sweep
 from helix_assets.store import Store
@@ -30,9 +30,13 @@ def _sweep_and_tell(
 
 @dg.op(out=dg.Out(dg.Nothing))
 def take_in_changes(context: dg.OpExecutionContext, store: StoreResource) -> None:
-    """Take in and digest whatever changed on disk, then tell Dagster of every partition that differs."""
+    """Take in and digest whatever changed on disk, then tell Dagster of every partition that differs.
+
+    The first run of all also shows today's `retention_report`.
+    """
     with ending_well_when_busy(context), store.open() as opened:
         _sweep_and_tell(context, opened)
+        report_at_first(context, opened)
 
 
 @dg.op(out=dg.Out(dg.Nothing))

@@ -14,19 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import CODE_VERSION_TAG
 from sqlalchemy import ColumnElement, Table, func, select
 
 from helix_assets.core.retention import Decision, EvictionPlan, Reason, RetentionPolicy
 from helix_assets.defs.budget import bytes_per_day, history, outlook
 from helix_assets.defs.figures import PARTITION_ROWS, ROWS, SESSION_EVENTS
 from helix_assets.defs.partitions import key_of
-from helix_assets.evict import apply, plan
+from helix_assets.evict import apply, plan, policy_of
 from helix_assets.pipeline import sweep, utc_now
 from helix_assets.plots import BytesOverTime, Chart, DayBars, markdown
 from helix_assets.storage.tables import evictions, losses, sessions
 from helix_assets.store import Store
 
 RETENTION_REPORT = "retention_report"
+REPORT_CODE_VERSION = "1"
 DATA_LOSS = "session_memory.data_loss"
 """The name of the event and log line that tell of raw bytes gone without a digest."""
 PLOT_DAYS = 60
@@ -81,6 +83,16 @@ def tell_losses(context: dg.AssetExecutionContext, store: Store) -> None:
         context.log_event(
             dg.AssetObservation(RETENTION_REPORT, partition=loss.at[:10], description=DATA_LOSS, metadata=metadata)
         )
+
+
+def report_at_first(context: dg.OpExecutionContext, store: Store) -> None:
+    """Log today's report as a sweep finds the store, once: else there would be none before the first eviction."""
+    if context.instance.get_latest_materialization_event(dg.AssetKey(RETENTION_REPORT)) is not None:
+        return
+    today = utc_now().date()
+    metadata = report_of(store, today, policy_of(store.settings.retention))
+    tags = {CODE_VERSION_TAG: REPORT_CODE_VERSION}
+    context.log_event(dg.AssetMaterialization(RETENTION_REPORT, partition=str(today), metadata=metadata, tags=tags))
 
 
 def report_of(store: Store, day: date, policy: RetentionPolicy) -> dict[str, Any]:

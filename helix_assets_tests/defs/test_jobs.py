@@ -182,6 +182,21 @@ def test_todays_report_says_what_went_what_is_next_and_what_was_lost(
     assert "claude:" not in str(tables)
 
 
+def test_the_first_run_shows_how_full_the_cache_is_before_any_eviction(
+    store: Store, instance: dg.DagsterInstance
+) -> None:
+    told = logged(run_job(instance, "sweep"))
+    assert told.count(("retention_report", today())) == 1
+    metadata = latest(instance, "retention_report", today()).metadata
+    assert metadata["plan/usage_before"].value == store.catalog.raw_usage()
+    assert {"plan/soft_cap", "plan/hard_cap", "next_to_go", "raw_cache_over_time"} <= metadata.keys()
+
+
+def test_later_sweeps_leave_the_retention_report_to_the_eviction_job(instance: dg.DagsterInstance) -> None:
+    run_job(instance, "sweep")
+    assert "retention_report" not in dict(logged(run_job(instance, "sweep")))
+
+
 def test_rederiving_refreshes_the_stale_partitions_alone(store: Store, instance: dg.DagsterInstance) -> None:
     run_job(instance, "sweep")
     first, *_ = partitions(store)
