@@ -2,16 +2,19 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from helix_assets.cli.output import Column, Table, emit, terminal_safe
+from helix_assets.core.errors import StopRun
 from helix_assets.core.redaction import Redactor
 from helix_assets.hooks import AGENTS, Edit, apply, installed_events, plan_install, plan_uninstall, settings_file
 from helix_assets.inbox import inbox_of, waiting
 from helix_assets.pipeline import utc_now
 from helix_assets.settings import load_settings
 
+EXIT_NOT_READ = 1
 _AGENT = click.option("--agent", type=click.Choice(AGENTS), required=True, help="Whose settings.")
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Show the change; make none.")
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -49,17 +52,34 @@ def uninstall(agent: str, dry_run: bool, as_json: bool) -> None:
 @hooks.command()
 @click.option("--agent", type=click.Choice(AGENTS), help="Of one agent.")
 @_AS_JSON
-def status(agent: str | None, as_json: bool) -> None:
-    """Say for which agents the hook is installed, and how many notes wait to be taken in."""
-    events = {one: installed_events(one, os.environ) for one in ([agent] if agent else AGENTS)}
-    files = {one: str(settings_file(one, os.environ)) for one in events}
+def status(agent: str | None, as_json: bool) -> int:
+    """Say for which agents the hook is installed, and how many notes wait to be taken in.
+
+    Exit code 1 says that an agent's settings cannot be read.
+    """
+    found = [_installed(one) for one in ([agent] if agent else AGENTS)]
     notes = len(waiting(load_settings().data_dir))
-    rows = [[one, ", ".join(named) or "not installed", files[one]] for one, named in events.items()]
+    rows = [
+        [one["agent"], "unknown" if one["problem"] else ", ".join(one["events"]) or "not installed", str(one["file"])]
+        for one in found
+    ]
     table = Table([Column("agent"), Column("hook at"), Column("file")], rows)
-    found = [{"agent": one, "events": named, "file": files[one]} for one, named in events.items()]
     emit({"agents": found, "notes_waiting": notes}, as_json, table)
     if not as_json:
         click.echo(f"{notes} notes wait in the inbox.")
+    problems = [one["problem"] for one in found if one["problem"]]
+    for problem in problems:
+        click.echo(terminal_safe(f"helix: {problem}"), err=True)
+    return EXIT_NOT_READ if problems else 0
+
+
+def _installed(agent: str) -> dict[str, Any]:
+    """Where an agent's hook is, or what keeps that from being read."""
+    answer: dict[str, Any] = {"agent": agent, "file": settings_file(agent, os.environ), "events": [], "problem": None}
+    try:
+        return answer | {"events": installed_events(agent, os.environ)}
+    except StopRun as exc:
+        return answer | {"problem": str(exc)}
 
 
 def _carry_out(edit: Edit, nothing: str, *, dry_run: bool, as_json: bool) -> None:

@@ -62,3 +62,22 @@ def test_a_program_is_told_of_a_dry_run_that_nothing_changed(settings: Path, cap
     assert run(["hooks", "uninstall", "--agent", "claude", "--dry-run", "--json"]) == 0
     answer = json.loads(capfd.readouterr().out)
     assert (answer["is_changed"], answer["diff"], answer["backup"]) == (False, "", None)
+
+
+def test_settings_that_cannot_be_read_hide_no_other_agent(
+    settings: Path, home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (home / ".grok").mkdir()
+    assert run(["hooks", "install", "--agent", "grok"]) == 0
+    settings.write_text("{")
+    capfd.readouterr()
+    assert run(["hooks", "status"]) == 1
+    out, err = capfd.readouterr()
+    hook_at = {line.split("  ")[0]: line for line in out.splitlines()[1:]}
+    assert "unknown" in hook_at["claude"]
+    assert "SessionEnd" in hook_at["grok"]
+    assert str(settings) in err
+    assert run(["hooks", "status", "--json"]) == 1
+    agents = {one["agent"]: one for one in json.loads(capfd.readouterr().out)["agents"]}
+    assert str(settings) in agents["claude"]["problem"]
+    assert agents["grok"]["problem"] is None
