@@ -81,6 +81,7 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
         except StoreError as exc:
             is_whole = False
             yield Wrong("fact_file", str(exc), path=file.name)
+            yield from _hit(store, held, file)
             continue
         place = f"{file.fact}/flavor={file.flavor}/day={file.day}."
         if table.num_rows != file.row_count or not file.name.startswith(place):
@@ -91,15 +92,25 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
         yield from _sessions(store, held, counted)
 
 
+def _hit(store: Store, held: _Partition, file: FactFile) -> Iterator[Wrong]:
+    """The sessions that have rows in a file which cannot be read: by their digests, for the file tells no more."""
+    for row, said in _counts(store, held):
+        if rows := said.get(file.fact):
+            yield Wrong("facts_of_digest", f"its rows of {file.fact} cannot be read ({rows})", row.session_uid, file.name)
+
+
+def _counts(store: Store, held: _Partition) -> Iterator[tuple[Row[Any], dict[str, int]]]:
+    """Each whole digest, and how many rows of which fact it counts; of a damaged one, which `verify` names, nothing."""
+    for row in held.digests:
+        if row.schema_version >= FACTS_SINCE and text_hash(store.key, row.digest.encode()) == row.hash:
+            yield row, orjson.loads(row.digest)["coverage"].get("facts", {})
+
+
 def _sessions(store: Store, held: _Partition, counted: Mapping[tuple[str, int], Counter[str]]) -> Iterator[Wrong]:
     """Each digest's facts, at its generation and no other."""
     generations = {row.session_uid: row.generation for row in held.digests}
-    for row in held.digests:
-        key = (row.session_uid, row.generation)
-        if text_hash(store.key, row.digest.encode()) != row.hash:
-            continue  # `verify` names it; what it says of its facts is no proof
-        said = orjson.loads(row.digest)["coverage"].get("facts", {})
-        if row.schema_version >= FACTS_SINCE and said != counted.get(key, {}):
+    for row, said in _counts(store, held):
+        if said != counted.get((row.session_uid, row.generation), {}):
             what = f"its facts are not the {sum(said.values())} rows that its digest counts"
             yield Wrong("facts_of_digest", what, row.session_uid)
     for uid, generation in sorted(counted):

@@ -162,7 +162,22 @@ def test_damaged_fact_file_sets_its_sessions_aside_and_stops_no_other(memory: Me
     report = memory.sweep()
     assert (report.digests_failed, report.digests_written) == (1, 1)
     assert "facts cannot be kept" in memory.store.catalog.session(UID).failure
-    assert [(v.check, v.path) for v in verify(memory.store)] == [("fact_file", name)]
+    found = [(v.check, v.session_uid, v.path) for v in verify(memory.store)]
+    assert found == [("fact_file", None, name), ("facts_of_digest", UID, name)]
+
+
+def test_damaged_fact_file_names_the_sessions_that_have_rows_in_it_and_no_others(memory: Memory) -> None:
+    memory.write("s1", *conversation(2))
+    memory.write("s2", *conversation(1, session="b"))
+    memory.write("s3", prompt("q", "10:00:00", "no tool was called"))
+    memory.sweep()
+    (name,) = (file.name for file in memory.store.catalog.fact_files() if file.fact == "tool_calls")
+    memory.store.facts.path(name).write_bytes(b"?")
+    hit = {v.session_uid: v.what for v in verify(memory.store) if v.check == "facts_of_digest"}
+    assert hit == {
+        "claude:s1": "its rows of tool_calls cannot be read (2)",
+        "claude:s2": "its rows of tool_calls cannot be read (1)",
+    }
 
 
 class Killed(BaseException):
