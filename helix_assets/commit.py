@@ -5,10 +5,10 @@ Killed anywhere, either the whole batch counts or none of it: what is not named 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import Problem
@@ -25,6 +25,9 @@ from helix_assets.store import Store
 from helix_assets.task import Ingested, SourceCursor
 from helix_assets.tombstones import name_no_forgotten_parent
 
+if TYPE_CHECKING:
+    from helix_assets.core.words import Words
+
 
 @dataclass
 class Batch:
@@ -39,12 +42,13 @@ class Batch:
 
 @dataclass
 class Committed:
-    """What a commit changed: sessions written, their partitions, bytes and digests."""
+    """What a commit changed: sessions written, their partitions, bytes and digests, the words of the new part files."""
 
     partitions: set[tuple[str, str]] = field(default_factory=set)
     bytes_written: int = 0
     digests: int = 0
     failed: list[str] = field(default_factory=list)
+    words: dict[str, Sequence[Words]] = field(default_factory=dict)
 
 
 def commit_batch(store: Store, batch: Batch) -> Committed:
@@ -93,7 +97,7 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
             store.raw.remove(name)
     for file in facts.replaced + facts.gone:
         store.facts.remove(file.name)
-    return _committed(batch, kept)
+    return _committed(batch, kept, names)
 
 
 def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
@@ -122,12 +126,13 @@ def _partition(batch: Batch, result: Ingested) -> tuple[str, str]:
     return result.task.flavor, _day(batch, result).isoformat()
 
 
-def _committed(batch: Batch, kept: Mapping[str, Ingested]) -> Committed:
+def _committed(batch: Batch, kept: Mapping[str, Ingested], names: Mapping[str, str | None]) -> Committed:
     return Committed(
         partitions={_partition(batch, r) for r in kept.values()},
         bytes_written=sum(r.part.bytes for r in kept.values() if r.part),
         digests=sum(r.digest is not None for r in kept.values()),
         failed=[uid for uid, r in kept.items() if r.digest is None],
+        words={name: r.part.words for uid, r in kept.items() if r.part and r.part.words and (name := names[uid])},
     )
 
 

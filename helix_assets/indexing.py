@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from helix_assets.core.words import WordHasher, Words
     from helix_assets.storage.word_index import Document, WordIndex
 
+FoundWords = Mapping[str, Sequence["Words"]]
+"""The words of each row group of part files, by name, found while these were written."""
 STAMP = "stamp"
 _log = logging.getLogger(__name__)
 DIGEST = "digest:"
@@ -63,10 +65,11 @@ def live_names(store: Store) -> dict[str, Any]:
         return found
 
 
-def update_index(store: Store, *, thorough: bool = False) -> Indexed:
+def update_index(store: Store, *, words: FoundWords | None = None, thorough: bool = False) -> Indexed:
     """Bring the index up to date, piece by piece; off: remove it. Needs the writer lock.
 
-    `thorough` proves all of what is there, and makes anew what is damaged.
+    Of files named in `words` these are taken, without reading them again. `thorough` proves all of what is there, and
+    makes anew what is damaged.
     """
     from helix_assets.storage.word_index import names_of
 
@@ -86,21 +89,21 @@ def update_index(store: Store, *, thorough: bool = False) -> Indexed:
                 "the search index has no room under the hard cap: %d files stay unindexed", len(missing) - added
             )
             break
-        read = _read_all(store, piece)
+        read = _read_all(store, piece, words or {})
         if read:
             index.add(read)
         added += len({document.name for document, _ in read})
     if not known & live.keys() <= names_of(index.open()[0]):
-        return update_index(store)  # a segment proved damaged when it was to be merged, and went
+        return update_index(store, words=words)  # a segment proved damaged when it was to be merged, and went
     _write_stamp(store, stamp)
     return Indexed(gone, added)
 
 
-def keep_up(store: Store, *, changed: bool) -> None:
+def keep_up(store: Store, *, changed: bool, words: FoundWords | None = None) -> None:
     """Bring the index up to date if it is not; what cannot be written, on a full disk say, is the next sweep's."""
     try:
         if changed or is_behind(store):
-            update_index(store)
+            update_index(store, words=words)
     except OSError as exc:
         _log.warning("the search index cannot be brought up to date (%s): the next sweep tries again", exc)
 
@@ -148,20 +151,21 @@ def _pieces(missing: Mapping[str, Any]) -> Iterator[list[tuple[str, Any]]]:
         yield piece
 
 
-def _read_all(store: Store, piece: Sequence[tuple[str, Any]]) -> list[tuple[Document, Words]]:
-    """The words of some files and digests; what is damaged is left for `verify` to name."""
+def _read_all(store: Store, piece: Sequence[tuple[str, Any]], known: FoundWords) -> list[tuple[Document, Words]]:
+    """The words of some files and digests, read where not known; what is damaged is left for `verify` to name."""
     from helix_assets.core.words import WordHasher
-    from helix_assets.storage.word_index import Document
 
     hasher = WordHasher(store.key)
     texts = _digest_texts(store, [row.session_uid for name, row in piece if name.startswith(DIGEST)])
     found = [
-        (Document(name, -1, words.size), words)
+        _document(name, -1, hasher.words(texts[row.session_uid]))
         for name, row in piece
         if name.startswith(DIGEST) and row.session_uid in texts
-        for words in [hasher.words(texts[row.session_uid])]
     ]
-    parts = [(name, row) for name, row in piece if not name.startswith(DIGEST)]
+    found += [_document(name, place, one) for name, _ in piece for place, one in enumerate(known.get(name, ()))]
+    parts = [(name, row) for name, row in piece if not name.startswith(DIGEST) and name not in known]
+    if not parts:
+        return found
     # Reading and hashing let go of Python's lock for most of their time.
     with ThreadPoolExecutor(store.settings.sweep.workers) as pool:
         for one in pool.map(lambda part: _read_part(store, hasher, *part), parts):
@@ -171,14 +175,18 @@ def _read_all(store: Store, piece: Sequence[tuple[str, Any]]) -> list[tuple[Docu
 
 def _read_part(store: Store, hasher: WordHasher, name: str, row: Any) -> list[tuple[Document, Words]]:
     from helix_assets.storage.parquet import read_texts
-    from helix_assets.storage.word_index import Document
 
     try:
         groups = read_texts(store.raw.path(name), store.key, row.hash)
-        return [(Document(name, place, words.size), words)
-                for place, words in enumerate(map(hasher.words, groups))]  # fmt: skip
+        return [_document(name, place, words) for place, words in enumerate(map(hasher.words, groups))]
     except StoreError:
         return []
+
+
+def _document(name: str, place: int, words: Words) -> tuple[Document, Words]:
+    from helix_assets.storage.word_index import Document
+
+    return Document(name, place, words.size), words
 
 
 def _digest_texts(store: Store, uids: Sequence[str]) -> dict[str, bytes]:

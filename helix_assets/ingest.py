@@ -25,6 +25,7 @@ from helix_assets.core.facts import FactBuilder, SessionFactRows
 from helix_assets.core.link import Linker
 from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
 from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED, Record, Row, SessionEvent
+from helix_assets.core.words import WordHasher
 from helix_assets.repositories import repository_root
 from helix_assets.storage.key import hasher, text_hash
 from helix_assets.storage.parquet import SessionWriter, read_beside, read_placed, read_rows
@@ -427,7 +428,9 @@ class _SessionRun:
             rows = [row._replace(raw=None) for row in rows]
         if self._writer is None:
             name = f"{text_hash(self._shop.key, self.task.session_uid.encode('utf-8', 'replace'))[:20]}.{os.getpid()}"
-            self._writer = SessionWriter(Path(self._shop.staging) / name, self.task.session_uid, self._shop.key)
+            path, key = Path(self._shop.staging) / name, self._shop.key
+            words = WordHasher(key) if self._shop.finds_words else None
+            self._writer = SessionWriter(path, self.task.session_uid, key, hasher=words)
         self._writer.add(rows)
 
     def parser_state(self, rank: int) -> JsonObject | None:

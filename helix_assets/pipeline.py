@@ -10,12 +10,12 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Row
 
@@ -32,7 +32,7 @@ from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Discovery, Exclusions, discover, read_head
 from helix_assets.evict import make_room, tell_memory_over_cap
 from helix_assets.inbox import read_notes, sessions_named, take_in
-from helix_assets.indexing import keep_up
+from helix_assets.indexing import AT_ONCE_BYTES, keep_up
 from helix_assets.merging import merge_into_kept, plan_growth
 from helix_assets.plan import (
     Candidate,
@@ -56,6 +56,9 @@ from helix_assets.store import Store
 from helix_assets.task import Ingested, IngestTask, Limits, Workshop
 from helix_assets.tombstones import forgotten_marks, session_mark, source_mark, stay_forgotten
 from helix_assets.workers import TASK_BYTES, Work, Workers
+
+if TYPE_CHECKING:
+    from helix_assets.core.words import Words
 
 REDERIVE_AT_ONCE = 500
 _EXCLUSIONS = "exclusions"
@@ -182,10 +185,11 @@ def sweep(
     with store.writing("sweep"):
         notes = read_notes(store.data_dir)
         natives = sessions_named(notes) if pushed else None
-        report = _Sweep(store, clock, progress or Progress(), only, natives).run()
+        run = _Sweep(store, clock, progress or Progress(), only, natives)
+        report = run.run()
         if notes:
             take_in(store, notes)
-        keep_up(store, changed=bool(report.touched or report.digests_repriced))
+        keep_up(store, changed=bool(report.touched or report.digests_repriced), words=run.words)
         if report.touched:
             tell_memory_over_cap(store, clock())
         back_up_if_due(store, clock())
@@ -222,6 +226,8 @@ class _Sweep:
         self._workers: Workers | None = None
         self._aside: list[dict[str, Any]] = []
         self._aside_problems: list[dict[str, Any]] = []
+        self.words: dict[str, Sequence[Words]] = {}
+        self._words_of_bytes = 0
 
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
@@ -258,7 +264,8 @@ class _Sweep:
             store = self._store
             settings = store.settings.sweep
             limits = Limits(settings.session_seconds, settings.worker_memory_bytes)
-            shop = Workshop(store.key, store.redactor, str(store.raw.staging), store.places, limits)
+            is_indexed = store.settings.search.index == "on"
+            shop = Workshop(store.key, store.redactor, str(store.raw.staging), store.places, limits, is_indexed)
             self._workers = Workers(shop, settings.workers)
         return self._workers
 
@@ -484,6 +491,15 @@ class _Sweep:
         mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
         done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
         self._count(work.results, done)
+        self._index(done)
+
+    def _index(self, done: Committed) -> None:
+        """Hold the words of new files; once there are many they go into the index, while the workers are busy."""
+        self.words |= done.words
+        self._words_of_bytes += done.bytes_written
+        if self._words_of_bytes >= AT_ONCE_BYTES:
+            keep_up(self._store, changed=True, words=self.words)
+            self.words, self._words_of_bytes = {}, 0
 
     def _is_fixed(self, work: _Round, uid: str) -> bool:
         """Whether the session's records can be read no more: what its digest counts stays counted."""

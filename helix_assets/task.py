@@ -104,13 +104,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Workshop:
-    """What all tasks of a sweep share. Sent to each worker process once."""
+    """What all tasks of a sweep share. Sent to each worker process once. `finds_words` for the search index."""
 
     key: bytes
     redactor: Redactor
     staging: str
     places: PlaceRules
     limits: Limits = field(default_factory=Limits)
+    finds_words: bool = False
 
 
 class SourceCursor(NamedTuple):

@@ -113,7 +113,7 @@ def test_dates_the_wrong_way_round_are_refused(memory: Memory) -> None:
         search(memory, "login", since=datetime(2026, 6, 5, tzinfo=UTC), until=datetime(2026, 6, 1, tzinfo=UTC))
 
 
-def test_new_lines_are_found_after_the_next_sweep_and_nothing_is_read_twice(
+def test_new_lines_are_found_after_the_next_sweep_and_no_stored_file_is_read_for_it(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
@@ -124,7 +124,37 @@ def test_new_lines_are_found_after_the_next_sweep_and_nothing_is_read_twice(
     memory.write("s1", prompt("p9", "11:00:00", "and the wombat"), append=True)
     memory.sweep()
     assert [hit.session_uid for hit in finder.find("wombat").hits] == ["claude:s1"]
-    assert len(read) == 1
+    assert not read
+
+
+def contents(memory: Memory) -> list[tuple[object, list[int]]]:
+    """What is in the index: each document with its words."""
+    found: list[tuple[object, list[int]]] = []
+    for segment in index_of(memory.store).open()[0]:
+        packed = segment.packed()
+        places = (packed >> 8 & 0xFFFF).tolist()
+        for place, document in enumerate(segment.documents):
+            found.append((document, [one for one, at in zip(packed.tolist(), places, strict=True) if at == place]))
+    return sorted((document, [one & ~0xFFFF00 for one in words]) for document, words in found)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("pairs", [1, 1 << 40])
+def test_words_found_while_writing_are_those_read_from_the_files(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, pairs: int
+) -> None:
+    monkeypatch.setattr("helix_assets.storage.parquet.GROUP_BYTES", 1000)
+    monkeypatch.setattr("helix_assets.pipeline.AT_ONCE_BYTES", pairs)
+    memory.write("s3", *conversation(9, session="c"))
+    memory.write("s4", b"no json at all, yet wombat", *conversation(1, session="d"))
+    memory.sweep()
+    memory.write("s3", *conversation(3, start=9, session="c"), append=True)
+    memory.sweep()
+    found = contents(memory)
+    assert len(found) > 8
+    with memory.store.writing("test"):
+        index_of(memory.store).remove()
+        update_index(memory.store)
+    assert contents(memory) == found
 
 
 def test_evicted_session_is_found_by_its_digest_which_says_so(memory: Memory) -> None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +19,9 @@ import helix_assets.storage.arrow  # noqa: F401 - makes pyarrow do without panda
 from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import BESIDE, Row
 from helix_assets.storage.raw_files import PartFile, file_hash
+
+if TYPE_CHECKING:
+    from helix_assets.core.words import WordHasher, Words
 
 ZSTD_LEVEL = 3
 GROUP_BYTES = 1 << 20
@@ -85,8 +88,11 @@ def _writer(sink: Any) -> pq.ParquetWriter:
 class SessionWriter:
     """Writes one part file row group by row group; nothing is visible until the caller renames it."""
 
-    def __init__(self, path: Path, session_uid: str, key: bytes) -> None:
+    def __init__(self, path: Path, session_uid: str, key: bytes, *, hasher: WordHasher | None = None) -> None:
+        """With a `hasher` the words of each row group are found in passing, while its text is at hand."""
         self.path = path
+        self._hasher = hasher
+        self._words: list[Words] = []
         self._uid = session_uid
         self._sink = _HashingSink(path, key)
         self._writer: pq.ParquetWriter | None = None
@@ -117,7 +123,10 @@ class SessionWriter:
         columns = zip(*self._buffer, strict=True)
         arrays = [pa.array([self._uid] * len(self._buffer), _TEXT)]
         arrays += [pa.array(values, kind) for values, kind in zip(columns, _ROW_TYPES, strict=True)]
-        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+        writer.write_batch(batch)
+        if self._hasher is not None:
+            self._words.append(self._hasher.words(group_text(batch)))
         self._rows += len(self._buffer)
         self._buffer, self._held = [], 0
 
@@ -137,7 +146,7 @@ class SessionWriter:
         self._sink.close()
         sink = self._sink
         return PartFile(self.path.name, sink.size, sink.hexdigest(), self._rows, self._records, self._last_order,
-                        _text_bytes(writer.writer.metadata))  # fmt: skip
+                        _text_bytes(writer.writer.metadata), tuple(self._words))  # fmt: skip
 
     def discard(self) -> None:
         """Drop what was written."""
@@ -212,13 +221,18 @@ def read_texts(path: Path, key: bytes, proof: str) -> Iterator[bytes]:
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group, ["raw"], use_threads=False)
                 if text_column(table) != "raw":
-                    table = file.read_row_group(group, ["summary"], use_threads=False)
-                yield joined(table.column(0))[0]
+                    table = file.read_row_group(group, ["raw", "summary"], use_threads=False)
+                yield group_text(table)
     except (OSError, pa.ArrowInvalid) as exc:
         raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc
 
 
-def text_column(table: pa.Table) -> str:
+def group_text(table: pa.Table | pa.RecordBatch) -> bytes:
+    """What is searched of a row group, as one text."""
+    return joined(pa.chunked_array(table.column(text_column(table))))[0]
+
+
+def text_column(table: pa.Table | pa.RecordBatch) -> str:
     """Which column of a row group holds text: its lines, or the summaries of its events once the lines went."""
     return "summary" if table["raw"].null_count == table.num_rows else "raw"
 

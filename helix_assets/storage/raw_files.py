@@ -9,13 +9,17 @@ import os
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+if TYPE_CHECKING:
+    from helix_assets.core.words import Words
 
 
 class PartFile(NamedTuple):
     """A published file: its path under the raw folder, its exact bytes and what is in it.
 
-    `text_bytes` are those that would be freed without the texts of its records.
+    `text_bytes` are those that would be freed without the texts of its records; `words` are those of each row group
+    where the writer was asked for them.
     """
 
     name: str
@@ -25,6 +29,7 @@ class PartFile(NamedTuple):
     records: int
     last_order_us: int
     text_bytes: int = 0
+    words: tuple[Words, ...] = ()
 
 
 class RawFiles:

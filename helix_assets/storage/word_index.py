@@ -83,15 +83,15 @@ class Segment:
     def packed(self) -> Array:
         """All pairs as one number each: hash, document, count."""
         high = (
-            np.repeat(np.arange(_DIRECTORY), np.diff(self._array(np.uint32, 0, 0, _DIRECTORY + 1)))
+            np.repeat(np.arange(_DIRECTORY, dtype=np.uint16), np.diff(self._array(np.uint32, 0, 0, _DIRECTORY + 1)))
             if self._has_directory
             else self._array(np.uint16, 0, 0, self.pairs)
         )
-        low, document, count = (
-            self._array(kind, start, 0, self.pairs).astype(np.uint64)
-            for kind, start in ((np.uint16, self._low), (np.uint16, self._document), (np.uint8, self._count))
-        )
-        return _pack(high.astype(np.uint64) << np.uint64(16) | low, document, count)
+        packed: Array = high.astype(np.uint64)
+        for kind, start in ((np.uint16, self._low), (np.uint16, self._document), (np.uint8, self._count)):
+            packed <<= np.uint64(8 * kind().itemsize)
+            packed |= self._array(kind, start, 0, self.pairs)
+        return packed
 
     def check(self) -> None:
         """Prove all of it; StoreError when it is damaged."""
@@ -186,10 +186,13 @@ class WordIndex:
             except StoreError as exc:
                 _log.warning("%s: what it held is read anew from the raw cache", exc)
                 continue
-            packed.append(pairs_of + np.uint64(len(documents) << 8))
+            pairs_of += np.uint64(len(documents) << 8)
+            packed.append(pairs_of)
             documents += segment.documents
             pairs += segment.pairs
-        self._write(documents, np.concatenate(packed) if packed else np.empty(0, np.uint64))
+        together = np.concatenate(packed) if packed else np.empty(0, np.uint64)
+        packed.clear()
+        self._write(documents, together)
         for segment in merged:
             segment.path.unlink()
 
@@ -251,11 +254,10 @@ def _hash(key: bytes, data: bytes | memoryview) -> str:
 
 
 def _packed(place: int, words: Words) -> Array:
-    return _pack(words.hashes.astype(np.uint64), np.uint64(place), words.counts.astype(np.uint64))
-
-
-def _pack(hashes: Any, documents: Any, counts: Any) -> Array:
-    packed: Array = hashes << np.uint64(24) | documents << np.uint64(8) | counts
+    packed: Array = words.hashes.astype(np.uint64)
+    packed <<= np.uint64(24)
+    packed |= np.uint64(place << 8)
+    packed |= words.counts
     return packed
 
 
@@ -271,14 +273,19 @@ def _only(segment: Segment, stays: Array) -> tuple[list[Document], Array]:
 
 def _arrays(packed: Array) -> Iterator[bytes]:
     """The body of a segment: the high half of each hash, by a directory where that is smaller, then the rest."""
-    high = (packed >> np.uint64(40)).astype(np.uint16)
     if len(packed) * 2 > _DIRECTORY * 4:
-        yield np.searchsorted(high, np.arange(_DIRECTORY + 1)).astype(np.uint32).tobytes()
+        starts = np.arange(_DIRECTORY + 1, dtype=np.uint64) << np.uint64(40)
+        yield np.searchsorted(packed, starts).astype(np.uint32).tobytes()
     else:
-        yield high.tobytes()
-    yield (packed >> np.uint64(24)).astype(np.uint16).tobytes()
-    yield (packed >> np.uint64(8)).astype(np.uint16).tobytes()
-    yield packed.astype(np.uint8).tobytes()
+        yield _bytes(packed, 5, 7)
+    yield _bytes(packed, 3, 5)
+    yield _bytes(packed, 1, 3)
+    yield _bytes(packed, 0, 1)
+
+
+def _bytes(packed: Array, first: int, last: int) -> bytes:
+    """Some of the bytes of each number, the lowest first, without a copy of all of them in between."""
+    return packed.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)[:, first:last].tobytes()
 
 
 def names_of(segments: Iterable[Segment]) -> set[str]:
