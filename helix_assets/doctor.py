@@ -28,6 +28,7 @@ from helix_assets.inbox import read_notes
 from helix_assets.pipeline import scan
 from helix_assets.reading import has_store, open_existing
 from helix_assets.settings import Settings, load_settings
+from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.lock import holder, is_locked
 from helix_assets.storage.tables import day_marks
 from helix_assets.store import Store
@@ -218,6 +219,9 @@ def _space(settings: Settings, status: Status) -> Iterator[Finding]:
         yield Finding("disk", "fine", f"{free >> 20} MiB are free, the caps allow {to_come >> 20} MiB more")
     if usage.raw_bytes > usage.raw_hard_cap_bytes:
         yield Finding("disk", "wrong", "the raw cache is over its hard cap", "run `helix evict --apply`")
+    if (index := index_bytes(settings.data_dir)) > usage.raw_soft_cap_bytes:
+        what = f"the search index alone ({index / 2**20:.1f} MiB) is above raw_soft_cap_bytes: raw sessions go for it"
+        yield Finding("disk", "wrong", what, 'raise that cap, or set index = "off" under [search]')
     if usage.distilled_bytes > usage.distilled_cap_bytes:
         do = "raise distilled_cap_bytes: they are never dropped"
         yield Finding("disk", "wrong", "digests and facts are over their cap", do)

@@ -96,7 +96,9 @@ def _hit(store: Store, held: _Partition, file: FactFile) -> Iterator[Wrong]:
     """The sessions that have rows in a file which cannot be read: by their digests, for the file tells no more."""
     for row, said in _counts(store, held):
         if rows := said.get(file.fact):
-            yield Wrong("facts_of_digest", f"its rows of {file.fact} cannot be read ({rows})", row.session_uid, file.name)
+            yield Wrong(
+                "facts_of_digest", f"its rows of {file.fact} cannot be read ({rows})", row.session_uid, file.name
+            )
 
 
 def _counts(store: Store, held: _Partition) -> Iterator[tuple[Row[Any], dict[str, int]]]:

@@ -79,6 +79,12 @@ def test_files_open_to_others_are_named(memory: Memory) -> None:
     assert [f.check for f in wrong(memory)] == ["rights"]
 
 
+def test_a_soft_cap_that_the_search_index_fills_alone_is_named(memory: Memory) -> None:
+    (found,) = wrong(memory, HELIX_RAW_SOFT_CAP_BYTES="1KiB")
+    assert "the search index alone" in found.what
+    assert "raise that cap" in found.do
+
+
 def test_a_disk_too_small_for_the_caps_is_named(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     class Disk(NamedTuple):
         free: int

@@ -78,6 +78,10 @@ def _staying(made: EvictionPlan) -> Table:
 def _figures(made: EvictionPlan, usage_after: int) -> Table:
     rows = [
         ["raw cache", f"{human_size(made.usage_before)} before, {human_size(usage_after)} after"],
+        [
+            "search index",
+            human_size(made.index_bytes) + ", alone over the soft cap: raise that" * made.index_over_soft_cap,
+        ],
         ["caps", f"soft {human_size(made.soft_cap)}, hard {human_size(made.hard_cap)}"],
         ["digests and facts", human_size(made.memory_bytes) + ", over their cap" * made.memory_over_cap],
     ]

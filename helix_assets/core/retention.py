@@ -138,6 +138,11 @@ class EvictionPlan:
         return self.usage_after > self.hard_cap
 
     @property
+    def index_over_soft_cap(self) -> bool:
+        """Whether the search index alone is above the soft cap: where it stays so, all covered raw bytes go."""
+        return self.index_bytes > self.soft_cap
+
+    @property
     def memory_over_cap(self) -> bool:
         """Whether Tier 2 is above its cap: told, never acted on."""
         return self.memory_bytes > self.memory_cap
@@ -148,6 +153,7 @@ class EvictionPlan:
             "usage_before": self.usage_before,
             "usage_after": self.usage_after,
             "index_bytes": self.index_bytes,
+            "index_over_soft_cap": self.index_over_soft_cap,
             "soft_cap": self.soft_cap,
             "hard_cap": self.hard_cap,
             "is_over_hard_cap": self.is_over_hard_cap,

@@ -116,7 +116,9 @@ class FactFiles:
         except OSError as exc:
             raise StoreError(f"{file.name} cannot be read ({exc.strerror}): run `helix verify`") from exc
         if text_hash(self._key, data) != file.hash:
-            raise StoreError(f"{file.name} is damaged: `helix verify` names its sessions, `helix restore` puts a copy back")
+            raise StoreError(
+                f"{file.name} is damaged: `helix verify` names its sessions, `helix restore` puts a copy back"
+            )
         return _of_today(pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False), schema_of(file.fact))
 
     def rows(self, file: FactFile) -> list[SessionRows]:

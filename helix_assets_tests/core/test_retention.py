@@ -338,3 +338,10 @@ def test_search_index_counts_and_falls_with_what_it_is_made_of() -> None:
     ]  # 80 bytes and an index of 40: 120, and 100 are allowed
     assert told(plan(*sessions, index_bytes=40)) == {"a": SOFT}
     assert told(plan(*sessions, index_bytes=20)) == {}
+
+
+def test_index_that_fills_the_soft_cap_alone_is_told_and_takes_all_that_is_covered() -> None:
+    made = plan(raw("a", 1, 1), raw("b", 1, 2), index_bytes=50_000)
+    assert made.index_over_soft_cap
+    assert told(made) == {"a": SOFT, "b": SOFT}
+    assert not plan(raw("a", 1, 1), index_bytes=99).index_over_soft_cap

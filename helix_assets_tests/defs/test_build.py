@@ -66,7 +66,7 @@ def test_kinds_say_what_an_asset_reads_writes_and_draws_with() -> None:
         "kaizen/correlated_executions": {"parquet"},
         "kaizen/digest_feed": {"json", "parquet"},
         "kaizen/agent_scorecard": {"parquet", "matplotlib"},
-        **dict.fromkeys(REPORTS, {"duckdb", "parquet", "matplotlib"}),
+        **{name: {"duckdb", "parquet", "matplotlib"} for name in REPORTS},
     }
 
 
