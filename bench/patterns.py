@@ -79,7 +79,7 @@ def real(corpus: Path, folder: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 
 def main() -> None:
-    """Print precision on both samples, with intervals and what the two passes disagree on."""
+    """Print precision on both samples, with intervals and what the two readers disagree on."""
     parser = argparse.ArgumentParser(prog="python -m bench.patterns", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--corpus", type=Path, help="the folder with the real sessions that are labelled")
     options = parser.parse_args()
@@ -99,10 +99,12 @@ def main() -> None:
 def _tell(ids: Sequence[str]) -> None:
     labels = {row["id"]: row for row in json.loads((FIXTURES / "real_labels.json").read_text(encoding="utf-8"))}
     known = [labels[one] for one in ids if one in labels]
-    for reading in ("first", "second"):
-        print(f"real errors, {reading} pass: precision {interval(sum(row[reading] for row in known), len(known))}")
-    unlike = [row["id"] for row in known if row["first"] != row["second"]]
-    print(f"  the passes disagree on {len(unlike)} of {len(known)}: {', '.join(unlike) or 'none'}")
+    for reader in ("a", "b"):
+        print(f"real errors, reader {reader}: precision {interval(sum(row[reader] for row in known), len(known))}")
+        good = sum(row[reader] for row in labels.values())
+        print(f"  of {good} good ones that are labelled {sum(row[reader] for row in known)} are told")
+    unlike = [row["id"] for row in known if row["a"] != row["b"]]
+    print(f"  the readers disagree on {len(unlike)} of {len(known)}: {', '.join(unlike) or 'none'}")
     if len(known) < len(ids):
         print(f"  {len(ids) - len(known)} are not labelled")
 

@@ -50,6 +50,16 @@ _WARNS = re.compile(r"(?:\w+ )?warn(?:ing)?\b", re.I)
 """What begins so says for a while what did not fail."""
 _CLASSES = ("error", "exception")
 """How names end that are no more than a kind of failure."""
+_WRONG = re.compile(
+    r"\b(?:not|cannot|nothing|never|(?:\w+n|can) t|only|but|must|out of|no (?:such|space|matching|module|rule|\S+ named)"
+    r"|missing|undefined|undeclared|unused|unexpected|unresolved|unsupported|unreachable|unauthori[sz]ed|unterminated"
+    r"|unrecogni[sz]ed|unknown|invalid|illegal|malformed|denied|refused|rejected|forbidden|required|exceeds|exceeded"
+    r"|exhausted|overloaded|overflow|expired|conflicts?|mismatch(?:ed)?|duplicated?|already|ambiguous|corrupt(?:ed)?"
+    r"|expected|insufficient|deadlock|(?:unable|failed) to \S+ \S+)\b"
+    r"|=(?:\w+(?:error|exception)|\w*notfound|[a-z]{1,6}\d{2,6}"
+    r"|e(?:acces|addrinuse|connrefused|exist|isdir|mfile|noent|nospc|notdir|notempty|perm|timedout))\b"
+)
+"""What says what is wrong, beyond that something is: a denial, a defect, the name of an exception, a code."""
 _FILE = re.compile(r"[a-z#]\.[a-z]\w{0,7}$", re.I)
 # Words that say that something failed, not what; and words that say nothing.
 _FAILING = frozenset({
@@ -200,16 +210,16 @@ def _within(path: str, cwd: str | None) -> str:
 
 @lru_cache(_REMEMBERED)
 def specific_part(text: str) -> str | None:
-    """The shortest row of sentences at the start of a text that names enough to be recognized; None if none does.
+    """The shortest row of sentences at the start of a text that names enough to be recognized and says what is wrong.
 
-    Only the first words count. Numbers, hashes, warnings and what stands around a failure do not.
+    None if none does. Only the first words count. Numbers, hashes, warnings and what stands around a failure do not.
     """
     plain = _plainly(_AROUND.sub(" ", text))
     held: list[str] = []
     for sentence in () if _WARNS.match(plain) else _SENTENCE.split(plain):
         held += islice(_terms(sentence), _KEY_WORDS - len(held))
-        if weight(held) >= MIN_WEIGHT:
-            return " ".join(held)
+        if weight(held) >= MIN_WEIGHT and _WRONG.search(part := " ".join(held)):
+            return part
         if len(held) == _KEY_WORDS:
             break
     return None

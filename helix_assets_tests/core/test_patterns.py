@@ -40,6 +40,9 @@ GENERIC = [
     "unknown error occurred (os error 2)",
     'npm warn Unknown env config "store-dir". This will stop working in the next major version of npm.',
     "> @shop/web@0.1.0 check-types /home/u/shop/apps/web > tsc --noEmit",
+    "=== RUN   TestCart_AddsLine Created cart branch 'shop/0a1b' and committed changes 2026/01/23 INFO saved",
+    "Usage: shopctl [command] Available Commands: activity Show your activity catalog Manage the catalog",
+    "search failed: calling search service: Get https://shop.example/v1/search?limit=10",
 ]
 SPECIFIC = [
     "File has not been read yet. Read it first before writing to it.",
