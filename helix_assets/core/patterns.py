@@ -51,7 +51,7 @@ _WARNS = re.compile(r"(?:\w+ )?warn(?:ing)?\b", re.I)
 _CLASSES = ("error", "exception")
 """How names end that are no more than a kind of failure."""
 _WRONG = re.compile(
-    r"\b(?:not|cannot|nothing|never|(?:\w+n|can) t|only|but|must|out of|no (?:such|space|matching|module|rule|\S+ named)"
+    r"\b(?:not|cannot|nothing|never|(?:\w+n|can) t|only|but|must|out of|no (?:such|space|module|rule|\S+ named)"
     r"|missing|undefined|undeclared|unused|unexpected|unresolved|unsupported|unreachable|unauthori[sz]ed|unterminated"
     r"|unrecogni[sz]ed|unknown|invalid|illegal|malformed|denied|refused|rejected|forbidden|required|exceeds|exceeded"
     r"|exhausted|overloaded|overflow|expired|conflicts?|mismatch(?:ed)?|duplicated?|already|ambiguous|corrupt(?:ed)?"
