@@ -28,7 +28,7 @@ from helix_assets.storage.base import RawCache
 from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.day_marks import count_day, read_marks
 from helix_assets.storage.pages import shrink, truncate_log
-from helix_assets.storage.tables import digests, losses, raw_files, sessions, sources
+from helix_assets.storage.tables import digests, fact_files, losses, raw_files, sessions, sources
 from helix_assets.summary import is_covered
 
 if TYPE_CHECKING:
@@ -163,10 +163,12 @@ def _moment(us: int | None) -> datetime | None:
 
 
 def memory_bytes(store: Store) -> int:
-    """Bytes on disk of Tier 2: the catalog with its write-ahead log, and the facts."""
+    """Bytes on disk of Tier 2: the catalog with its write-ahead log, and the facts as the catalog names them."""
     catalog = store.catalog.path
-    paths = [catalog, catalog.with_name(catalog.name + "-wal"), *(store.data_dir / "memory").rglob("*")]
-    return sum(path.stat().st_size for path in paths if path.is_file())
+    paths = [catalog, catalog.with_name(catalog.name + "-wal")]
+    with store.catalog.reading() as connection:
+        facts = connection.execute(select(func.coalesce(func.sum(fact_files.c.bytes), 0))).scalar_one()
+    return int(facts) + sum(path.stat().st_size for path in paths if path.is_file())
 
 
 # -- applying --------------------------------------------------------------------------------------------------------
@@ -252,6 +254,8 @@ def make_room(store: Store, source_bytes: int, *, clock: Callable[[], datetime])
     policy = policy_of(store.settings.retention)
     with store.catalog.reading() as connection:
         stored = connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one()
+        if stored + source_bytes <= policy.hard_cap_bytes:
+            return ()
         # Of sessions with texts: light rows alone would promise that what comes takes as little.
         sums = select(func.sum(sessions.c.raw_bytes), func.sum(sessions.c.source_bytes))
         kept, read = connection.execute(sums.where(sessions.c.record_count > 0, sessions.c.raw_bytes > 0)).one()

@@ -240,11 +240,10 @@ class _Sweep:
             if self._natives is None:
                 self._note_gone()
             self._progress.start(_bytes_of(groups))
+            was_settled = is_settled(self._store)
             self._ingest(groups)
-            if self._natives is None and not is_settled(self._store):
-                self._redacted_again += redact_memory(self._store, RESCAN_BYTES)
-                self._rederive()
-                note_settled(self._store)
+            if not was_settled or report.touched:
+                self._follow_rules(was_settled)
             report.digests_repriced = reprice(self._store)
             count_day(self._store.catalog, self._clock())
             self._note_exclusions()
@@ -536,9 +535,19 @@ class _Sweep:
                 work.results.pop(task.session_uid, None)
                 self._failed(task, outcome, work)
 
-    def _rederive(self) -> None:
+    def _follow_rules(self, was_settled: bool) -> None:
+        """Have all sessions rest on the rules in force; where all did before, those of this sweep alone may not."""
+        among = set(self._report.touched) if was_settled else None
+        if self._natives is None:
+            if not was_settled:
+                self._redacted_again += redact_memory(self._store, RESCAN_BYTES)
+            self._rederive(among)
+        if self._natives is None or was_settled:
+            note_settled(self._store, among)
+
+    def _rederive(self, among: Collection[str] | None) -> None:
         """Derive anew what was derived by older rules, or not at all; evicted sessions keep the digest they have."""
-        stale = stale_sessions(self._store, self._clock(), self._only)
+        stale = stale_sessions(self._store, self._clock(), self._only, among)
         uids = []
         rescanned = 0
         for row in stale:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, or_, select
+from sqlalchemy import ColumnElement, Row, or_, select, true
 
 from helix_assets import retries
 from helix_assets.adapters import ADAPTERS
@@ -19,17 +19,26 @@ from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
 
 _SETTLED = "settled"
+_MANY = 5_000
 
 
-def stale_sessions(store: Store, now: datetime, only: Collection[tuple[str, str]] | None) -> Sequence[Row[Any]]:
-    """Sessions to derive anew now, with `by_rules` (of redaction) and `otherwise` (parser, digest) saying why."""
+def stale_sessions(
+    store: Store,
+    now: datetime,
+    only: Collection[tuple[str, str]] | None,
+    among: Collection[str] | None = None,
+) -> Sequence[Row[Any]]:
+    """Sessions to derive anew now, with `by_rules` (of redaction) and `otherwise` (parser, digest) saying why.
+
+    `among` names the only ones that can be.
+    """
     s = sessions.c
     by_rules, otherwise = s.redaction_version != store.redactor.version, _is_outdated()
     query = select(
         s.session_uid, s.day, s.flavor, s.raw_bytes, by_rules.label("by_rules"), otherwise.label("otherwise")
     )
     query = query.where(s.evicted_at.is_(None), s.row_count > 0, or_(otherwise, by_rules))
-    query = query.where(or_(s.failure.is_(None), retries.is_due(s.retry_at, now)))
+    query = query.where(or_(s.failure.is_(None), retries.is_due(s.retry_at, now)), _is_among(among))
     later = retries.waiting(store.catalog, now).uids
     with store.catalog.reading() as connection:
         return [
@@ -37,6 +46,10 @@ def stale_sessions(store: Store, now: datetime, only: Collection[tuple[str, str]
             for row in connection.execute(query.order_by(s.ingest_order))
             if (only is None or (row.flavor, row.day) in only) and row.session_uid not in later
         ]
+
+
+def _is_among(uids: Collection[str] | None) -> ColumnElement[bool]:
+    return true() if uids is None or len(uids) > _MANY else sessions.c.session_uid.in_(uids)
 
 
 def _is_outdated() -> ColumnElement[bool]:
@@ -55,13 +68,13 @@ def is_settled(store: Store) -> bool:
     return store.catalog.meta_value(_SETTLED) == _moment(store)
 
 
-def note_settled(store: Store) -> None:
-    """Remember that no session is stale, if so."""
+def note_settled(store: Store, among: Collection[str] | None = None) -> None:
+    """Remember that no session is stale, if so; `among` names the only ones that can be."""
     s = sessions.c
     has_rows = s.evicted_at.is_(None) & (s.row_count > 0)
     is_stale = or_(s.redaction_version != store.redactor.version, has_rows & _is_outdated())
     with store.catalog.reading() as connection:
-        if connection.execute(select(s.id).where(is_stale).limit(1)).first() is not None:
+        if connection.execute(select(s.id).where(is_stale, _is_among(among)).limit(1)).first() is not None:
             return
     with store.catalog.writing() as connection:
         store.catalog.set_meta(connection, _SETTLED, _moment(store))

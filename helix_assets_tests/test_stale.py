@@ -42,3 +42,24 @@ def test_a_session_whose_digest_failed_is_asked_for_again(memory: Memory, monkey
     memory.write("s2", *conversation(1, start=5))
     memory.sweep()
     assert not is_settled(memory.store)
+
+
+def test_a_memory_that_was_settled_stays_so_by_looking_at_what_the_sweep_touched(memory: Memory) -> None:
+    asked: list[object] = []
+    memory.write("s2", *conversation(1, start=5))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("helix_assets.pipeline.stale_sessions", lambda *arguments: asked.append(arguments[-1]) or [])
+        memory.sweep()
+    assert asked == [{"claude:s2"}]
+    assert is_settled(memory.store)
+
+
+def test_a_memory_that_was_not_settled_is_looked_through_once(memory: Memory) -> None:
+    asked: list[object] = []
+    with memory.store.catalog.writing() as connection:
+        memory.store.catalog.set_meta(connection, "settled", "by older rules")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("helix_assets.pipeline.stale_sessions", lambda *arguments: asked.append(arguments[-1]) or [])
+        memory.sweep()
+        memory.sweep()
+    assert asked == [None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -145,31 +146,59 @@ def listing(folder: str, problems: list[Problem]) -> list[os.DirEntry[str]]:
         return []
 
 
+@contextmanager
+def opened(folder: str, problems: list[Problem]) -> Iterator[list[os.DirEntry[str]]]:
+    """As `listing`, with the folder held open meanwhile: its files are examined without a walk down their path.
+
+    That takes a quarter of the time off a folder of thousands. The `path` of such an entry is its mere name.
+    """
+    fd, entries = None, list[os.DirEntry[str]]()
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with os.scandir(fd) as found_entries:
+            entries = list(found_entries)
+    except FileNotFoundError:
+        pass
+    except OSError as exc:
+        problems.append(Problem(folder, f"folder cannot be read: {exc.strerror}"))
+    try:
+        yield entries
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
 def utf8_name(path: str) -> str:
     """A path or a part of one as valid UTF-8 text; bytes that are none are spelled \\xNN."""
     return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def is_folder(entry: os.DirEntry[str], problems: list[Problem]) -> bool:
-    """Whether the entry is a real folder; a link to one is not followed but named."""
+def is_folder(entry: os.DirEntry[str], problems: list[Problem], path: str = "") -> bool:
+    """Whether the entry is a real folder; a link to one is not followed but named. `path` is as for `found`."""
     if entry.is_symlink() and entry.is_dir():
-        problems.append(Problem(entry.path, "skipped: it is a link"))
+        problems.append(Problem(path or entry.path, "skipped: it is a link"))
     return entry.is_dir(follow_symlinks=False)
 
 
-def found(entry: os.DirEntry[str], role: str, native_id: str | None, problems: list[Problem]) -> FoundFile | None:
-    """The entry as a transcript file, or None with a problem noted when it is a link or no regular file."""
+def found(
+    entry: os.DirEntry[str], role: str, native_id: str | None, problems: list[Problem], path: str = ""
+) -> FoundFile | None:
+    """The entry as a transcript file, or None with a problem noted when it is a link or no regular file.
+
+    `path` is that of an entry of an `opened` folder.
+    """
+    path = path or entry.path
     try:
         info = entry.stat(follow_symlinks=False)
     except OSError as exc:
-        problems.append(Problem(entry.path, f"cannot be examined: {exc.strerror}"))
+        problems.append(Problem(path, f"cannot be examined: {exc.strerror}"))
         return None
     if not stat.S_ISREG(info.st_mode):
         kind = (
             "a link" if stat.S_ISLNK(info.st_mode) else "a folder" if stat.S_ISDIR(info.st_mode) else "no regular file"
         )
-        problems.append(Problem(entry.path, f"skipped: it is {kind}"))
+        problems.append(Problem(path, f"skipped: it is {kind}"))
         return None
     return _new(  # faster than by name
-        FoundFile, (entry.path, role, native_id, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
+        FoundFile, (path, role, native_id, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
     )

@@ -12,7 +12,17 @@ from typing import Any
 
 import orjson
 
-from helix_assets.adapters.base import FoundFile, Identity, JsonObject, Problem, SessionFacts, found, is_folder, listing
+from helix_assets.adapters.base import (
+    FoundFile,
+    Identity,
+    JsonObject,
+    Problem,
+    SessionFacts,
+    found,
+    is_folder,
+    listing,
+    opened,
+)
 from helix_assets.adapters.jsonl import count_or_zero, decode, timestamp_us
 from helix_assets.adapters.loose import as_count, line_count
 from helix_assets.core import commands
@@ -101,15 +111,17 @@ class ClaudeAdapter:
                 yield from self._desktop(entry.path, problems, depth - 1)
 
     def _project(self, folder: str, problems: list[Problem]) -> Iterator[FoundFile]:
-        for entry in listing(folder, problems):
-            name = entry.name
-            if name.endswith(".jsonl"):
-                agent = name.startswith("agent-")
-                file = found(entry, "subagent" if agent else "main", None if agent else name[:-6], problems)
-                if file:
-                    yield file
-            elif is_folder(entry, problems):
-                yield from self._subagents(os.path.join(entry.path, "subagents"), name, problems)
+        with opened(folder, problems) as entries:
+            for entry in entries:
+                name = entry.name
+                path = f"{folder}/{name}"
+                if name.endswith(".jsonl"):
+                    agent = name.startswith("agent-")
+                    file = found(entry, "subagent" if agent else "main", None if agent else name[:-6], problems, path)
+                    if file:
+                        yield file
+                elif is_folder(entry, problems, path):
+                    yield from self._subagents(f"{path}/subagents", name, problems)
 
     def _subagents(self, folder: str, session: str, problems: list[Problem]) -> Iterator[FoundFile]:
         for entry in listing(folder, problems):

@@ -12,7 +12,6 @@ FileState = tuple[int, int, int, int]
 
 Plain tuples, compared as such: this is done for every file at every look.
 """
-_STATE = slice(-4, None)
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,8 @@ def changed_sources(
     `gone_before` are known to be gone already. Nothing under a folder of `unknown_under` counts as gone: a folder that
     cannot be read is not an empty one.
     """
-    changed = tuple([path for path, now in found.items() if now[_STATE] != known.get(path)])
+    before = known.get
+    changed = tuple([path for path, now in found.items() if now[-4:] != before(path)])
     hidden = tuple(folder.rstrip("/") + "/" for folder in unknown_under)
     missing = known.keys() - found.keys() - set(gone_before)
     gone = tuple(sorted(path for path in missing if not path.startswith(hidden))) if missing else ()
@@ -49,6 +49,6 @@ def fingerprint(found: Mapping[str, tuple[Any, ...]], paths: Iterable[str]) -> s
     digest = blake2b(digest_size=16)
     for path in sorted(paths):
         now = found.get(path)
-        state = ":".join(map(str, now[_STATE])) if now else "gone"
+        state = ":".join(map(str, now[-4:])) if now else "gone"
         digest.update(f"{path}\0{state}\0".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()

@@ -66,6 +66,9 @@ sources = Table(
     Column("discovered_at", Text, nullable=False),
     Column("ingested_at", Text),
     Column("gone_at", Text),
+    # Every look at the disk asks for these.
+    Index("sources_by_state", "path_key", "dev", "inode", "size", "mtime_ns"),
+    Index("sources_not_fine", "status", sqlite_where=text("status != 'ok'")),
 )
 
 sessions = Table(
@@ -359,5 +362,19 @@ def _sixth(connection: Connection) -> None:
             connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second, _third, _fourth, _fifth, _sixth)
+def _seventh(connection: Connection) -> None:
+    """What every look at the disk asks for is found without a walk over all sources."""
+    for index in sources.indexes:
+        index.create(connection, checkfirst=True)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _first,
+    _second,
+    _third,
+    _fourth,
+    _fifth,
+    _sixth,
+    _seventh,
+)
 CATALOG_VERSION = len(MIGRATIONS)
