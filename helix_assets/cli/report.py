@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from helix_assets.cli.output import Column, Table, emit, print_table, terminal_safe
+from helix_assets.cli.output import Column, Table, emit, terminal_safe
 from helix_assets.core.errors import QueryError
 from helix_assets.reading import open_existing
 from helix_assets.reports.files import as_csv, write_report
@@ -23,7 +23,9 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 @click.command("report", epilog=f"Reports: {', '.join(REPORTS)}. What they say: docs/reports.md.")
 @click.argument("name", required=False)
 @click.option("--since", metavar="DAY", help="The first day, such as 2026-01-31.")
-@click.option("--until", metavar="DAY", help="The last day. For weekly_retro: a day of the week that is meant.")
+@click.option(
+    "--until", metavar="DAY", help="The last day. For weekly_retro: a day of its week.  [default there: yesterday]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--csv", "csv_table", metavar="TABLE", help="Print one table of the report as CSV.")
 @click.option("--files", is_flag=True, help="Write Markdown, CSV, Parquet and pictures into the data folder.")
@@ -32,7 +34,8 @@ def report(  # noqa: PLR0913, PLR0917 - click hands in an argument per option
 ) -> None:
     """Print report NAME as Markdown; without NAME list the reports."""
     if name is None:
-        print_table(Table([Column("report"), Column("what it says")], [[n, kind.about] for n, kind in REPORTS.items()]))
+        listed = [[name, kind.about] for name, kind in REPORTS.items()]
+        emit(dict(listed), as_json, Table([Column("report"), Column("what it says")], listed))
         return
     if as_json + files + (csv_table is not None) > 1:
         raise click.UsageError("one of --json, --csv and --files")

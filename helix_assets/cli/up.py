@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import click
 from helix_assets.core.errors import BusyError
 from helix_assets.settings import Settings, load_settings
 
-_DEMO_SEED = 1
+# One with sessions on the last day: on a Tuesday the weekly retro is about no other.
+_DEMO_SEED = 2
 _DEMO_SESSIONS = 120
 _EXTRA_ROOTS = ("HELIX_CLAUDE_ROOTS", "HELIX_CODEX_ROOTS", "HELIX_GROK_ROOTS")
 
@@ -61,7 +63,8 @@ def up(port: int | None, demo: bool, as_json: bool, **doors: Any) -> None:
 def enter_demo(data_dir: Path, say: Callable[[str], None]) -> Settings:
     """Make the sample home if there is none, and point this process and its children to it.
 
-    The state of the demo is kept apart, and no helix.toml has a say, for both may name the person's own logs.
+    Its last day is yesterday, so that the weekly retro tells of it, and nothing in it is yet to come. The state of the
+    demo is kept apart, and no helix.toml has a say, for both may name the person's own logs.
     """
     from helix_assets.demo import make_home
 
@@ -69,7 +72,8 @@ def enter_demo(data_dir: Path, say: Callable[[str], None]) -> Settings:
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not home.exists():
         say(f"Making a sample home of {_DEMO_SESSIONS} sessions in {home} ...")
-        make_home(home, seed=_DEMO_SEED, sessions=_DEMO_SESSIONS)
+        yesterday = datetime.now(UTC).date() - timedelta(days=1)
+        make_home(home, seed=_DEMO_SEED, sessions=_DEMO_SESSIONS, today=yesterday)
     config = state / "helix.toml"
     config.touch(mode=0o600)
     os.environ |= {

@@ -44,7 +44,8 @@ class ReportConfig(dg.Config):
 
     since: str | None = Field(default=None, description="The first day, such as 2026-01-31. Default: all days.")
     until: str | None = Field(
-        default=None, description="The last day; of weekly_retro any day of the week that is meant. Default: today."
+        default=None,
+        description="The last day; of weekly_retro any day of the week that is meant. Default: today, there yesterday.",
     )
 
     def span(self) -> Span:

@@ -4,7 +4,7 @@ For people without logs of their own, for the tests and for the benchmarks. Noth
 """
 
 from helix_assets.demo.growth import append
-from helix_assets.demo.home import make_home
+from helix_assets.demo.home import LAST_DAY, make_home
 from helix_assets.demo.truth import PlantedSecret, SessionTruth, Truth
 
-__all__ = ["PlantedSecret", "SessionTruth", "Truth", "append", "make_home"]
+__all__ = ["LAST_DAY", "PlantedSecret", "SessionTruth", "Truth", "append", "make_home"]

@@ -28,6 +28,7 @@ WRITERS: dict[str, type[ClaudeScribe | CodexScribe | GrokScribe]] = {
     "grok": GrokScribe,
 }
 _ROTA = ("claude", "codex", "grok", "claude", "claude", "codex", "claude", "claude", "codex", "claude")
+LAST_DAY = date(2026, 1, 31)
 _HOUR_MS = 3_600_000
 _MEDIAN_BYTES = 34_000
 _LEAST_BYTES = 4_000
@@ -42,7 +43,7 @@ def make_home(  # noqa: PLR0913 - independent wishes, all with a default and nam
     megabytes: float | None = None,
     sizes: Sequence[int] = (),
     days: int = 30,
-    today: date = date(2026, 1, 31),
+    today: date = LAST_DAY,
     agents: Collection[str] = ("claude", "codex", "grok"),
     dirty: bool = True,
 ) -> Truth:

@@ -51,10 +51,10 @@ def week_of(day: date) -> Span:
 
 
 def make(asking: Asking) -> Report:
-    """The week that the last day asked for is in, by default this one."""
+    """The week that the last day asked for is in; by default that of yesterday: Monday tells the week before."""
     if asking.span.since is not None:
         raise QueryError("weekly_retro is about one week: name any day of it as the last day, and no first day")
-    span = week_of(asking.span.until or asking.today)
+    span = week_of(asking.span.until or asking.today - timedelta(days=1))
     assert span.since is not None
     before = span.since - timedelta(days=7)
     asking.run(_SESSIONS.format(monday=span.since, sunday=span.until, before=before))

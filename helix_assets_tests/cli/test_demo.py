@@ -29,3 +29,18 @@ def test_two_sizes_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_smallest_size_still_makes_a_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", str(tmp_path / "out"), "--mb", "0.00001", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sessions"] >= 1
+
+
+def test_the_last_day_can_be_named_and_the_rest_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = []
+    for folder, until in (("a", ["--until", "2026-06-30"]), ("b", ["--until", "2026-06-30"]), ("c", [])):
+        assert run(["demo", str(tmp_path / folder), "--sessions", "3", *until, "--json"]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert [answer["until"] for answer in told] == ["2026-06-30", "2026-06-30", "2026-01-31"]
+    truths = [(tmp_path / folder / "truth.json").read_bytes() for folder in "abc"]
+    assert truths[0] == truths[1] != truths[2]
+
+
+def test_a_last_day_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", str(tmp_path / "out"), "--until", "yesterday"]) == 2
+    assert "--until" in capsys.readouterr().err

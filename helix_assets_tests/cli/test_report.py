@@ -14,6 +14,8 @@ def test_without_a_name_it_lists_the_reports(capsys: pytest.CaptureFixture[str])
     assert run(["report"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in REPORTS)
+    assert run(["report", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out).keys() == REPORTS.keys()
 
 
 @pytest.mark.usefixtures("swept")

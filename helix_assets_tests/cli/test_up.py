@@ -4,6 +4,7 @@ import json
 import os
 import socket
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,13 @@ def test_the_demo_keeps_its_state_apart(home: Path) -> None:
     settings = enter_demo(home / "data", print)
     assert settings.data_dir == home / "data" / "demo"
     assert os.environ["HELIX_DATA_DIR"] == str(settings.data_dir)
+
+
+def test_the_sample_home_ends_yesterday(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_DEMO_SESSIONS", 40)  # enough for one on the last day
+    enter_demo(home / "data", print)
+    days = {datetime.fromtimestamp(path.stat().st_mtime, UTC).date() for path in home.rglob("*.jsonl")}
+    assert max(days) == datetime.now(UTC).date() - timedelta(days=1)
 
 
 def test_the_sample_home_is_made_once(home: Path) -> None:

@@ -103,6 +103,13 @@ def test_the_retros_note_holds_no_text_of_a_session(memory: Memory) -> None:
     assert (note.week, note.figures["sessions"]) == ("2026-06-08", 3)
 
 
+@pytest.mark.parametrize(("today", "week"), [(date(2026, 6, 8), "2026-W23"), (date(2026, 6, 9), "2026-W24")])
+def test_the_retro_is_that_of_yesterday_so_that_a_monday_tells_the_week_before(
+    memory: Memory, today: date, week: str
+) -> None:
+    assert make_report(memory.store, "weekly_retro", today=today).edition == week
+
+
 def test_a_week_without_a_session_is_told_as_empty(memory: Memory) -> None:
     report = made(memory, "weekly_retro", until=date(2025, 1, 1))
     assert report.figures["sessions"] == 0
