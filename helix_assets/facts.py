@@ -47,12 +47,18 @@ def merge_facts(store: Store, derived: Iterable[DerivedSession]) -> MergedFacts:
     old: dict[Partition, dict[str, FactFile]] = defaultdict(dict)
     for file in store.catalog.fact_files(by_partition.keys()) if by_partition else ():
         old[file.flavor, file.day][file.fact] = file
+    there = store.catalog.uids_by_partition(old)
     merged = MergedFacts()
     for partition, sessions in by_partition.items():
+        others = there.get(partition, set()) - {session.session_uid for session in sessions}
         try:
-            _merge_partition(store, partition, old[partition], sessions, merged)
+            one = _merge_partition(store, partition, old[partition], sessions, carries_over=bool(others))
         except StoreError as exc:
             merged.failed[partition] = str(exc)
+            continue
+        merged.files += one.files
+        merged.replaced += one.replaced
+        merged.gone += one.gone
     return merged
 
 
@@ -61,27 +67,27 @@ def _merge_partition(
     partition: Partition,
     old: Mapping[str, FactFile],
     sessions: Sequence[DerivedSession],
-    merged: MergedFacts,
-) -> None:
-    """All facts of a partition or none: those written before a failure are removed again."""
-    files: list[FactFile] = []
-    replaced: list[FactFile] = []
-    gone: list[FactFile] = []
+    *,
+    carries_over: bool,
+) -> MergedFacts:
+    """All facts of a partition or none: those written before a failure are removed again.
+
+    Without sessions to carry over the old files need not be read.
+    """
+    merged = MergedFacts()
     try:
         for fact in FACTS:
             rows = [SessionRows(s.session_uid, s.generation, s.rows.get(fact, ())) for s in sessions]
             before = old.get(fact)
             if not any(session.rows for session in rows) and not (before and any(s.is_known for s in sessions)):
                 continue
-            file = store.facts.replace(fact, partition, before, rows)
+            file = store.facts.replace(fact, partition, before, rows, carries_over=carries_over)
             if file is not None:
-                files.append(file)
+                merged.files.append(file)
             if before is not None:
-                (replaced if file is not None else gone).append(before)
+                (merged.replaced if file is not None else merged.gone).append(before)
     except StoreError:
-        for file in files:
+        for file in merged.files:
             store.facts.remove(file.name)
         raise
-    merged.files += files
-    merged.replaced += replaced
-    merged.gone += gone
+    return merged

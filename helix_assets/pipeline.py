@@ -450,11 +450,14 @@ class _Sweep:
         rows = catalog.sessions_by_uid(uids)
         ids = [row.id for row in rows.values()]
         parts, sources = catalog.files_of(ids), catalog.sources_of(ids)
-        shared = catalog.shared_with(ids)
+        foreign: dict[int, list[Any]] = {}
+        for shared in catalog.shared_with(ids):
+            if shared.session_id != shared.owner_id:
+                foreign.setdefault(shared.session_id, []).append(shared)
         states = {}
         for uid in uids:
             row = rows.get(uid)
-            foreign = [s for s in shared if row is not None and s.session_id == row.id and s.owner_id != row.id]
+            theirs = foreign.get(row.id, ()) if row is not None else ()
             states[uid] = SessionState(
                 uid=uid,
                 flavor=uid.partition(":")[0],
@@ -462,8 +465,8 @@ class _Sweep:
                 row=row,
                 sources=tuple(sources.get(row.id, ())) if row is not None else (),
                 parts=tuple(parts.get(row.id, ())) if row is not None else (),
-                not_ours=frozenset(s.key for s in foreign),
-                foreign_messages=frozenset(s.message_id for s in foreign if s.message_id is not None),
+                not_ours=frozenset(s.key for s in theirs),
+                foreign_messages=frozenset(s.message_id for s in theirs if s.message_id is not None),
             )
         return states
 

@@ -13,7 +13,7 @@ from helix_assets import commit as commit_module
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.evict import apply
 from helix_assets.storage.catalog import Catalog
-from helix_assets.storage.facts import FactFile
+from helix_assets.storage.facts import FactFile, FactFiles
 from helix_assets.storage.tables import sessions
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, answer, call, conversation, prompt, result
@@ -108,6 +108,23 @@ def test_replaced_file_is_gone_from_disk(memory: Memory) -> None:
     assert set(memory.store.facts.names()) == {file.name for file in memory.store.catalog.fact_files()}
 
 
+def test_old_files_are_read_only_for_other_sessions_rows(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    real = FactFiles.read
+    monkeypatch.setattr(FactFiles, "read", lambda self, file: read.append(file.fact) or real(self, file))
+    memory.write("s1", *conversation(1))
+    memory.write("s2", *conversation(1, session="b"))
+    memory.sweep()
+    memory.write("s1", *conversation(1, start=1), append=True)
+    memory.write("s2", *conversation(1, start=1, session="b"), append=True)
+    memory.sweep()
+    assert not read
+    memory.write("s1", *conversation(1, start=2), append=True)
+    memory.sweep()
+    assert "tool_calls" in read
+    assert len(rows(memory, "tool_calls", "claude:s2")) == 2
+
+
 def test_facts_outlive_the_raw_bytes(memory: Memory) -> None:
     memory.write("s1", *conversation(2))
     memory.sweep()
@@ -153,6 +170,7 @@ def test_failed_derivation_keeps_the_old_facts(memory: Memory, monkeypatch: pyte
 
 def test_damaged_fact_file_sets_its_sessions_aside_and_stops_no_other(memory: Memory) -> None:
     memory.write("s1", *conversation(1))
+    memory.write("s3", *conversation(1, session="c"))
     memory.sweep()
     (name,) = (file.name for file in memory.store.catalog.fact_files() if file.fact == "tool_calls")
     memory.store.facts.path(name).write_bytes(b"?")
@@ -163,7 +181,9 @@ def test_damaged_fact_file_sets_its_sessions_aside_and_stops_no_other(memory: Me
     assert (report.digests_failed, report.digests_written) == (1, 1)
     assert "facts cannot be kept" in memory.store.catalog.session(UID).failure
     found = [(v.check, v.session_uid, v.path) for v in verify(memory.store)]
-    assert found == [("fact_file", None, name), ("facts_of_digest", UID, name)]
+    assert found == [
+        ("fact_file", None, name), ("facts_of_digest", UID, name), ("facts_of_digest", "claude:s3", name)
+    ]  # fmt: skip
 
 
 def test_damaged_fact_file_names_the_sessions_that_have_rows_in_it_and_no_others(memory: Memory) -> None:

@@ -156,6 +156,17 @@ class Catalog:
             files = [FactFile._make(row) for row in connection.execute(query)]
         return [file for file in files if partitions is None or (file.flavor, file.day) in partitions]
 
+    def uids_by_partition(self, partitions: Collection[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
+        """The sessions of these (flavor, day) partitions."""
+        s = sessions.c
+        found: dict[tuple[str, str], set[str]] = {partition: set() for partition in partitions}
+        with self.reading() as connection:
+            for part in _parts({day for _, day in partitions}):
+                for row in connection.execute(select(s.flavor, s.day, s.session_uid).where(s.day.in_(part))):
+                    if (row.flavor, row.day) in found:
+                        found[row.flavor, row.day].add(row.session_uid)
+        return found
+
     def sources_by_key(self, path_keys: Collection[str]) -> dict[str, Row[Any]]:
         """The full rows of some files."""
         with self.reading() as connection:

@@ -67,7 +67,13 @@ class FactFiles:
                 yield str(path.relative_to(self.root))
 
     def replace(
-        self, fact: str, partition: tuple[str, str], old: FactFile | None, sessions: Sequence[SessionRows]
+        self,
+        fact: str,
+        partition: tuple[str, str],
+        old: FactFile | None,
+        sessions: Sequence[SessionRows],
+        *,
+        carries_over: bool = True,
     ) -> FactFile | None:
         """Write the file that follows `old`: these sessions' rows instead of their old ones, all others carried over.
 
@@ -76,7 +82,7 @@ class FactFiles:
         import pyarrow as pa
 
         table = _table(fact, sessions)
-        if old is not None:
+        if old is not None and carries_over:
             table = pa.concat_tables([without(self.read(old), {session.session_uid for session in sessions}), table])
         return self.write(fact, partition, old.version + 1 if old else 1, table) if table.num_rows else None
 
