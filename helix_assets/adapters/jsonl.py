@@ -165,9 +165,9 @@ def decode(line: bytes) -> JsonObject | str:
         except RecursionError:
             return "nested too deeply"
         except ValueError as exc:
-            return (
-                f"not JSON: {exc.msg} at character {exc.pos}" if isinstance(exc, json.JSONDecodeError) else "not JSON"
-            )
+            if not isinstance(exc, json.JSONDecodeError):
+                return "not JSON"
+            return f"not JSON: {exc.msg.removesuffix(' at')} at character {exc.pos}"
     return obj if isinstance(obj, dict) else f"a {type(obj).__name__} where an object is expected"
 
 

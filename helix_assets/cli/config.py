@@ -10,6 +10,7 @@ from helix_assets.settings import Settings, load_settings
 from helix_assets.settings.model import known_settings
 
 _DEFAULT = "default"
+_WIDEST = 60
 
 
 @click.command()
@@ -69,4 +70,5 @@ def _text(name: str, value: object) -> str:
         return human_size(value)
     if isinstance(value, str | int | Path):
         return str(value)
-    return json.dumps(json.loads(to_json(value)), ensure_ascii=False)
+    text = json.dumps(json.loads(to_json(value)), ensure_ascii=False)
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}… (--json has it all)"

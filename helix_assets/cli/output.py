@@ -44,8 +44,7 @@ def emit(data: object, as_json: bool, table: Table | Sequence[Table] | None = No
     if as_json:
         click.echo(to_json(data).encode())  # bytes, so that it is UTF-8 whatever the locale
         return
-    for one in [table] if isinstance(table, Table) else table or []:
-        print_table(one)
+    print_tables([table] if isinstance(table, Table) else table or [])
 
 
 def to_json(data: object) -> str:
@@ -95,6 +94,14 @@ def human_size(size_bytes: int) -> str:
 def human_count(count: int) -> str:
     """A number with separators between thousands."""
     return f"{count:,}"
+
+
+def print_tables(tables: Sequence[Table]) -> None:
+    """Draw tables one below the other, with room between them."""
+    for number, table in enumerate(tables):
+        if number and not sys.stdout.isatty():  # rich leaves that room itself
+            click.echo()
+        print_table(table)
 
 
 def print_table(table: Table) -> None:

@@ -11,7 +11,7 @@ import click
 import orjson
 
 from helix_assets.cli.digest import digest_tables, pick_session
-from helix_assets.cli.output import Column, Table, emit, human_count, print_table, terminal_safe
+from helix_assets.cli.output import Column, Table, emit, human_count, print_tables, terminal_safe
 from helix_assets.core.errors import NotFoundError
 from helix_assets.core.moments import iso
 from helix_assets.core.schema import EventKind, Row
@@ -72,8 +72,8 @@ def _show_events(session: OpenSession, wanted: range | None, kinds: frozenset[st
         emit({**_head(session), "events": [_event(session, row) for row in events]}, as_json=True)
         return
     shown = list(events if wanted is not None else islice(events, _SHOWN_AT_ONCE))
-    print_table(Table([Column("session"), Column("")], [[name, str(v)] for name, v in _head(session).items() if v]))
-    print_table(_timeline(shown))
+    head = Table([Column("session"), Column("")], [[name, str(v)] for name, v in _head(session).items() if v])
+    print_tables([head, _timeline(shown)])
     left = sum(1 for _ in events)
     if left:
         click.echo(f"{human_count(left)} more events: --events {shown[-1].seq + 1}.. shows them.")
@@ -138,8 +138,7 @@ def _show_evicted(session: OpenSession, as_json: bool) -> None:
         click.echo(f"The events of this session were evicted at {session.evicted_at}; this is what stays of it:")
     else:
         click.echo("This session has no records of its own (they belong to the session it was copied from).")
-    for table in digest_tables(found) if found else []:
-        print_table(table)
+    print_tables(digest_tables(found) if found else [])
 
 
 def _show_payload(session: OpenSession, wanted: str, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from helix_assets.cli.output import Advance, Column, Table, emit, human_count, human_size, print_table, progress
+from helix_assets.cli.output import Advance, Column, Table, emit, human_count, human_size, print_tables, progress
 from helix_assets.cli.status import agents_table
 from helix_assets.pipeline import Progress, SweepReport
 from helix_assets.pipeline import sweep as run_sweep
@@ -34,11 +34,9 @@ def first_sweep(settings: Settings, *, as_json: bool) -> dict[str, float]:
         report = _with_progress(store)
         if as_json:
             return report.counters()
-        _tell(report)
         agents = figures_by_agent(store.catalog, store.key)
-    if agents:
-        print_table(agents_table(agents))
-    else:
+    _tell(report, *([agents_table(agents)] if agents else ()))
+    if not agents:
         click.echo(
             "No session logs were found; `helix config` shows where they are looked for, `helix up --demo` a sample."
         )
@@ -74,13 +72,13 @@ def _as_data(report: SweepReport) -> dict[str, Any]:
     }
 
 
-def _tell(report: SweepReport) -> None:
+def _tell(report: SweepReport, *more: Table) -> None:
+    tables = [_problems(report)] if report.problems else []
     if _found_nothing(report):
         click.echo(f"Nothing new in {human_count(report.files_seen)} files ({report.seconds:.1f} s).")
     else:
-        print_table(_changes(report))
-    if report.problems:
-        print_table(_problems(report))
+        tables.insert(0, _changes(report))
+    print_tables([*tables, *more])
 
 
 def _found_nothing(report: SweepReport) -> bool:

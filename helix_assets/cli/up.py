@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,11 +13,12 @@ import click
 
 from helix_assets.core.errors import BusyError
 from helix_assets.settings import Settings, load_settings
+from helix_assets.settings.places import checkout
 
 # One with sessions on the last day: on a Tuesday the weekly retro is about no other.
 _DEMO_SEED = 2
 _DEMO_SESSIONS = 120
-_EXTRA_ROOTS = ("HELIX_CLAUDE_ROOTS", "HELIX_CODEX_ROOTS", "HELIX_GROK_ROOTS")
+_EXTRA_ROOTS = ("HELIX_CLAUDE_ROOTS", "HELIX_CODEX_ROOTS", "HELIX_GROK_ROOTS", "HELIX_OTHER_ROOTS")
 
 
 @click.command()
@@ -39,7 +42,7 @@ def up(port: int | None, demo: bool, as_json: bool, **doors: Any) -> None:
     settings = load_settings()
     if demo:
         settings = enter_demo(settings.data_dir.absolute(), say)
-        say(f"The demo's memory is apart from yours. To ask it: export HELIX_DATA_DIR={settings.data_dir}")
+        say(f"The demo's memory is apart from yours. To ask it: {settings.data_dir / 'helix'} status")
     # The children know the state by this variable, whatever their folder.
     os.environ["HELIX_DATA_DIR"] = str(settings.data_dir.absolute())
     options = ServeOptions(port or settings.web.port, **doors)
@@ -76,16 +79,33 @@ def enter_demo(data_dir: Path, say: Callable[[str], None]) -> Settings:
         make_home(home, seed=_DEMO_SEED, sessions=_DEMO_SESSIONS, today=yesterday)
     config = state / "helix.toml"
     config.touch(mode=0o600)
-    os.environ |= {
+    variables = {
         "CLAUDE_CONFIG_DIR": str(home / "claude"),
         "CODEX_HOME": str(home / "codex"),
         "GROK_HOME": str(home / "grok"),
         "HELIX_DATA_DIR": str(state),
         "HELIX_CONFIG": str(config),
     }
+    os.environ |= variables
     for name in _EXTRA_ROOTS:
         os.environ.pop(name, None)
+    _write_command(state / "helix", variables)
     return load_settings()
+
+
+def _write_command(path: Path, variables: dict[str, str]) -> None:
+    """A command that is `helix` on the sample home alone: with just the data folder set, a sweep would read yours."""
+    source_tree = checkout()
+    paths = {"PYTHONPATH": str(source_tree)} if source_tree else {}
+    lines = [
+        "#!/bin/sh",
+        "# helix on the sample home and its memory alone; made anew by each `helix up --demo`.",
+        *(f"export {name}={shlex.quote(value)}" for name, value in (variables | paths).items()),
+        f"unset {' '.join(_EXTRA_ROOTS)}",
+        f'exec {shlex.quote(sys.executable)} -P -m helix_assets "$@"',
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.chmod(0o700)
 
 
 def _sweep(settings: Settings, say: Callable[[str], None], *, as_json: bool) -> dict[str, float] | None:

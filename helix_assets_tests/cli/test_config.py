@@ -38,6 +38,16 @@ def test_person_reads_sizes_with_units(capsys: pytest.CaptureFixture[str]) -> No
     assert [line.split()[1:3] for line in lines if line.startswith("retention.raw_soft")] == [["4.0", "GiB"]]
 
 
+def test_a_long_value_is_cut_for_a_person_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [f"/home/u/a-folder-with-a-name/{number}" for number in range(9)]
+    monkeypatch.setenv("HELIX_EXCLUDE_PATHS", json.dumps(folders))
+    assert answer(capsys)["settings"]["exclude.paths"]["value"] == folders
+    run(["config"])
+    assert "… (--json has it all)" in capsys.readouterr().out
+
+
 def test_bad_setting_ends_with_its_message(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELIX_CADENC", "daily")
     assert run(["config"]) == 78

@@ -23,6 +23,11 @@ def test_piped_table_is_plain_and_aligned(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == "Sessions\nagent   size\nclaude     1\ngrok    1000\n"
 
 
+def test_piped_tables_have_room_between_them(capsys: pytest.CaptureFixture[str]) -> None:
+    emit({}, False, [Table([Column("a")], [["1"]]), Table([Column("b")], [["2"]])])
+    assert capsys.readouterr().out == "a\n1\n\nb\n2\n"
+
+
 def test_empty_table_is_its_header(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(Table([Column("agent"), Column("size")]))
     assert capsys.readouterr().out == "agent  size\n"

@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -52,6 +53,19 @@ def test_the_demo_keeps_its_state_apart(home: Path) -> None:
     settings = enter_demo(home / "data", print)
     assert settings.data_dir == home / "data" / "demo"
     assert os.environ["HELIX_DATA_DIR"] == str(settings.data_dir)
+
+
+def test_the_demo_has_a_command_of_its_own_that_reads_no_other_logs(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = enter_demo(home / "it's data", print)
+    command_of_demo = settings.data_dir / "helix"
+    own = {"PATH": os.environ["PATH"], "HOME": str(home), "HELIX_CLAUDE_ROOTS": '["/somebody/else"]'}
+    said = subprocess.run([command_of_demo, "config", "--json"], env=own, capture_output=True, text=True, check=True)
+    told = json.loads(said.stdout)
+    assert told["data_dir"] == str(settings.data_dir)
+    assert told["roots"] == {agent: [str(root) for root in roots] for agent, roots in settings.roots.items()}
+    assert command_of_demo.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_sample_home_ends_yesterday(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
