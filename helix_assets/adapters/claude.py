@@ -90,7 +90,7 @@ class ClaudeAdapter:
     """Transcripts of Claude Code, all three subagent layouts."""
 
     flavor = "claude"
-    version = 2
+    version = 3
     shares_history = True
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:

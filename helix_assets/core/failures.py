@@ -1,4 +1,4 @@
-"""What kind of failure an error text speaks of. The first rule that fits decides; each class is one word for reports.
+"""What a failure's text says is wrong, and of what kind that is: the first rule that fits decides, a class is one word.
 
 Not here: whether a call failed at all (adapters), or what failures in a row mean.
 """
@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import re2
 
+from helix_assets.core.schema import shorten
+
 _LOOKED_AT = 400
+_LOOKED_THROUGH = 1 << 16
+_BEFORE = 80
+"""So much of a long line before the words that tell."""
 OTHER = "other"
 _RULES: tuple[tuple[str, str], ...] = (
     ("timeout", r"\btimed? ?out\b|deadline exceeded|\betimedout\b"),
@@ -45,6 +50,26 @@ def _compiled() -> re2.Set:
 
 
 _COMPILED = _compiled()
+_TELLS = re2.compile(
+    r"(?im)\b(?:error|exception|fatal|panic)(?:\[\w+\]| \w+\d+)?: \S|\w(?:error|exception): \S|^E  +\w|<tool_use_error>"
+    r"|\b(?:cannot|can't|could not|couldn't|unable to|failed to|must) \w|no such \w|not found\b"
+    r"|\b(?:is|are|was|does|did|has|have)(?: not|n't) \w|already (?:in use|exists|defined|borrowed|running)|undefined"
+    r"|denied|refused|timed out|exceeded|expected\b|unexpected|invalid|missing|unknown|conflict\b|mismatch"
+)
+
+
+def telling_part(text: str, beginning: str) -> str:
+    """The beginning of a failure's text, or, where that tells nothing, what it says from the first words that do on."""
+    if _TELLS.search(beginning):
+        return beginning
+    found = _TELLS.search(text[:_LOOKED_THROUGH])
+    if not found:
+        return beginning
+    first = found.start()
+    start = text.rfind("\n", 0, first) + 1
+    if first - start > _BEFORE:
+        start = text.find(" ", first - _BEFORE, first) + 1 or first
+    return shorten(text[start:])
 
 
 def error_class(text: str, exit_code: int | None = None) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from helix_assets.core.failures import telling_part
 from helix_assets.core.schema import BESIDE, EventKind, Record, Row, SessionEvent, Usage
 from helix_assets.core.test_output import SCRIPT, TestRun, parse_test_runs
 
@@ -179,6 +180,7 @@ class Linker:
         self._note_background(event)
         self._note_failure(event)
         if event.status == "error":
+            out[0] = event = _telling(event)
             out.append(
                 _beside(event, EventKind.ERROR, status="error", summary=event.summary, exit_code=event.exit_code)
             )
@@ -243,6 +245,13 @@ class Linker:
             file_path, lines_added, lines_removed, input_hash, detail, size, native_type, native_id, parent_id, key,
             order_us, file, line, offset, raw,
         ))  # fmt: skip
+
+
+def _telling(failed: SessionEvent) -> SessionEvent:
+    """The failed result with a summary that tells what went wrong, if its text does."""
+    if not failed.text:
+        return failed
+    return failed._replace(summary=telling_part(failed.text, failed.summary or ""))
 
 
 def _thread(event: SessionEvent | Row) -> str | bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from helix_assets.core.failures import error_class
+from helix_assets.core.failures import error_class, telling_part
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,45 @@ def test_class_of_a_text(text: str, expected: str) -> None:
 )
 def test_a_silent_failure_is_told_by_its_exit_code(code: int, expected: str) -> None:
     assert error_class("", code) == expected
+
+
+def beginning(text: str) -> str:
+    return " ".join(text[:60].split())
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "=== RUN TestCart\ncreated the shop\nINFO saved 3 lines\n    cart_test.go:9: total is not 3",
+            "cart_test.go:9",
+        ),
+        (
+            "> shop@1.0.0 check\n> tsc --noEmit\n" + "." * 50 + "\nsrc/a.ts(3,1): error TS2345: Argument",
+            "src/a.ts(3,1)",
+        ),
+        ("collected 3 items\n" + "." * 60 + "\nE       AssertionError: assert 2 == 3", "E AssertionError: assert"),
+        (
+            "Usage: shop [command]\n" + "  show  Show a cart\n" * 5 + "\nError: unknown flag: --json",
+            "Error: unknown flag",
+        ),
+        ("x" * 300 + " and " + "y" * 200 + " zz: connection refused by the shop", "connection refused"),
+    ],
+)
+def test_a_failure_is_told_from_where_its_text_says_what_is_wrong(text: str, told: str) -> None:
+    found = telling_part(text, beginning(text))
+    assert told in found[:110]
+    assert len(found) <= 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat: cart.toml: No such file or directory\n" + "Error: something else\n" * 9,
+        '<tool_use_error>Found 2 matches of the text</tool_use_error> Errorf("failed to open")',
+        "Exit code 1\nnothing else is printed here, line by line\n" * 3,
+        "x" * (1 << 16) + "\nError: beyond what is looked through",
+    ],
+)
+def test_else_a_failure_is_told_by_how_its_text_begins(text: str) -> None:
+    assert telling_part(text, beginning(text)) == beginning(text)

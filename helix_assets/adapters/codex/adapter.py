@@ -22,7 +22,7 @@ class CodexAdapter:
     """Rollouts of Codex CLI, IDE and Desktop, every version."""
 
     flavor = "codex"
-    version = 2
+    version = 3
     shares_history = False
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:

@@ -39,7 +39,7 @@ class GrokAdapter:
     """Sessions of Grok Build."""
 
     flavor = "grok"
-    version = 2
+    version = 3
     shares_history = True
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
