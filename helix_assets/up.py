@@ -159,8 +159,10 @@ def _bind(options: ServeOptions) -> socket.socket:
     try:
         return socket.create_server((options.host, options.port), family=family, backlog=128)
     except OSError as exc:
+        # The system's words alone: create_server adds the address to them.
+        why = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else exc.strerror or exc
         raise StopRun(
-            f"Cannot listen on {options.host}:{options.port} ({exc.strerror or exc}). Stop the program that uses it, "
+            f"Cannot listen on {options.host}:{options.port} ({why}). Stop the program that uses it, "
             f"or choose another port: helix up --port {options.port + 1}"
         ) from exc
 

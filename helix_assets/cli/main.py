@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import click
@@ -71,6 +72,15 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         return resolve(COMMANDS[cmd_name])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as exc:
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            raise click.UsageError(f"{exc.message} Did you mean '{near[0]}'?", ctx) if near else exc from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         if incomplete.startswith("-"):

@@ -111,7 +111,7 @@ def _last_sweep(sweep: dict[str, Any] | None) -> str:
 
 def _held(version: dict[str, Any]) -> str:
     current = version.get("current")
-    held = ", ".join(f"{human_count(count)} at {name}" for name, count in sorted(version["sessions"].items()))
+    held = ", ".join(f"{human_count(count)} at {name}" for name, count in sorted(version["sessions"].items())) or "none"
     return f"{current} (sessions: {held})" if current is not None else f"sessions: {held}"
 
 

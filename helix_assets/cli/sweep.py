@@ -14,6 +14,7 @@ from helix_assets.store import Store, open_store
 from helix_assets.summary import figures_by_agent
 
 LISTED_PROBLEMS = 20
+_NO_LOGS = "No session logs were found; `helix config` shows where they are looked for, `helix up --demo` a sample."
 
 
 @click.command()
@@ -36,10 +37,6 @@ def first_sweep(settings: Settings, *, as_json: bool) -> dict[str, float]:
             return report.counters()
         agents = figures_by_agent(store.catalog, store.key)
     _tell(report, *([agents_table(agents)] if agents else ()))
-    if not agents:
-        click.echo(
-            "No session logs were found; `helix config` shows where they are looked for, `helix up --demo` a sample."
-        )
     return report.counters()
 
 
@@ -75,7 +72,8 @@ def _as_data(report: SweepReport) -> dict[str, Any]:
 def _tell(report: SweepReport, *more: Table) -> None:
     tables = [_problems(report)] if report.problems else []
     if _found_nothing(report):
-        click.echo(f"Nothing new in {human_count(report.files_seen)} files ({report.seconds:.1f} s).")
+        nothing = f"Nothing new in {human_count(report.files_seen)} files ({report.seconds:.1f} s)."
+        click.echo(nothing if report.files_seen else _NO_LOGS)
     else:
         tables.insert(0, _changes(report))
     print_tables([*tables, *more])

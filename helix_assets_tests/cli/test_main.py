@@ -109,7 +109,7 @@ def test_error_is_told_on_stderr_without_control_characters(
 
 def test_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert frame.run(["sweeep"]) == 2
-    assert "sweeep" in capsys.readouterr().err
+    assert "No such command 'sweeep'. Did you mean 'sweep'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

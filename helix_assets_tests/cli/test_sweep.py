@@ -73,6 +73,8 @@ def test_first_sweep_of_helix_up_ends_with_a_table_by_agent(home: Path, capsys: 
 def test_first_sweep_without_logs_says_what_to_do(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command.first_sweep(load_settings(), as_json=False)
     assert "helix up --demo" in capsys.readouterr().out
+    assert run(["sweep"]) == 0
+    assert "helix up --demo" in capsys.readouterr().out
 
 
 def test_progress_bar_moves_by_kib_of_logs() -> None:
