@@ -40,7 +40,13 @@ def instance_config(home: Path) -> dict[str, Any]:
     return {
         "telemetry": {"enabled": False},
         "nux": {"enabled": False},
-        "storage": {"sqlite": {"base_dir": str(home / "storage")}},
+        "storage": {
+            "custom": {
+                "module": "helix_assets.dagster_storage",
+                "class": "HelixStorage",
+                "config": {"base_dir": str(home / "storage")},
+            }
+        },
         "compute_logs": {
             "module": "dagster._core.storage.local_compute_log_manager",
             "class": "LocalComputeLogManager",
@@ -63,7 +69,11 @@ def instance_config(home: Path) -> dict[str, Any]:
         "run_monitoring": {"enabled": True, "poll_interval_seconds": 30, "start_timeout_seconds": 120},
         # A crashed run is run again; a failed step is not, it would fail alike.
         "run_retries": {"enabled": True, "max_retries": 2, "retry_on_asset_or_op_failure": False},
-        "retention": {"sensor": {"purge_after_days": {"skipped": 1}}},
+        # Runs are `old_runs`' to evict.
+        "retention": {
+            "sensor": {"purge_after_days": {"skipped": 1, "success": 7, "failure": 7}},
+            "schedule": {"purge_after_days": {"skipped": 7, "success": 30, "failure": 30}},
+        },
     }
 
 

@@ -11,6 +11,7 @@ from helix_assets.defs.promises import stale_partitions
 from helix_assets.defs.record import ending_well_when_busy, record_all
 from helix_assets.defs.report import RETENTION_REPORT, report_at_first
 from helix_assets.defs.resources import StoreResource
+from helix_assets.old_runs import evict_old_runs
 from helix_assets.pipeline import sweep
 from helix_assets.store import Store
 
@@ -53,6 +54,13 @@ def take_in_pushed(context: dg.OpExecutionContext, store: StoreResource) -> None
         _sweep_and_tell(context, opened, pushed=True)
 
 
+@dg.op(out=dg.Out(dg.Nothing))
+def evict_runs(context: dg.OpExecutionContext) -> None:
+    """Remove Dagster's own records of old runs; every partition stays materialized."""
+    gone = evict_old_runs(context.instance)
+    context.add_output_metadata({"runs": gone.runs, "evaluations": gone.evaluations, "bytes_freed": gone.bytes})
+
+
 @dg.job(name="sweep", description="Takes in whatever changed, in one run; started by sensor, schedule or hand.")
 def sweep_job() -> None:
     take_in_changes()
@@ -68,6 +76,11 @@ def rederive_job() -> None:
     derive_again()
 
 
+@dg.job(description="Evicts Dagster's own records of old runs, by count. No partition looks missing for it.")
+def old_runs_job() -> None:
+    evict_runs()
+
+
 eviction_job = dg.define_asset_job(
     "eviction_job",
     description="Asks whether all that was evicted is covered; only then evicts what today's plan lists, and tells. "
@@ -77,4 +90,6 @@ eviction_job = dg.define_asset_job(
     config={"ops": {RETENTION_REPORT: {"config": {"apply": True}}}},
 )
 
-JOBS: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = [sweep_job, push_sweep, rederive_job, eviction_job]
+JOBS: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = [
+    *(sweep_job, push_sweep, rederive_job, eviction_job, old_runs_job)
+]

@@ -1,12 +1,15 @@
-"""The daily schedules; how often they really run is the cadence in the settings, asked at each tick."""
+"""The schedules; how often sweep and eviction really run is the cadence in the settings, asked at each tick."""
 
 import dagster as dg
 
-from helix_assets.defs.jobs import eviction_job, sweep_job
+from helix_assets.defs.jobs import eviction_job, old_runs_job, sweep_job
 from helix_assets.defs.resources import StoreResource
+from helix_assets.old_runs import old_runs
 from helix_assets.pipeline import utc_now
 
 MONDAY = 0
+WORTH_A_RUN = 100
+"""Old runs, below which their eviction would leave as much behind as it takes away."""
 
 
 def _reason_to_skip(cadence: str, weekday: int) -> str | None:
@@ -41,4 +44,11 @@ def eviction_schedule(context: dg.ScheduleEvaluationContext, store: StoreResourc
     return dg.SkipReason(skip) if skip else dg.RunRequest(partition_key=utc_now().date().isoformat())
 
 
-SCHEDULES = [sweep_schedule, eviction_schedule]
+@dg.schedule(job_name=old_runs_job.name, cron_schedule="45 * * * *", default_status=dg.DefaultScheduleStatus.RUNNING)
+def old_runs_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+    """Every hour, whatever the cadence of sweeps, as soon as there are enough old runs of Dagster's own."""
+    is_worth_it = len(old_runs(context.instance)) >= WORTH_A_RUN
+    return dg.RunRequest() if is_worth_it else dg.SkipReason("too few old runs to start another for")
+
+
+SCHEDULES = [sweep_schedule, eviction_schedule, old_runs_schedule]
