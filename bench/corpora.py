@@ -13,6 +13,7 @@ from random import Random
 from helix_assets.demo import append, make_home
 
 _SMALL_FILES = 12_000
+_YEARS_FILES, _YEARS_DAYS = 12_862, 3 * 365
 _SMALL_BYTES = (2_000, 12_000)
 
 
@@ -33,6 +34,13 @@ def small(out: Path, seed: int, scale: float) -> None:
     make_home(out, seed=seed, sizes=sizes, days=365, agents=("claude",))
 
 
+def years(out: Path, seed: int, scale: float) -> None:
+    """12,862 small files of Claude Code over three years of days."""
+    rng = Random(seed)
+    sizes = [rng.randint(*_SMALL_BYTES) for _ in range(int(_YEARS_FILES * scale))]
+    make_home(out, seed=seed, sizes=sizes, days=_YEARS_DAYS, agents=("claude",))
+
+
 def large(out: Path, seed: int, scale: float) -> None:
     """One session of 500 MB."""
     make_home(out, seed=seed, sizes=[int(500e6 * scale)], agents=("claude",))
@@ -42,6 +50,7 @@ CORPORA: dict[str, Callable[[Path, int, float], None]] = {
     "claude": claude,
     "mixed": mixed,
     "small": small,
+    "years": years,
     "large": large,
 }
 

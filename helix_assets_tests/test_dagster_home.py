@@ -29,7 +29,7 @@ def test_everything_lies_under_the_home(tmp_path: Path) -> None:
     home = prepare_dagster_home(tmp_path / "data")
     config = yaml.safe_load((home / "dagster.yaml").read_text())
     folders = [
-        config["storage"]["sqlite"]["base_dir"],
+        config["storage"]["custom"]["config"]["base_dir"],
         config["compute_logs"]["config"]["base_dir"],
         config["local_artifact_storage"]["config"]["base_dir"],
     ]

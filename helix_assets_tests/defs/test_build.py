@@ -112,7 +112,7 @@ def test_the_checks_state_facts() -> None:
 def test_jobs_sensor_and_schedules_have_their_names_and_run_by_default() -> None:
     repository = defs.get_repository_def()
     jobs = {job.name for job in repository.get_all_jobs()} - {"__ASSET_JOB"}
-    assert jobs == {"sweep", "push_sweep", "eviction_job", "rederive_job", "kaizen_job", "reports_job"}
+    assert jobs == {"sweep", "push_sweep", "eviction_job", "rederive_job", "old_runs_job", "kaizen_job", "reports_job"}
     assert {s.name: s.default_status for s in repository.sensor_defs} == {
         "tier0_sensor": dg.DefaultSensorStatus.RUNNING,
         "push_inbox_sensor": dg.DefaultSensorStatus.RUNNING,
@@ -123,6 +123,7 @@ def test_jobs_sensor_and_schedules_have_their_names_and_run_by_default() -> None
     assert {s.name: s.default_status for s in repository.schedule_defs} == {
         "sweep_schedule": dg.DefaultScheduleStatus.RUNNING,
         "eviction_schedule": dg.DefaultScheduleStatus.RUNNING,
+        "old_runs_schedule": dg.DefaultScheduleStatus.RUNNING,
         "kaizen_schedule": dg.DefaultScheduleStatus.RUNNING,
         "reports_schedule": dg.DefaultScheduleStatus.RUNNING,
     }
