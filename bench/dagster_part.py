@@ -87,12 +87,12 @@ class Part:
         while True:
             tree.settle()
             note("quiet ticks")
-            runs, seen, begin, before = tree.count_runs(), 0, time.time(), used_bytes(tree.state)
+            work, seen, begin, before = tree.last_work(), 0, time.time(), used_bytes(tree.state)
             seconds = list[float]()
             for _ in range(QUIET_TICKS):
                 seen, took = wait_for(lambda seen=seen: _tick_after(tree, seen), 120)
                 seconds.append(took)
-            if tree.count_runs() == runs:  # else the reports, which wait longer, have come in between
+            if tree.last_work() == work:  # else the reports, which wait longer, have come in between
                 return seconds[1:], (used_bytes(tree.state) - before) * _DAY_S / (time.time() - begin)
 
     def one_file(self, tree: Tree) -> list[float]:
