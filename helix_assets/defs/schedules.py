@@ -44,7 +44,12 @@ def eviction_schedule(context: dg.ScheduleEvaluationContext, store: StoreResourc
     return dg.SkipReason(skip) if skip else dg.RunRequest(partition_key=utc_now().date().isoformat())
 
 
-@dg.schedule(job_name=old_runs_job.name, cron_schedule="45 * * * *", default_status=dg.DefaultScheduleStatus.RUNNING)
+@dg.schedule(
+    job_name=old_runs_job.name,
+    cron_schedule="45 * * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Evicts Dagster's own records of old runs every hour, once a hundred runs are to go.",
+)
 def old_runs_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
     """Every hour, whatever the cadence of sweeps, as soon as there are enough old runs of Dagster's own."""
     is_worth_it = len(old_runs(context.instance)) >= WORTH_A_RUN
