@@ -18,7 +18,7 @@ from sqlalchemy import Row, update
 from helix_assets.core.errors import StoreError
 from helix_assets.core.retention import Decision
 from helix_assets.storage.durable import sync
-from helix_assets.storage.raw_files import PartFile, file_hash
+from helix_assets.storage.raw_files import LIGHT, PartFile, file_hash
 from helix_assets.storage.tables import sources
 from helix_assets.store import Store
 
@@ -67,7 +67,7 @@ def _written_anew(store: Store, parts: Sequence[Row[Any]]) -> list[tuple[Row[Any
                     raise StoreError(f"{path.name} is damaged")
                 stem = part.name.removesuffix(".parquet")
                 made = copy_without_texts(path, store.raw.staging / os.path.basename(stem), store.key)
-                name = f"{stem}.light.parquet"
+                name = f"{stem}{LIGHT}"
                 store.raw.publish(made.name, name)
                 done.append((part, made._replace(name=name)))
     except BaseException:

@@ -33,6 +33,7 @@ from helix_assets.discover import Discovery, Exclusions, discover, read_head
 from helix_assets.evict import make_room, tell_memory_over_cap
 from helix_assets.inbox import read_notes, sessions_named, take_in
 from helix_assets.indexing import AT_ONCE_BYTES, keep_up
+from helix_assets.joining import join_parts
 from helix_assets.merging import merge_into_kept, plan_growth
 from helix_assets.plan import (
     Candidate,
@@ -493,6 +494,8 @@ class _Sweep:
         mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
         done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
         self._count(work.results, done)
+        grown = [uid for uid, r in work.results.items() if r.task.append and work.states[uid].parts]
+        self._report.bytes_written += join_parts(self._store, grown) if grown else 0
         self._index(done)
 
     def _index(self, done: Committed) -> None:

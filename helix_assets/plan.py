@@ -20,7 +20,8 @@ from helix_assets.core.errors import SkipSource
 from helix_assets.store import Store
 from helix_assets.task import BEFORE_TIME, FileTask, IngestTask, Merging, edge_hashes
 
-MAX_PARTS = 8
+MAX_PARTS = 16
+"""With so many parts a session is written anew; `joining` sees to it that few get there."""
 _MAIN_RANKS = 1 << 20
 _SUBAGENT_RANKS = 1 << 30
 

@@ -292,6 +292,11 @@ class Catalog:
         """Name another file in the place of a live one."""
         connection.execute(update(raw_files).where(raw_files.c.id == number).values(**values))
 
+    def join_raw_files(self, connection: Connection, numbers: Collection[int], joined: Mapping[str, Any]) -> None:
+        """Name one file in the place of several live ones."""
+        connection.execute(delete(raw_files).where(raw_files.c.id.in_(numbers)))
+        connection.execute(insert(raw_files).values(**joined))
+
     def drop_raw_files(self, connection: Connection, session_ids: Collection[int]) -> list[str]:
         """Forget the live files of sessions; gives their names so that they can be unlinked after the commit."""
         names: list[str] = []

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from helix_assets.core.words import Words
 
 
+LIGHT = ".light.parquet"
+"""How the name ends of a part whose texts were dropped."""
+
+
 class PartFile(NamedTuple):
     """A published file: its path under the raw folder, its exact bytes and what is in it.
 
