@@ -3,7 +3,7 @@
 Each growth adds a part file. When there are many the newest are written as one: from the first that is no larger than
 all behind it together. So each row is written anew a few times at most, and the bulk of a large session never for what
 is small beside it. Killed before the catalog names the new file nothing has happened; after it the next writer removes
-the old ones. Not here: rows that change (`ingest`), or parts whose texts were dropped (`lighten`): they stay as they are.
+the old ones. Not here: rows that change (`ingest`), or parts whose texts were dropped (`lighten`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def join_parts(store: Store, uids: Collection[str]) -> int:
-    """Join the newest parts of those of these sessions that have many; gives the bytes written. Needs the writer lock."""
+    """Join the newest parts of those of these sessions that have many; gives the bytes written. For the writer."""
     rows = store.catalog.sessions_by_uid(uids)
     held = store.catalog.files_of([row.id for row in rows.values()])
     written = 0

@@ -83,12 +83,14 @@ class SweepReport:
     files_skipped: int = 0
     sessions_touched: int = 0
     sessions_failed: int = 0
+    files_opened: int = 0
     lines_read: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
     records_unparsed: int = 0
     redactions: int = 0
     records_withheld: int = 0
+    rows_rederived: int = 0
     digests_written: int = 0
     digests_repriced: int = 0
     digests_failed: int = 0
@@ -493,7 +495,7 @@ class _Sweep:
         shares = settle(self._store.catalog, work.results, ids, remake, is_fixed)
         mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
         done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
-        self._count(work.results, done)
+        self._count(work, done)
         grown = [uid for uid, r in work.results.items() if r.task.append and work.states[uid].parts]
         self._report.bytes_written += join_parts(self._store, grown) if grown else 0
         self._index(done)
@@ -622,9 +624,11 @@ class _Sweep:
             keys = [file.path_key for file in task.files]
             retries.note_failure(connection, task.session_uid, path_keys=keys, failure=reason, now=self._clock())
 
-    def _count(self, results: dict[str, Ingested], done: Committed) -> None:
-        report = self._report
-        for result in results.values():
+    def _count(self, work: _Round, done: Committed) -> None:
+        report, results = self._report, work.results
+        for uid, result in results.items():
+            report.files_opened += len(result.task.files)
+            report.rows_rederived += sum(part.row_count for part in work.states[uid].parts) if result.digest else 0
             report.lines_read += result.lines
             report.bytes_read += result.bytes_read
             report.redactions += result.redactions

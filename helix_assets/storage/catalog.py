@@ -34,6 +34,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, ProgrammingError
 
 from helix_assets.core.changes import FileState
 from helix_assets.core.errors import NotFoundError, StoreError
+from helix_assets.core.facts import FACTS
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.lock import writer_lock
 from helix_assets.storage.tables import (
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 CATALOG = "helix.db"
 INDEX_FOLDER = "search"
 _MANY = 5_000
+_FEW = 50
 # Made once: a sweep without news asks it ten times, and making it takes as long as the answer.
 _META_VALUE = select(meta.c.value).where(meta.c.name == bindparam("name"))
 
@@ -152,6 +154,9 @@ class Catalog:
         """Live fact files, of these (flavor, day) partitions or of all."""
         f = fact_files.c
         query = select(*(f[name] for name in FactFile._fields)).order_by(f.fact, f.flavor, f.day)
+        if partitions is not None and len(partitions) <= _FEW:
+            flavors, days = zip(*partitions, strict=True) if partitions else ((), ())
+            query = query.where(f.fact.in_(FACTS), f.flavor.in_(set(flavors)), f.day.in_(set(days)))
         with self.reading() as connection:
             files = [FactFile._make(row) for row in connection.execute(query)]
         return [file for file in files if partitions is None or (file.flavor, file.day) in partitions]
@@ -162,7 +167,8 @@ class Catalog:
         found: dict[tuple[str, str], set[str]] = {partition: set() for partition in partitions}
         with self.reading() as connection:
             for part in _parts({day for _, day in partitions}):
-                for row in connection.execute(select(s.flavor, s.day, s.session_uid).where(s.day.in_(part))):
+                of_days = s.flavor.in_({flavor for flavor, _ in partitions}) & s.day.in_(part)
+                for row in connection.execute(select(s.flavor, s.day, s.session_uid).where(of_days)):
                     if (row.flavor, row.day) in found:
                         found[row.flavor, row.day].add(row.session_uid)
         return found
