@@ -128,9 +128,12 @@ def _print_rich(table: Table, rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(title=table.title or None, box=box.SIMPLE_HEAD, title_justify="left")
+    drawn = RichTable(
+        title=table.title or None, box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1, 0, 0), pad_edge=False
+    )
     for column in table.columns:
-        drawn.add_column(column.name, justify=column.justify)
+        # Folded, not cut: at the end of a path stand the file and the line.
+        drawn.add_column(column.name, justify=column.justify, overflow="fold")
     for row in rows:
         # Text, not str: square brackets of a transcript are no markup.
         drawn.add_row(*(Text(text) for text in row))

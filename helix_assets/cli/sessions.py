@@ -1,5 +1,6 @@
 """`helix sessions`: lists sessions, newest first, by what the catalog and the digests say of them."""
 
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -120,10 +121,19 @@ def _listing(found: list[dict[str, Any]]) -> Table:
         Column("session"), Column("started"), Column("repo"), Column("outcome"), Column("events", "right"),
         Column("output tokens", "right"), Column("stored", "right"), Column("title"),
     ]  # fmt: skip
-    return Table(columns, [_row(item) for item in found])
+    names = _names([item["session_uid"] for item in found])
+    return Table(columns, [_row(name, item) for name, item in zip(names, found, strict=True)])
 
 
-def _row(item: dict[str, Any]) -> list[str]:
+def _names(uids: list[str]) -> list[str]:
+    """What to call the sessions: on a terminal, which is narrow, the heads of their ids where these differ."""
+    if not sys.stdout.isatty():
+        return uids
+    heads = [uid.partition("-")[0] for uid in uids]
+    return [head if heads.count(head) == 1 else uid for head, uid in zip(heads, uids, strict=True)]
+
+
+def _row(name: str, item: dict[str, Any]) -> list[str]:
     stored = "evicted" if item["evicted_at"] else human_size(item["raw_bytes"])
     if item["is_pinned"]:
         stored += ", pinned"
@@ -131,4 +141,4 @@ def _row(item: dict[str, Any]) -> list[str]:
     tokens = "" if item["tokens"] is None else human_count(item["tokens"]["output"])
     started = (item["started_at"] or item["day"])[:16].replace("T", " ")
     title = (item["title"] or "")[:60]
-    return [item["session_uid"], started, item["repo"] or "", item["outcome"], events, tokens, stored, title]
+    return [name, started, item["repo"] or "", item["outcome"], events, tokens, stored, title]

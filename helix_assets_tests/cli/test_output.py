@@ -41,6 +41,15 @@ def test_table_on_a_terminal_takes_brackets_as_text(
     assert "[red]x[/red]" in capsys.readouterr().out
 
 
+def test_table_on_a_terminal_cuts_no_long_path(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    print_table(Table([Column("file")], [["/a-folder" * 12 + "/log.jsonl:13"]]))
+    assert "".join(capsys.readouterr().out.split()).endswith("/log.jsonl:13")
+
+
 def test_table_cell_cannot_break_the_line_or_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(Table([Column("name")], [["a\nb\x1b]0;evil\x07\u202ec"]]))
     assert capsys.readouterr().out == "name\na b]0;evilc\n"

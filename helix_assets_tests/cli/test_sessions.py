@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from helix_assets.cli.main import run
+from helix_assets.cli.sessions import _names
 from helix_assets_tests.cli.conftest import UID, write_session
 from helix_assets_tests.memory import answer, prompt
 
@@ -79,3 +80,20 @@ def test_no_session_says_what_to_do(home: Path, capsys: pytest.CaptureFixture[st
 
 def test_malformed_day_is_refused(home: Path) -> None:
     assert run(["sessions", "--day", "yesterday"]) == 2
+
+
+def test_a_terminal_shows_heads_of_ids_that_other_commands_take(
+    two: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert run(["sessions"]) == 0
+    out = capsys.readouterr().out
+    assert "claude:22222222 " in out
+    assert LATER not in out
+    assert run(["show", "claude:22222222"]) == 0
+
+
+def test_heads_that_two_sessions_share_are_given_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert _names(["codex:01a1-1", "codex:01a1-2", "codex:01a2-3"]) == ["codex:01a1-1", "codex:01a1-2", "codex:01a2"]
