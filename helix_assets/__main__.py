@@ -1,6 +1,7 @@
 """`python -m helix_assets` and the console script `helix`.
 
-A hook is answered here, before the command line and its libraries are loaded: an agent waits for it.
+A hook is answered here, before the command line and its libraries are loaded: an agent waits for it. So is `--help`,
+which would spend three quarters of its time on loading them.
 """
 
 import os
@@ -15,6 +16,11 @@ def main() -> None:
 
         if rest[0] not in ("-h", "--help"):
             sys.exit(hook([rest[0], _inbox(), *rest[1:]]))
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        from helix_assets.cli.listing import help_text
+
+        sys.stdout.write(help_text() + "\n")
+        return
     from helix_assets.cli.main import main as run
 
     run()

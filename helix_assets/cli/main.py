@@ -1,7 +1,7 @@
-"""The frame of the command line: the table of commands, exit codes, umask, completion.
+"""The frame of the command line: finding and running a command, exit codes, umask, completion.
 
-What a command does stands in its own module, which is imported only when that command runs, so that `helix --help` and
-`helix status` start fast. A command is a click.Command; it reports trouble by raising HelixError.
+What a command does stands in its own module, which is imported only when that command runs, so that `helix status`
+starts fast. A command is a click.Command; it reports trouble by raising HelixError.
 """
 
 import importlib
@@ -11,55 +11,18 @@ import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from helix_assets import __version__
+from helix_assets.cli.listing import COMMANDS, Entry, help_text
 from helix_assets.core.errors import HelixError
 
 EXIT_IO_ERROR = 74
 EXIT_INTERRUPTED = 130
 EXIT_NO_READER = 141
 _COMPLETION_VARIABLE = "_HELIX_COMPLETE"
-
-
-class Entry(NamedTuple):
-    """Where a command lives, as `module:attribute`, and its line in the help."""
-
-    target: str
-    help: str
-
-
-COMMANDS = {
-    "up": Entry("helix_assets.cli.up:up", "Sweep, then serve the Dagster UI on the loopback address."),
-    "sweep": Entry("helix_assets.cli.sweep:sweep", "Take in what is new in the agents' logs."),
-    "status": Entry("helix_assets.cli.status:status", "Show what the memory holds and what went wrong."),
-    "sessions": Entry("helix_assets.cli.sessions:sessions", "List sessions."),
-    "show": Entry("helix_assets.cli.show:show", "Show the events of one session."),
-    "digest": Entry("helix_assets.cli.digest:digest", "Show the digest of one session."),
-    "env": Entry("helix_assets.cli.env:env", "Print a closed session's variables for other programs."),
-    "search": Entry("helix_assets.cli.search:search", "Find words in everything that was said and done."),
-    "sql": Entry("helix_assets.cli.sql:sql", "Answer one SELECT over the memory's views."),
-    "report": Entry("helix_assets.cli.report:report", "Report on usage, tools, files, tests, edits, patterns, weeks."),
-    "hooks": Entry("helix_assets.cli.hooks:hooks", "Have agents tell when a session closes, or stop that."),
-    "hook": Entry("helix_assets.cli.hook:hook", "What an agent's hook runs: notes that a session moved."),
-    "evict": Entry("helix_assets.cli.evict:evict", "Plan or apply the eviction of raw bytes."),
-    "pin": Entry("helix_assets.cli.pin:pin", "Keep a session's raw bytes from eviction."),
-    "unpin": Entry("helix_assets.cli.pin:unpin", "Let a session's raw bytes be evicted again."),
-    "forget": Entry("helix_assets.cli.forget:forget", "Erase sessions everywhere, for good."),
-    "verify": Entry("helix_assets.cli.verify:verify", "Prove that catalog, files and digests agree."),
-    "backup": Entry("helix_assets.cli.backup:backup", "Make a proven second copy of the memory."),
-    "restore": Entry("helix_assets.cli.restore:restore", "Put a copy of the memory back."),
-    "doctor": Entry("helix_assets.cli.doctor:doctor", "Say what is wrong with the set-up and what to do."),
-    "export": Entry("helix_assets.cli.export:export", "Write the logical content in a canonical order."),
-    "config": Entry("helix_assets.cli.config:config", "Show the settings in force and where each comes from."),
-    "demo": Entry("helix_assets.cli.demo:demo", "Make a sample home with logs of all agents."),
-    "service": Entry("helix_assets.cli.service:service", "Start helix at login, or stop doing so."),
-    "redact": Entry("helix_assets.cli.redact:redact", "Try the redaction rules on a text."),
-    "completion": Entry("helix_assets.cli.main:completion", "Print the shell's completion script."),
-}
 
 
 class LazyGroup(click.Group):
@@ -89,9 +52,8 @@ class LazyGroup(click.Group):
             CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete)
         ]
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+    def get_help(self, ctx: click.Context) -> str:
+        return help_text()
 
 
 def resolve(entry: Entry) -> click.Command:
@@ -106,10 +68,7 @@ def resolve(entry: Entry) -> click.Command:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="helix")
 def cli() -> None:
-    """A bounded memory of your coding-agent sessions.
-
-    Settings come from helix.toml and HELIX_* variables: see `helix config`.
-    """
+    """The command line as a whole; its help is the listing's."""
 
 
 @click.command()

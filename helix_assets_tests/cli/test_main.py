@@ -15,7 +15,7 @@ from helix_assets.cli import main as frame
 from helix_assets.core.errors import BusyError, HelixError, NotFoundError, SettingsError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-HEAVY = ["dagster", "duckdb", "pyarrow", "pandas", "sqlalchemy", "matplotlib", "pydantic", "rich", "re2"]
+HEAVY = ["click", "dagster", "duckdb", "pyarrow", "pandas", "sqlalchemy", "matplotlib", "pydantic", "rich", "re2"]
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -73,6 +73,11 @@ def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in ended.stderr.splitlines()}
     assert all(f"  {name} " in ended.stdout for name in frame.COMMANDS)
     assert not imported & set(HEAVY)
+
+
+def test_help_is_the_same_wherever_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.run(["--help"]) == 0
+    assert capsys.readouterr().out == run_python("-m", "helix_assets", "-h").stdout
 
 
 def test_settings_import_nothing_heavy() -> None:
