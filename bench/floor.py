@@ -2,9 +2,9 @@
 
     python -m bench.floor HOME
 
-Two processes read every log, redact it, decode each line, and write one file per session, with one row per line of which
-only the text differs, finding the words of the search index on the way. There are no events, digests, facts, no catalog,
-no order among files, no cursors.
+Two processes read every log, redact it, decode each line, and write one file per session, with one row per line of
+which only the text differs, finding the words of the search index on the way. There are no events, digests and facts,
+no catalog, no order among files, no cursors.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def store(task: tuple[str, Sequence[str]]) -> dict[str, float]:
     target, paths = task
     spent = dict.fromkeys(("read and redact", "decode", "write, with words"), 0.0)
     writer = SessionWriter(Path(target), "claude:floor", _KEY, hasher=WordHasher(_KEY))
-    blank = Row(**{name: None for name in Row._fields} | {"seq": 0, "order_us": 0, "record_key": 0})  # type: ignore[arg-type]
+    blank = Row(**dict.fromkeys(Row._fields) | {"seq": 0, "order_us": 0, "record_key": 0})  # type: ignore[arg-type]
     for path in paths:
         fd = open_source(path)
         try:
