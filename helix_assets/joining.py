@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from helix_assets.core.errors import StoreError
+from helix_assets.core.schema import Row as EventRow
 from helix_assets.storage.durable import sync
 from helix_assets.storage.raw_files import LIGHT, PartFile, file_hash
 from helix_assets.store import Store
@@ -85,8 +86,14 @@ def _written_as_one(store: Store, session: Row[Any], tail: Sequence[Row[Any]]) -
 
     writer = SessionWriter(store.raw.staging / f"{session.file_key}.joined", session.session_uid, store.key)
     try:
+        record: list[EventRow] = []
         for row in read_rows([store.raw.path(part.name) for part in tail], raw=True):
-            writer.add([row])
+            if record and (row.raw is not None or row.record_key != record[0].record_key):
+                writer.add(record)
+                record = []
+            record.append(row)
+        if record:
+            writer.add(record)
         return writer.close()
     except BaseException:
         writer.discard()

@@ -55,6 +55,13 @@ class OpenSession:
         rows = read_rows(self.files, raw=raw)
         return rows if self.redactor is None else (row_again(self.redactor, row) for row in rows)
 
+    def record(self, wanted: int | str) -> EventRow | None:
+        """The first row of the record with an event of this number, or of this id; its text is None once it went."""
+        from helix_assets.storage.parquet import read_record
+
+        row = read_record(self.files, wanted)
+        return row if row is None or self.redactor is None else row_again(self.redactor, row)
+
 
 def has_store(settings: Settings) -> bool:
     """Whether anything was ever swept into the folder of these settings; StoreError where its catalog is gone."""

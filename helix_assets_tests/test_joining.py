@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from helix_assets.joining import JOINED_AT, join_parts, worth_joining
 from helix_assets.plan import MAX_PARTS
+from helix_assets.reading import open_session
 from helix_assets.search import Finder
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, conversation
@@ -64,6 +65,15 @@ def test_parts_stay_few_and_their_files_are_all_there_is(grown: Memory) -> None:
 def test_words_of_joined_parts_are_found(grown: Memory) -> None:
     for turn in (0, TURNS // 2, TURNS - 1):
         assert [hit.session_uid for hit in Finder(grown.store).find(f'"do step {turn}"').hits] == ["claude:s1"]
+
+
+def test_text_behind_any_event_is_found_in_joined_parts(grown: Memory) -> None:
+    with open_session(grown.store, "claude:s1") as session:
+        for row in session.rows(raw=True):
+            found = session.record(row.seq)
+            assert found is not None
+            assert (found.record_key, found.raw is not None) == (row.record_key, True)
+        assert session.record(10**6) is None
 
 
 def test_damaged_part_is_not_joined_and_stays_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -152,14 +152,10 @@ def _show_payload(session: OpenSession, wanted: str, as_json: bool) -> None:
 
 def _record(session: OpenSession, wanted: str) -> Row:
     """The first row of the record that is meant: it carries the source line."""
-    head: Row | None = None
+    row = session.record(int(wanted) if wanted.isdecimal() else wanted)
+    if row is not None and row.raw is not None:
+        return row
     where = "evicted" if session.evicted_at else "not in this session"
-    for row in session.rows(raw=True):
-        if head is None or row.record_key != head.record_key:
-            head = row
-        if row.seq == int(wanted) if wanted.isdecimal() else row.record_id == wanted:
-            if head.raw is not None:
-                return head
-            where = "kept without its text, which was evicted"
-            break
+    if row is not None:
+        where = "kept without its text, which was evicted"
     raise NotFoundError(f"record {wanted!r} is {where}; `helix show {session.row.session_uid}` lists the events")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -203,6 +204,24 @@ def read_rows(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
     yield from read_beside(last, raw=raw)
 
 
+def read_record(paths: Sequence[Path | IO[bytes]], wanted: int | str) -> Row | None:
+    """The first row of a record, which holds its text: by an event's number, or by the id that the agent gave it.
+
+    One row group is read and no more, so that it costs the same in a session of any size.
+    """
+    name = "seq" if isinstance(wanted, int) else "record_id"
+    for path in paths:
+        with _opened(path) as file:
+            for group in range(file.num_row_groups):
+                ids = file.read_row_group(group, [name, "record_key"], use_threads=False)
+                place = ids[name].index(wanted).as_py()
+                if place >= 0:
+                    first = ids["record_key"].index(ids["record_key"][place]).as_py()
+                    table = file.read_row_group(group, list(Row._fields), use_threads=False)
+                    return next(_rows_of(table.slice(first, 1), raw=True))
+    return None
+
+
 def read_placed(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
     """The rows of the conversation alone, in `seq` order."""
     for path in paths:
@@ -269,23 +288,31 @@ def _beside(path: Path | IO[bytes], *, raw: bool) -> Iterator[Row]:
 def _rows(path: Path | IO[bytes], *, raw: bool, beside: bool = False) -> Iterator[Row]:
     """All rows of a part as they lie; of those `beside` at least all."""
     columns = list(Row._fields) if raw else LIGHT
+    with _opened(path) as file:
+        for group in range(file.num_row_groups):
+            if beside and BESIDE not in file.read_row_group(group, ["seq"], use_threads=False)["seq"].to_pylist():
+                continue
+            yield from _rows_of(file.read_row_group(group, columns=columns, use_threads=False), raw=raw)
+
+
+@contextmanager
+def _opened(path: Path | IO[bytes]) -> Iterator[pq.ParquetFile]:
     # Arrow opens the file itself: a Python file handed to it is closed by one of its threads, and a process that ends
     # just then is aborted.
     name = str(path) if isinstance(path, Path) else f"/dev/fd/{path.fileno()}"
     try:
         with pa.OSFile(name) as source, pq.ParquetFile(source) as file:
-            for group in range(file.num_row_groups):
-                if beside and BESIDE not in file.read_row_group(group, ["seq"], use_threads=False)["seq"].to_pylist():
-                    continue
-                table = file.read_row_group(group, columns=columns, use_threads=False)
-                there = set(table.column_names)  # a file of an older version lacks the newer columns
-                values = [
-                    table.column(name).to_pylist() if name in there else [None] * table.num_rows for name in columns
-                ]
-                if not raw:
-                    values.append([None] * table.num_rows)
-                else:
-                    values[-1] = [None if text is None else text.encode() for text in values[-1]]
-                yield from map(Row._make, zip(*values, strict=True))
+            yield file
     except (OSError, pa.ArrowInvalid) as exc:
         raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc
+
+
+def _rows_of(table: pa.Table, *, raw: bool) -> Iterator[Row]:
+    there = set(table.column_names)  # a file of an older version lacks the newer columns
+    columns = Row._fields if raw else LIGHT
+    values = [table.column(name).to_pylist() if name in there else [None] * table.num_rows for name in columns]
+    if not raw:
+        values.append([None] * table.num_rows)
+    else:
+        values[-1] = [None if text is None else text.encode() for text in values[-1]]
+    return map(Row._make, zip(*values, strict=True))
