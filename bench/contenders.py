@@ -46,6 +46,25 @@ def no_change(home: Path, state: Path, rounds: int) -> dict[str, list[float]]:
     return seconds
 
 
+def reads(home: Path, state: Path, rounds: int, seed: int) -> dict[str, list[float]]:
+    """Sizes of digests, seconds of look-ups and of reads of the text behind an event."""
+    command = [sys.executable, "-m", "bench.reads", str(rounds), str(seed)]
+    told: dict[str, list[float]] = json.loads(measure(command, our_environ(home, state)).output)
+    return told
+
+
+def growth(name: str, home: Path, state: Path, rounds: int) -> dict[str, list[float]]:
+    """What each of many small growths cost within one process: see `bench.growth`."""
+    command = [sys.executable, "-m", "bench.growth", name, str(home), str(rounds)]
+    told: dict[str, list[float]] = json.loads(measure(command, our_environ(home, state)).output)
+    return told
+
+
+def append_line(home: Path, state: Path, seed: int) -> None:
+    """One more line in one log."""
+    measure([sys.executable, "-m", "bench.corpora", "line", str(home), str(seed)], our_environ(home, state))
+
+
 def agentsview(program: str, home: Path, state: Path) -> Measured:
     """`agentsview sync` into a state folder of its own, without daemon, telemetry and update check."""
     return measure(

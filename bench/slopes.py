@@ -1,0 +1,68 @@
+"""Rows about growth: whether a sweep costs what is new, however much there is already."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from statistics import median
+
+from bench import contenders
+from bench.report import Row
+from bench.stage import Bench, note
+from bench.sweeps import TIMES_AS_LONG
+
+STORES = (100, 1_000, 10_000)
+LINES, TURNS, LAST = 15, 120, 20
+
+
+def one_line(bench: Bench) -> Iterator[Row]:
+    """A sweep after one appended line, on stores of all sizes, as a process and within one."""
+    processes: dict[int, list[float]] = {}
+    beyond: dict[int, list[float]] = {}
+    for size in STORES:
+        note(f"one line in a store of {size}")
+        home = bench.corpus(f"store-{size}")
+        with bench.fresh("ours") as state:
+            contenders.sweep(home, state)
+            inside = contenders.growth("line", home, state, LINES)
+            processes[size] = []
+            for number in range(max(5, bench.rounds)):
+                contenders.append_line(home, state, number)
+                run, bench.counters[f"one line, store of {size}"] = contenders.sweep(home, state)
+                processes[size].append(run.cpu_s)
+        beyond[size] = inside["beyond_look_s"]
+        yield Row(f"one line in a store of {size:,}, bytes written", "KB", [b / 1e3 for b in inside["bytes_written"]])
+    first = STORES[0]
+    for size in STORES[1:]:
+        what, against = f"one line in a store of {size:,}, CPU", f"store of {first}"
+        yield Row(f"{what}, `helix sweep`", "s", processes[size], against, processes[first], TIMES_AS_LONG, "<= 1.2")
+        yield Row(f"{what}, in process, beyond a bare look", "s", beyond[size], against, beyond[first], TIMES_AS_LONG)
+
+
+def long_session(bench: Bench) -> Iterator[Row]:
+    """A session of 50 MB that gains a turn 120 times, swept each time."""
+    note(f"a long session gains {TURNS} turns")
+    home = bench.folder / "corpora" / "gaining"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(bench.corpus("long"), home)
+    with bench.fresh("ours") as state:
+        contenders.sweep(home, state)
+        told = contenders.growth("session", home, state, TURNS)
+    shutil.rmtree(home)
+    gained = sum(told["bytes_gained"])
+    what = f"50 MB session, {TURNS} turns of {gained / TURNS / 1e3:.0f} KB"
+    for name, label, bar in (
+        ("bytes_read", "log bytes read per byte gained", "<= 2"),
+        ("bytes_stored", "Tier 1 bytes written per byte gained", "<= 2"),
+        ("bytes_written", "all bytes written per byte gained", "<= 2"),
+    ):
+        yield Row(f"{what}, {label}", "", [sum(told[name]) / gained], bar=bar)
+    for name, label, unit in (
+        ("bytes_written", "bytes written by a sweep", "B"),
+        ("cpu_s", "CPU of a sweep", "s"),
+        ("memory_mb", "memory", "MB"),
+    ):
+        first, last = told[name][:LAST], told[name][-LAST:]
+        yield Row(f"{what}, {label}, last {LAST}", unit, last, f"first {LAST}", first, TIMES_AS_LONG, "<= 1.2")
+    yield Row(f"{what}, part files at most", "", [max(told["parts"])], bar="<= 16")
+    bench.counters["long session"] = {name: median(values) for name, values in told.items()}
