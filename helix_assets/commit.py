@@ -179,6 +179,7 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
     old = state.parts if task.append else ()
     failures = (row.failures if row is not None else 0) + 1 if result.failure else 0
     evicted = part is None and not old
+    keeps = old or task.merging is not None  # rows, or a digest, that the rules in force have not been through
     return {
         "session_uid": task.session_uid,
         "flavor": task.flavor,
@@ -205,7 +206,7 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "last_row": list(result.last_row),
         "schema_version": SCHEMA_VERSION,
         "parser_version": ADAPTERS[task.flavor].version,
-        "redaction_version": row.redaction_version if row is not None and old else store.redactor.version,
+        "redaction_version": row.redaction_version if row is not None and keeps else store.redactor.version,
         "generation": task.generation,
         "derived_generation": task.generation if digest else row.derived_generation if row is not None else None,
         "derivation_version": DIGEST_VERSION if digest else row.derivation_version if row is not None else None,

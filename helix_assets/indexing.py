@@ -21,6 +21,7 @@ from sqlalchemy import func, select
 from helix_assets.core.errors import StoreError
 from helix_assets.reading import is_proven
 from helix_assets.storage.catalog import INDEX_FOLDER, index_bytes
+from helix_assets.storage.raw_files import LIGHT
 from helix_assets.storage.tables import digests, evictions, raw_files, sessions
 from helix_assets.store import Store
 
@@ -59,7 +60,7 @@ def live_names(store: Store) -> dict[str, Any]:
         parts = select(f.name, f.bytes, f.hash, s.session_uid, s.id).join(sessions).where(s.evicting_at.is_(None))
         found: dict[str, Any] = {row.name: row for row in connection.execute(parts)}
         rowless = select(d.session_uid, d.hash, s.id).join(sessions, s.session_uid == d.session_uid)
-        light = select(f.session_id).where(f.name.endswith(".light.parquet"))
+        light = select(f.session_id).where(f.name.endswith(LIGHT))
         gone = s.evicted_at.is_not(None) | s.evicting_at.is_not(None) | s.id.in_(light)
         found |= {DIGEST + row.hash: row for row in connection.execute(rowless.where(gone))}
         return found
@@ -133,8 +134,11 @@ def _stamp(store: Store) -> str:
 
 
 def drop_gone(store: Store) -> None:
-    """Erase from the index what is in the raw cache no more. Needs the writer lock."""
-    if (store.data_dir / INDEX_FOLDER).is_dir():
+    """Erase from the index what is in the raw cache no more; the next sweep looks for what it lacks. Needs the lock."""
+    folder = store.data_dir / INDEX_FOLDER
+    if folder.is_dir():
+        # Digests that were written over have other names now, and a segment that cannot be written anew goes whole.
+        (folder / STAMP).unlink(missing_ok=True)
         index_of(store).keep(live_names(store).__contains__)
 
 

@@ -545,13 +545,13 @@ class _Sweep:
 
     def _follow_rules(self, was_settled: bool) -> None:
         """Have all sessions rest on the rules in force; where all did before, those of this sweep alone may not."""
-        among = set(self._report.touched) if was_settled else None
+        touched = self._report.touched  # deriving some anew may touch those that share history with them
         if self._natives is None:
             if not was_settled:
                 self._redacted_again += redact_memory(self._store, RESCAN_BYTES)
-            self._rederive(among)
+            self._rederive(set(touched) if was_settled else None)
         if self._natives is None or was_settled:
-            note_settled(self._store, among)
+            note_settled(self._store, touched if was_settled else None)
 
     def _rederive(self, among: Collection[str] | None) -> None:
         """Derive anew what was derived by older rules, or not at all; evicted sessions keep the digest they have."""

@@ -10,8 +10,10 @@ import pytest
 from helix_assets import evict, rescan
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.export import session_figures
+from helix_assets.indexing import DIGEST, live_names
 from helix_assets.prices import REMEMBERED
 from helix_assets.settings import load_settings
+from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.parquet import read_rows
 from helix_assets.store import Store, open_store
 from helix_assets.verify import verify
@@ -71,6 +73,28 @@ def test_digest_of_an_evicted_session_is_redacted_by_new_rules(memory: Memory):
     memory.sweep()
     assert WORD not in told(store)
     assert memory.digest("claude:s1")["user_prompts"] == 2
+
+
+def test_evicted_session_that_grows_as_rules_change_keeps_nothing_of_what_they_hide(memory: Memory):
+    """Its log begins anew, so that what is new is merged into a digest and facts that older rules were used on."""
+    evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
+    memory.write("s1", *conversation(2, start=1))
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD.encode() not in stored_bytes(store)
+    assert (memory.digest("claude:s1")["user_prompts"], verify(store)) == (4, [])
+
+
+def test_session_without_texts_is_still_told_as_such_after_new_rules(memory: Memory):
+    memory.write("s1", answer("x", "10:50:00", "xylograph " * 400, message="m"), append=True)
+    memory.sweep()
+    usage = memory.store.catalog.raw_usage() + index_bytes(memory.store.data_dir)
+    evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40))
+    memory.path("s1").unlink()
+    digests = [name for name in live_names(memory.store) if name.startswith(DIGEST)]
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert len(digests) == len([name for name in live_names(store) if name.startswith(DIGEST)]) == 1
 
 
 def test_one_sweep_rescans_a_bounded_part(memory: Memory, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -288,6 +289,25 @@ def test_gone_document_in_the_index_is_a_violation_and_goes_with_the_next_writer
     memory.store.recover()
     assert not verify(memory.store)
     assert ghost.name not in names_of(index.open()[0])
+
+
+def test_what_the_index_lacks_after_a_kill_is_in_it_after_the_next_sweep(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the digest of an evicted session, priced anew and so renamed when the sweep was killed."""
+    evict.apply(memory.store, clock=lambda: memory.now, policy=TINY)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    cheap = {"claude-opus-4-5": {"input": 1.0, "output": 2.0}}
+    memory.store = replace(memory.store, settings=replace(memory.store.settings, prices=cheap))
+    with monkeypatch.context() as patch:
+        patch.setattr("helix_assets.pipeline.keep_up", killed)
+        with pytest.raises(KeyboardInterrupt):
+            memory.sweep()
+    memory.sweep()
+    assert (uids(memory, "flaky"), search(memory, "flaky").unindexed) == (["s1"], 0)
 
 
 def test_switched_off_there_is_no_index(tmp_path: Path) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
+from helix_assets.pipeline import _Sweep
 from helix_assets.stale import is_settled, stale_sessions
+from helix_assets.storage.tables import sessions
 from helix_assets_tests.memory import Memory, conversation
 
 
@@ -52,6 +55,24 @@ def test_a_memory_that_was_settled_stays_so_by_looking_at_what_the_sweep_touched
         memory.sweep()
     assert asked == [{"claude:s2"}]
     assert is_settled(memory.store)
+
+
+def test_a_session_that_fails_because_another_is_derived_anew_is_asked_for_again(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may share history with one that the sweep touched, without being touched before."""
+
+    def touch_another(sweep: _Sweep, _: object) -> None:
+        sweep._report.touched.add("claude:s1")
+        with memory.store.catalog.writing() as connection:
+            connection.execute(
+                update(sessions).where(sessions.c.session_uid == "claude:s1").values(derived_generation=None)
+            )
+
+    monkeypatch.setattr(_Sweep, "_rederive", touch_another)
+    memory.write("s2", *conversation(1, start=5))
+    memory.sweep()
+    assert not is_settled(memory.store)
 
 
 def test_a_memory_that_was_not_settled_is_looked_through_once(memory: Memory) -> None:
