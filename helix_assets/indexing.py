@@ -134,12 +134,16 @@ def _stamp(store: Store) -> str:
 
 
 def drop_gone(store: Store) -> None:
-    """Erase from the index what is in the raw cache no more; the next sweep looks for what it lacks. Needs the lock."""
+    """Erase from the index what is in the raw cache no more; what it lacks is the next sweep's. Needs the writer lock."""
+    from helix_assets.storage.word_index import names_of
+
     folder = store.data_dir / INDEX_FOLDER
     if folder.is_dir():
+        index, live = index_of(store), live_names(store)
+        index.keep(live.__contains__)
         # Digests that were written over have other names now, and a segment that cannot be written anew goes whole.
-        (folder / STAMP).unlink(missing_ok=True)
-        index_of(store).keep(live_names(store).__contains__)
+        if not live.keys() <= names_of(index.open()[0]):
+            (folder / STAMP).unlink(missing_ok=True)
 
 
 def _pieces(missing: Mapping[str, Any]) -> Iterator[list[tuple[str, Any]]]:
