@@ -134,7 +134,7 @@ def _stamp(store: Store) -> str:
 
 
 def drop_gone(store: Store) -> None:
-    """Erase from the index what is in the raw cache no more; what it lacks is the next sweep's. Needs the writer lock."""
+    """Erase from the index what is in the raw cache no more; what it lacks is the next sweep's. Needs the lock."""
     from helix_assets.storage.word_index import names_of
 
     folder = store.data_dir / INDEX_FOLDER
