@@ -238,6 +238,7 @@ class _Sweep:
         self._scan = scan(self._store, self._clock())
         report = self._report
         report.files_seen = len(self._scan.found)
+        gc.freeze()  # what was found stays to the end: to look through it for cycles took a fifth of a small sweep
         try:
             groups = self._groups() if self._scan.changes else {}
             if self._natives is None:
@@ -251,6 +252,7 @@ class _Sweep:
             count_day(self._store.catalog, self._clock())
             self._note_exclusions()
         finally:
+            gc.unfreeze()
             if self._workers:
                 self._workers.close()
         report.seconds = time.perf_counter() - begin
