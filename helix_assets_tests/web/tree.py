@@ -85,7 +85,7 @@ class Tree:
         """Send a signal to the supervisor alone and wait for its end."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(START_SECONDS)
 
     def ask(self, query: str, variables: Mapping[str, Any] | None = None) -> Any:
         """A GraphQL request as the UI's own page sends it."""
