@@ -54,7 +54,7 @@ class Segment:
             with path.open("rb") as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             head = self._head()
-            self.documents = [Document(*one) for one in head["documents"]]
+            self.documents = list(map(Document._make, head["documents"]))
             self.pairs: int = head["pairs"]
             self._hashes: list[str] = head["hashes"]
         except (OSError, ValueError, KeyError, TypeError) as exc:
@@ -144,6 +144,7 @@ class WordIndex:
     def __init__(self, data_dir: Path, key: bytes) -> None:
         self.root = data_dir / INDEX_FOLDER
         self._key = key
+        self._held: dict[Path, tuple[tuple[int, int, int], Segment]] = {}
 
     def paths(self) -> list[Path]:
         """The files of all segments."""
@@ -161,14 +162,27 @@ class WordIndex:
         whole, damaged = [], []
         for path in paths:
             try:
-                segment = Segment(path, self._key)
+                segment = self._segment(path)
                 if thorough:
                     segment.check()
                 whole.append(segment)
             except StoreError:
                 if path.exists():  # else it was replaced since
                     damaged.append(path)
+        self._held = {path: held for path, held in self._held.items() if path in paths}
         return whole, damaged
+
+    def _segment(self, path: Path) -> Segment:
+        """The segment in a file, opened once: it never changes, but another may get its name when it is gone."""
+        try:
+            info = path.stat()
+        except OSError as exc:
+            raise StoreError(f"{path.name} of the search index is gone") from exc
+        state = (info.st_ino, info.st_size, info.st_mtime_ns)
+        held = self._held.get(path)
+        if held is None or held[0] != state:
+            held = self._held[path] = (state, Segment(path, self._key))
+        return held[1]
 
     def add(self, found: Sequence[tuple[Document, Words]]) -> None:
         """Add documents, together with segments that are not much larger, so that there are always few."""

@@ -170,3 +170,15 @@ def test_only_what_is_read_is_proven_and_each_stretch_once(index: WordIndex, mon
     first: Sequence[int] = list(hashed)
     segment.find(HASHER.word("word5"))
     assert hashed == first
+
+
+def test_segments_are_opened_once_and_again_when_another_has_the_name(index: WordIndex, tmp_path: Path) -> None:
+    add(index, one="alpha")
+    (first,), _ = index.open()
+    assert index.open()[0] == [first]
+    other = WordIndex(tmp_path, KEY)
+    other.keep(lambda name: False)
+    add(other, two="beta")
+    assert [segment.path for segment in index.open()[0]] == [first.path]
+    assert found(index, "beta") == {"two": 1}
+    assert found(index, "alpha") == {}
