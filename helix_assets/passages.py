@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import helix_assets.storage.arrow  # noqa: F401 - makes pyarrow do without pandas
+from helix_assets.adapters.grok import said_by
 from helix_assets.adapters.jsonl import decode
 from helix_assets.core.errors import StoreError
 from helix_assets.core.query import Term, clean
@@ -28,6 +30,8 @@ MOST = 12
 """So many lines with a term are looked at in a row group, those of structure counted: a few of them are shown."""
 _COLUMNS = ["seq", "ts_us", "kind", "role", "tool", "record_key"]
 _SOURCES = {"raw": "record", "summary": "event"}
+_MESSAGES = frozenset({"user_msg", "assistant_msg", "thinking"})
+_BEGINNING = 40
 _NESTED = 4
 _WHOLE = "(JSON within JSON, as it is written)"
 _STRUCTURE = frozenset({
@@ -36,6 +40,18 @@ _STRUCTURE = frozenset({
     "name", "parentUuid", "parent_tool_use_id", "promptId", "requestId", "role", "sessionId", "session_id", "signature",
     "slug", "stop_reason", "subtype", "timestamp", "toolUseID", "tool_use_id", "type", "userType", "uuid", "version",
 })  # fmt: skip
+
+
+class _Told(NamedTuple):
+    """A row of a line without its texts; `place` is where in the row group it is."""
+
+    place: int
+    seq: int
+    ts_us: int | None
+    kind: str | None
+    role: str | None
+    tool: str | None
+    record_key: int
 
 
 class Passage(NamedTuple):
@@ -68,7 +84,9 @@ def passages_of(
     """
     try:
         with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
-            table = file.read_row_group(group, [*_COLUMNS, "summary", "raw"], use_threads=False)
+            table = file.read_row_group(
+                group, [*_COLUMNS, "session_uid", "native_type", "summary", "raw"], use_threads=False
+            )
     except (OSError, IndexError, pa.ArrowInvalid) as exc:
         raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc
     column = text_column(table)
@@ -76,13 +94,19 @@ def passages_of(
     rows = _rows_of_lines(table, column)
     lower = text.lower()
     told: dict[int, tuple[bool, Passage] | None] = {}
+
+    is_grok = table.num_rows > 0 and table["session_uid"][0].as_py().startswith("grok:")
+
+    def tellers(place: int, said: str | None) -> Sequence[_Told]:
+        return _tellers(table, rows[place], said, is_grok) if column == "raw" else rows[place]
+
     for term in terms:
         good = some = 0
         for place in _lines_with(lower, starts, _needles(term)):
             if place not in told:
                 line = text[starts[place] : starts[place + 1]]
                 line = line if redactor is None else _again(redactor, line, column)
-                told[place] = _passage(_SOURCES[column], line, rows[place], terms, is_wanted)
+                told[place] = _passage(_SOURCES[column], line, partial(tellers, place), terms, is_wanted)
             if (one := told[place]) and term.search(one[1].text):
                 good, some = good + (not one[0]), some + 1
                 if good == ENOUGH or some == MOST:
@@ -94,19 +118,44 @@ def passages_of(
 def _passage(
     source: str,
     line: bytes,
-    rows: Sequence[tuple[Any, ...]],
+    tellers: Callable[[str | None], Sequence[_Told]],
     terms: Sequence[Term],
     is_wanted: Callable[[str | None, str | None], bool],
 ) -> tuple[bool, Passage] | None:
-    """What a line tells of the terms, by its first event that is wanted, and whether that is structure."""
-    row = next((row for row in rows if row[2] is not None and is_wanted(row[2], row[3])), None)
-    if row is None and is_wanted(None, None):
-        row = rows[0]
-    best = _best(line, terms) if row is not None else None
-    if row is None or best is None:
+    """The best text of a line whose event is wanted, by the first such event, and whether it is structure."""
+    if _wanted(tellers(None), is_wanted) is None:
         return None
-    seq, ts_us, kind, role, tool, key = row
-    return best[0], Passage(source, seq if seq >= 0 else None, kind, role, tool, ts_us, key, best[1])
+    for is_structure, text in _texts_with(line, terms):
+        if row := _wanted(tellers(text), is_wanted):
+            seq = row.seq if row.seq >= 0 else None
+            return is_structure, Passage(source, seq, row.kind, row.role, row.tool, row.ts_us, row.record_key, text)
+    return None
+
+
+def _wanted(rows: Sequence[_Told], is_wanted: Callable[[str | None, str | None], bool]) -> _Told | None:
+    row = next((row for row in rows if row.kind is not None and is_wanted(row.kind, row.role)), None)
+    return rows[0] if row is None and is_wanted(None, None) else row
+
+
+def _tellers(table: pa.Table, rows: Sequence[_Told], said: str | None, is_grok: bool) -> Sequence[_Told]:
+    """The rows of a line that may tell a text of it; of all its texts where none is given.
+
+    A line can hold several messages and calls, and the event of one that came in pieces stands with a later line.
+    """
+    if is_grok and (known := said_by(table["native_type"][rows[0].place].as_py(), said)):
+        return [rows[0]._replace(kind=known[0], role=known[1], tool=None)]
+    if said is None or len(rows) == 1:
+        return rows
+    line = " ".join(said.split())
+    spoken = [row for row in rows if row.kind in _MESSAGES and _begins(table, row, line)]
+    others = [row for row in rows if row.kind not in _MESSAGES and not (spoken and row.kind == "tool_call")]
+    return spoken + others or rows
+
+
+def _begins(table: pa.Table, row: _Told, line: str) -> bool:
+    """Whether a text is the message of a row, by how its summary begins; a long one may have a tag before it."""
+    begin = (table["summary"][row.place].as_py() or "").removesuffix("…")[:_BEGINNING]
+    return bool(begin) and (line.startswith(begin) or (len(begin) == _BEGINNING and begin in line))
 
 
 def _again(redactor: Redactor, line: bytes, column: str) -> bytes:
@@ -115,16 +164,16 @@ def _again(redactor: Redactor, line: bytes, column: str) -> bytes:
     return text_again(redactor, line.decode()).encode()
 
 
-def _rows_of_lines(table: pa.Table, column: str) -> list[list[tuple[Any, ...]]]:
+def _rows_of_lines(table: pa.Table, column: str) -> list[list[_Told]]:
     """The rows of each line, without their text."""
     columns = [table[name].to_pylist() for name in _COLUMNS]
     has_line = table[column].is_valid().to_pylist()
-    lines: list[list[tuple[Any, ...]]] = []
-    for row, is_first in zip(zip(*columns, strict=True), has_line, strict=True):
+    lines: list[list[_Told]] = []
+    for row, is_first in zip(zip(range(table.num_rows), *columns, strict=True), has_line, strict=True):
         if is_first:
             lines.append([])
         if lines:  # else the rest of a line that began in the row group before
-            lines[-1].append(row)
+            lines[-1].append(_Told._make(row))
     return lines
 
 
@@ -150,18 +199,14 @@ def _needles(term: Term) -> list[bytes]:
     return [one.encode().lower() for one in (word, word.lower(), word.upper(), word.capitalize())] + [b"\\u"]
 
 
-def _best(line: bytes, terms: Sequence[Term]) -> tuple[bool, str] | None:
-    """The text of a line that holds most terms, the longest of such; structural values such as ids come last."""
+def _texts_with(line: bytes, terms: Sequence[Term]) -> list[tuple[bool, str]]:
+    """The texts of a line that hold a term and whether each is structure, such as an id: such come last, else those
+    with most terms first, the longest of such."""
     value = decode(line)
     texts = _texts(value, "", _NESTED) if isinstance(value, dict) else [("", clean(line.decode("utf-8", "replace")))]
-    best: tuple[tuple[bool, int, int], str] | None = None
-    for key, text in texts:
-        met = sum(term.search(text) is not None for term in terms)
-        if met:
-            rank = (key not in _STRUCTURE, met, len(text))
-            if best is None or rank > best[0]:
-                best = rank, text
-    return None if best is None else (not best[0][0], best[1])
+    found = [(key in _STRUCTURE, met, text) for key, text in texts if (met := sum(bool(t.search(text)) for t in terms))]
+    found.sort(key=lambda one: (one[0], -one[1], -len(one[2])))
+    return [(is_structure, text) for is_structure, _, text in found]
 
 
 def _texts(value: Any, key: str, nested: int) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ ones and whose settings are locked, and the limits. Not here: what the views are
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from helix_assets.core.errors import QueryError, StoreError
+from helix_assets.core.query import is_utf8
 from helix_assets.store import Store
 from helix_assets.views import MEMORY, VIEWS, open_views
 
@@ -85,6 +86,8 @@ def admit(query: str) -> frozenset[str]:
     """The views that a query asks; QueryError unless it is one SELECT over them that only computes."""
     import duckdb
 
+    if not is_utf8(query):
+        raise QueryError("the query holds a byte that is no text in UTF-8")
     try:
         statements = duckdb.extract_statements(query)
     except duckdb.Error as exc:
@@ -95,6 +98,10 @@ def admit(query: str) -> frozenset[str]:
         kind = statements[0].type.name
     except ValueError:  # a type that the Python package has no name for
         kind = "something else"
+    if kind == "MULTI":
+        raise QueryError(
+            "this is several statements for DuckDB: give PIVOT its values, as in `pivot ... on x in ('a', 'b')`"
+        )
     if kind != duckdb.StatementType.SELECT.name:
         raise QueryError(f"only SELECT is answered, and this is {kind}: the memory is changed by sweeps alone")
     with duckdb.connect() as connection:
@@ -103,35 +110,41 @@ def admit(query: str) -> frozenset[str]:
     if tree["error"]:
         raise QueryError(f"this SELECT cannot be looked through ({tree.get('error_message', 'no answer')})")
     nodes = list(_nodes(tree))
-    views = frozenset(_views_of(nodes))
-    for node in nodes:
+    views = frozenset(view for node, named in nodes if (view := _view(node, named)))
+    for node, _ in nodes:
         _refuse(node)
     return views
 
 
-def _nodes(value: Any) -> Iterator[dict[str, Any]]:
-    """Every object of the parsed statement."""
-    waiting = [value]
+def _nodes(value: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+    """Every object of the parsed statement, with the names that a WITH around it has given by then."""
+    waiting: list[tuple[Any, frozenset[str]]] = [(value, frozenset())]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
-
-
-def _views_of(nodes: Collection[dict[str, Any]]) -> Iterator[str]:
-    named = {entry["key"].lower() for node in nodes for entry in (node.get("cte_map") or {}).get("map", ())}
-    for node in nodes:
-        if node.get("type") != "BASE_TABLE":
+        one, named = waiting.pop()
+        if isinstance(one, list):
+            waiting += [(item, named) for item in one]
+        if not isinstance(one, dict):
             continue
-        name = node["table_name"].lower()
-        is_plain = not node["schema_name"] and not node["catalog_name"]
-        if is_plain and name in VIEWS:
-            yield name
-        elif not (is_plain and name in named):
-            raise QueryError(f"there is no view {node['table_name']!r}; there are {', '.join(VIEWS)}")
+        for given in (one.get("cte_map") or {}).get("map", ()):
+            name = frozenset({given["key"].lower()})
+            is_recursive = given["value"]["query_node"]["type"] == "RECURSIVE_CTE_NODE"
+            waiting.append((given["value"], named | name if is_recursive else named))
+            named |= name
+        yield one, named
+        waiting += [(item, named) for key, item in one.items() if key != "cte_map"]
+
+
+def _view(node: dict[str, Any], named: frozenset[str]) -> str | None:
+    """The view that an object asks; QueryError if it asks a table that is neither a view nor named by a WITH."""
+    if node.get("type") != "BASE_TABLE":
+        return None
+    name = node["table_name"].lower()
+    is_plain = not node["schema_name"] and not node["catalog_name"]
+    if is_plain and name in named:
+        return None
+    if is_plain and name in VIEWS:
+        return str(name)
+    raise QueryError(f"there is no view {node['table_name']!r}; there are {', '.join(VIEWS)}")
 
 
 def _refuse(node: dict[str, Any]) -> None:
@@ -145,8 +158,8 @@ def _refuse(node: dict[str, Any]) -> None:
         name = node["function"]["function_name"].lower()
         if name not in _TABLES_FROM_NOTHING:
             raise QueryError(f"{name}() is not allowed: a query reads the views and nothing else")
-    if kind == "FUNCTION" and node["function_name"].lower() in _REFUSED:
-        raise QueryError(f"{node['function_name'].lower()}() is not allowed: a query only computes")
+    if kind == "FUNCTION" and ((name := node["function_name"].lower()) in _REFUSED or name.startswith("_")):
+        raise QueryError(f"{name}() is not allowed: a query only computes")
 
 
 def _plainly(exc: Exception) -> str:

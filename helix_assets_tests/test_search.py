@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -317,3 +318,50 @@ def test_switched_off_there_is_no_index(tmp_path: Path) -> None:
     assert not (memory.store.data_dir / "search").exists()
     assert not verify(memory.store)
     memory.close()
+
+
+def several(*blocks: dict[str, object]) -> bytes:
+    body = {"id": "msg_several".ljust(20, "0"), "model": "claude-opus-4-5", "content": list(blocks)}
+    return line("assistant", "v1", "11:00:10", message=body)
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"), [("okapi", "thinking"), ("narwhal", "assistant_msg"), ("ocelot", "tool_call")]
+)
+def test_passage_of_a_line_with_several_events_is_of_the_one_that_says_it(memory: Memory, word: str, kind: str) -> None:
+    memory.write(
+        "s3",
+        prompt("p3", "11:00:00", "look"),
+        several(
+            {"type": "thinking", "thinking": "the okapi, the okapi and a numbat"},
+            {"type": "text", "text": "I go for the narwhal, which is no numbat at all"},
+            {"type": "tool_use", "id": "toolu_9", "name": "Bash", "input": {"command": "cat ocelot numbat"}},
+        ),
+    )
+    memory.sweep()
+    assert [excerpt.kind for excerpt in excerpts(memory, word)] == [kind]
+    assert uids(memory, "numbat", kind=kind) == ["s3"]
+    assert not any(uids(memory, word, kind=other) for other in {"thinking", "assistant_msg", "tool_call"} - {kind})
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "role"),
+    [("okapi", "user_msg", "user"), ("narwhal", "thinking", "assistant"), ("ocelot", "assistant_msg", "assistant")],
+)
+def test_message_of_grok_that_came_in_pieces_is_found_by_kind_and_role(
+    tmp_path: Path, word: str, kind: str, role: str
+) -> None:
+    made = Memory(tmp_path, {"HELIX_AGENTS": "grok"})
+    folder = tmp_path / "home/grok/sessions/%2Fhome%2Fu%2Fshop/g1"
+    folder.mkdir(parents=True)
+    pieces = [("user_message", "feed the okapi"), ("agent_thought", "it likes"), ("agent_thought", "a narwhal"),
+              ("agent_message", "I fed the ocelot")]  # fmt: skip
+    updates = [{"sessionUpdate": f"{name}_chunk", "content": {"type": "text", "text": text}} for name, text in pieces]
+    lines = [{"timestamp": 1780650000, "method": "session/update", "params": {"sessionId": "g1", "update": update}}
+             for update in [*updates, {"sessionUpdate": "turn_completed", "stop_reason": "end_turn"}]]  # fmt: skip
+    (folder / "updates.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    made.sweep()
+    (hit,) = search(made, word, kind=kind, role=role).hits
+    assert [excerpt.kind for excerpt in hit.excerpts] == [kind]
+    assert not any(search(made, word, kind=other).hits for other in {"user_msg", "thinking", "assistant_msg"} - {kind})
+    made.close()

@@ -45,6 +45,8 @@ def one(memory: Memory, query: str) -> object:
         "values (1)",
         "with a as (select * from events) select count(*) from a",
         "with recursive n as (select 1 as i union all select i + 1 from n where i < 3) select * from n",
+        "with a as (select 1 as i), b as (select * from a) select (with c as (select * from B) select i from c) from a",
+        "with sessions as (select * from sessions limit 1) select * from sessions",
         "select * from sessions union all select * from sessions",
         "select * from SESSIONS s join digests using (session_uid), unnest([1, 2])",
         "describe losses",
@@ -139,6 +141,11 @@ def test_select_is_admitted(query: str) -> None:
         "select * from sessions where exists (select * from read_text('/etc/passwd'))",
         "select (select content from read_text('/etc/passwd'))",
         "with a as (from glob('*')) select * from sessions, a",
+        "select * from 'a.parquet', (with \"a.parquet\" as (select 1) select 1)",
+        "with _sessions as (select * from _sessions) select * from _sessions, sessions",
+        "with a as (select * from pg_settings), pg_settings as (select 1) select * from a",
+        "select _text_again('x') from sessions",
+        "select '\udcff'",
         "select getenv('HOME')",
         "select current_setting('allowed_paths')",
         "select getvariable('x')",
@@ -181,6 +188,11 @@ def test_unknown_column_is_named_with_those_that_are_meant(memory: Memory) -> No
 def test_unknown_view_is_told_which_there_are() -> None:
     with pytest.raises(QueryError, match="no view 'session'; there are sessions, digests"):
         admit("select * from session")
+
+
+def test_pivot_without_values_is_told_what_it_lacks() -> None:
+    with pytest.raises(QueryError, match="give PIVOT its values"):
+        admit("pivot sessions on flavor using count(*)")
 
 
 def test_query_without_end_is_stopped(memory: Memory) -> None:

@@ -112,6 +112,15 @@ def run(arguments: Sequence[str]) -> int:
         # The reader, as in `helix sessions | head`, has gone: keep Python from complaining when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_NO_READER
+    except UnicodeEncodeError:
+        from helix_assets.core.query import is_utf8
+
+        # Bytes of an argument that are no UTF-8 are halves of characters to Python, which no database takes.
+        odd = [argument for argument in arguments if not argument.isascii() and not is_utf8(argument)]
+        if not odd:
+            raise
+        _complain(f"{odd[0]!r} is no text in UTF-8")
+        return click.UsageError.exit_code
     except OSError as exc:
         _complain(f"{exc.filename or 'a file'}: {exc.strerror or exc}")
         return EXIT_IO_ERROR

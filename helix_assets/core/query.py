@@ -18,6 +18,7 @@ _SIGNS = "\u3040-\udfff"
 _TERM = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD = re.compile(rf"[{_SIGNS}]|(?:(?![{_SIGNS}])[^\W_])+")
 _BETWEEN = r"(?:[\W_]|\\[bfnrt])"
+_HALF = re.compile("[\ud800-\udfff]")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]?")
 _SNIPPET = 160
 
@@ -60,8 +61,15 @@ class Snippet:
     marks: tuple[tuple[int, int], ...]
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a text from a command line is one: Python lets bytes that are none pass as halves of characters."""
+    return text.isascii() or not _HALF.search(text)
+
+
 def parse_query(text: str) -> tuple[Term, ...]:
     """The terms of a query, all of which have to be found; QueryError for one that cannot be read."""
+    if not is_utf8(text):
+        raise QueryError("the query holds a byte that is no text in UTF-8")
     if text.count('"') % 2:
         raise QueryError('a quote is not closed: write a phrase as "two words"')
     terms: list[Term] = []

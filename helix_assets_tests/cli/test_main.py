@@ -112,6 +112,17 @@ def test_error_is_told_on_stderr_without_control_characters(
     assert capsys.readouterr() == ("", "helix: x[31m.jsonl:3: torn\n")
 
 
+def test_argument_that_is_no_text_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    @click.command()
+    @click.argument("uid")
+    def show(uid: str) -> None:
+        uid.encode()
+
+    monkeypatch.setattr(frame, "resolve", lambda entry: show)
+    assert frame.run(["show", "a\udcff"]) == 2
+    assert capsys.readouterr().err == "helix: 'a\\udcff' is no text in UTF-8\n"
+
+
 def test_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert frame.run(["sweeep"]) == 2
     assert "No such command 'sweeep'. Did you mean 'sweep'?" in capsys.readouterr().err

@@ -30,7 +30,7 @@ def test_terms(query: str, words: list[tuple[str, ...]], prefixes: list[bool]) -
 @pytest.mark.parametrize(
     ("query", "told"),
     [("", "no word"), ("*** !!", "no word"), ('""', "no word"), ('one "two', "not closed"), ("a*", "too short"),
-     ("x " * 40, "40 terms")],
+     ("x " * 40, "40 terms"), ("a\udcff", "UTF-8")],
 )  # fmt: skip
 def test_query_that_cannot_be_read_says_why(query: str, told: str) -> None:
     with pytest.raises(QueryError, match=told):

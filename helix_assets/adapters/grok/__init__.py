@@ -5,5 +5,6 @@ knows what calls and results say. The evidence for every rule is in docs/formats
 """
 
 from helix_assets.adapters.grok.adapter import GrokAdapter
+from helix_assets.adapters.grok.updates import said_by
 
-__all__ = ["GrokAdapter"]
+__all__ = ["GrokAdapter", "said_by"]

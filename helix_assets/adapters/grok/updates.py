@@ -20,7 +20,11 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _NUMBER = re.compile(r"(\d{1,15})\Z")
 _INJECTED = ("<user_info>", "<system-reminder>", "<task-notification>", "<git_status>", "<project_layout>")
 _QUERY = re.compile(r"\A\s*<user_query>\n?(.*?)\n?</user_query>\s*\Z", re.S)
-_CHUNKS = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
+_CHUNKS = {
+    "user_message_chunk": EventKind.USER_MSG,
+    "agent_message_chunk": EventKind.ASSISTANT_MSG,
+    "agent_thought_chunk": EventKind.THINKING,
+}
 _RUN_CHARS = 4000
 _REMEMBERED = 500
 
@@ -33,6 +37,16 @@ def prompt_event(text: str, synthetic: bool, facts: SessionFacts, ts_us: int | N
         return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(said), status="injected", ts_us=ts_us)
     prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(said), size=len(said), ts_us=ts_us)
     return prompt._replace(detail=last_words(said))
+
+
+def said_by(native_type: str, text: str | None) -> tuple[str, str] | None:
+    """Kind and role of what a line with a piece of a message says; its event stands with the line behind the last."""
+    kind = _CHUNKS.get(native_type)
+    if kind is EventKind.USER_MSG and text is not None and text.lstrip().startswith(_INJECTED):
+        return EventKind.LIFECYCLE, "system"
+    if kind is None:
+        return None
+    return kind, "user" if kind is EventKind.USER_MSG else "assistant"
 
 
 class _Run(NamedTuple):
@@ -117,9 +131,9 @@ class UpdatesParser:
         if run is None:
             return []
         text = run.text()
-        if run.kind == "user_message_chunk":
+        kind = _CHUNKS[run.kind]
+        if kind is EventKind.USER_MSG:
             return [prompt_event(text, run.synthetic, self._facts, run.ts_us)]
-        kind = EventKind.ASSISTANT_MSG if run.kind == "agent_message_chunk" else EventKind.THINKING
         said = SessionEvent(kind, "assistant", summary=shorten(text), size=size, ts_us=run.ts_us)
         end = last_words(text) if kind is EventKind.ASSISTANT_MSG else None
         return [said._replace(model=self._model_now(), detail=end)]
