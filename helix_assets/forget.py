@@ -32,6 +32,7 @@ from helix_assets.kaizen.metrics import forget_in_executions
 from helix_assets.kaizen.tables import drop_tables
 from helix_assets.reports.files import drop_reports
 from helix_assets.retries import clear
+from helix_assets.sharing import read_again
 from helix_assets.storage.durable import sync
 from helix_assets.storage.pages import rewrite, truncate_log
 from helix_assets.storage.tables import (
@@ -92,7 +93,7 @@ def _erase_all(store: Store, rows: Sequence[Row[Any]], at: str) -> tuple[int, li
         sharers = _sharers(connection, parts)
         erased = sum(_erase(store, connection, part, at) for part in parts)
         store.catalog.put_fact_files(connection, facts.files, facts.gone)
-        remade = [_read_again(connection, number) for number in sorted(sharers)]
+        remade = [read_again(connection, number) for number in sorted(sharers)]
         void_older_copies(store, connection)
     return erased, [uid for uid in remade if uid is not None]
 
@@ -165,23 +166,6 @@ def _sharers(connection: Connection, parts: Sequence[Sequence[Row[Any]]]) -> set
         number for some in ids for number in connection.execute(query.where(shared_keys.c.owner_id.in_(some))).scalars()
     }
     return found - {number for some in ids for number in some}
-
-
-def _read_again(connection: Connection, session_id: int) -> str | None:
-    """Have the next sweep read a session's files from the start; None where they are there no more.
-
-    What was evicted of it is then derived in passing, as whenever it grows.
-    """
-    mine = sources.c.session_id == session_id
-    query = select(
-        func.max(sources.c.evicted_offset + sources.c.dropped_offset), func.sum(sources.c.status == "gone")
-    ).where(mine)
-    evicted, gone = connection.execute(query).one()
-    if gone:
-        return None
-    connection.execute(update(sources).where(mine).values(mtime_ns=-1, **({} if evicted else {"head_hash": None})))
-    uid: str = connection.execute(select(sessions.c.session_uid).where(sessions.c.id == session_id)).scalar_one()
-    return uid
 
 
 # -- traces outside the catalog --------------------------------------------------------------------------------------

@@ -125,12 +125,13 @@ def _write_stamp(store: Store, text: str) -> None:
 
 
 def _stamp(store: Store) -> str:
-    """Differs whenever other files or digests may be live."""
+    """Differs whenever other files or digests may be live, or there may be more room for them."""
     with store.catalog.reading() as connection:
         files = connection.execute(select(func.max(raw_files.c.id))).scalar_one()
         gone = connection.execute(select(func.max(evictions.c.id))).scalar_one()
     order = store.catalog.meta_value("order")
-    return f"{store.settings.search.index} {order} {files} {gone} {store.redactor.version}"
+    room = store.settings.retention.raw_hard_cap_bytes
+    return f"{store.settings.search.index} {order} {files} {gone} {store.redactor.version} {room}"
 
 
 def drop_gone(store: Store) -> None:

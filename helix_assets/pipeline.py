@@ -34,7 +34,7 @@ from helix_assets.evict import make_room, tell_memory_over_cap
 from helix_assets.inbox import read_notes, sessions_named, take_in
 from helix_assets.indexing import AT_ONCE_BYTES, keep_up
 from helix_assets.joining import join_parts
-from helix_assets.merging import merge_into_kept, plan_growth
+from helix_assets.merging import is_derived_now_or_never, merge_into_kept, plan_growth
 from helix_assets.plan import (
     Candidate,
     SessionState,
@@ -49,7 +49,7 @@ from helix_assets.plan import (
 from helix_assets.prices import reprice
 from helix_assets.repositories import repository_root
 from helix_assets.rescan import RESCAN_BYTES, redact_memory, redact_names, redact_rows
-from helix_assets.sharing import Wanted, settle
+from helix_assets.sharing import Wanted, read_again, settle
 from helix_assets.stale import is_settled, note_settled, stale_sessions
 from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.pages import truncate_log
@@ -487,10 +487,7 @@ class _Sweep:
     def _finish(self, work: _Round) -> None:
         """Wait for a round of sessions, settle what they share, commit."""
         for task, outcome in self._pool.results(work.running):
-            if isinstance(outcome, Ingested):
-                work.results[task.session_uid] = self._with_what_is_kept(work, task, outcome)
-            else:
-                self._failed(task, outcome, work)
+            self._take(work, task, outcome)
             self._progress.advance(sum(c.file.size for c in work.groups.get(task.session_uid, ())), task.session_uid)
         ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None}
         remake, is_fixed = partial(self._remake, work), cache(partial(self._is_fixed, work))
@@ -516,6 +513,23 @@ class _Sweep:
         present = self._present(state, work.groups.get(uid, ()))
         return state.row is not None and not can_be_told(self._store, state, present)
 
+    def _take(self, work: _Round, task: IngestTask, outcome: Ingested | Exception) -> bool:
+        """Keep what a worker made of a session for the commit, or set the session aside; says whether it was kept."""
+        uid = task.session_uid
+        if not isinstance(outcome, Ingested):
+            reason = _reason(outcome)
+        else:
+            result = self._with_what_is_kept(work, task, outcome)
+            if result.digest is not None or not is_derived_now_or_never(work.states[uid], result):
+                work.results[uid] = result
+                return True
+            if result.part is not None:
+                (self._store.raw.staging / result.part.name).unlink()
+            reason = result.failure or "no digest was made"
+        work.results.pop(uid, None)
+        self._failed(task, reason, work)
+        return False
+
     def _with_what_is_kept(self, work: _Round, task: IngestTask, outcome: Ingested) -> Ingested:
         if task.merging is None:
             return outcome
@@ -539,11 +553,10 @@ class _Sweep:
             task = first.task if first is not None and is_merge else plan_remake(self._store, state, present)
             tasks.append(replace(task, not_ours=want.not_ours, foreign_messages=want.foreign_messages))
         for task, outcome in self._pool.run(tasks):
-            if isinstance(outcome, Ingested):
-                work.results[task.session_uid] = self._with_what_is_kept(work, task, outcome)
-            else:
-                work.results.pop(task.session_uid, None)
-                self._failed(task, outcome, work)
+            row = work.states[task.session_uid].row
+            if not self._take(work, task, outcome) and row is not None:
+                with self._store.catalog.writing() as connection:
+                    read_again(connection, row.id)  # nothing in its files is new, and it counts what is another's now
 
     def _follow_rules(self, was_settled: bool) -> None:
         """Have all sessions rest on the rules in force; where all did before, those of this sweep alone may not."""
@@ -601,11 +614,8 @@ class _Sweep:
 
     # -- telling what happened ---------------------------------------------------------------------------------------
 
-    def _failed(self, task: IngestTask, error: Exception, work: _Round) -> None:
+    def _failed(self, task: IngestTask, reason: str, work: _Round) -> None:
         """One session's trouble: named, counted, set aside and tried again later; the others go on."""
-        reason = f"{type(error).__name__}: {error}" if isinstance(error, HelixError) else type(error).__name__
-        if isinstance(error, OSError) and error.strerror:
-            reason = f"cannot be stored: {error.strerror}"
         shown = [file.shown for file in task.files] or [task.session_uid]
         self._report.problems += [(name, reason) for name in shown]
         self._report.sessions_failed += 1
@@ -676,6 +686,12 @@ class _Sweep:
 
 def _bytes_of(groups: Mapping[str, list[Candidate]]) -> int:
     return sum(c.file.size for group in groups.values() for c in group)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"cannot be stored: {error.strerror}"
+    return f"{type(error).__name__}: {error}" if isinstance(error, HelixError) else type(error).__name__
 
 
 def _where(problem: Problem) -> str:

@@ -12,8 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sqlalchemy import Connection, func, select, update
+
 from helix_assets.adapters import ADAPTERS
 from helix_assets.storage.catalog import Catalog
+from helix_assets.storage.tables import sessions, sources
 from helix_assets.task import Ingested
 
 _NO_TIME = 1 << 62
@@ -159,3 +162,20 @@ def owner_rows(shares: Shares, session_ids: Mapping[str, int]) -> list[dict[str,
         for key, uid in shares.owners.items()
         if uid in ids
     ]
+
+
+def read_again(connection: Connection, session_id: int) -> str | None:
+    """Have the next sweep read a session's files from the start; None where they are there no more.
+
+    What was evicted of it is then derived in passing, as whenever it grows.
+    """
+    mine = sources.c.session_id == session_id
+    query = select(
+        func.max(sources.c.evicted_offset + sources.c.dropped_offset), func.sum(sources.c.status == "gone")
+    ).where(mine)
+    evicted, gone = connection.execute(query).one()
+    if gone:
+        return None
+    connection.execute(update(sources).where(mine).values(mtime_ns=-1, **({} if evicted else {"head_hash": None})))
+    uid: str = connection.execute(select(sessions.c.session_uid).where(sessions.c.id == session_id)).scalar_one()
+    return uid

@@ -338,7 +338,7 @@ class Killed(BaseException):
 
 STEPS: dict[str, tuple[Any, str]] = {
     "before the commit": (forget_module, "_erase"),
-    "in the commit": (forget_module, "_read_again"),
+    "in the commit": (forget_module, "read_again"),
     "before raw files go": (RawFiles, "remove"),
     "before facts go": (FactFiles, "remove"),
     "before notes": (forget_module, "rename_in_notes"),

@@ -218,3 +218,62 @@ def test_new_rules_try_all_at_once(memory: Memory, trouble: Callable[[bool], lis
     assert len(tries) > count
     with memory.store.catalog.reading() as connection:
         assert connection.execute(select(retries.retries.c.failures)).scalars().all() == [1]
+
+
+# -- sessions that can be derived only while their files are read ----------------------------------------------------
+
+
+@pytest.fixture
+def digests_fail(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
+    """Has the digest of every session but the first so many fail from now on; None ends that."""
+    add = DigestBuilder.add
+
+    def switch(spared: int | None) -> None:
+        made: list[DigestBuilder] = []
+
+        def failing(self: DigestBuilder, *rows: Any) -> None:
+            if self not in made:
+                made.append(self)
+            if made.index(self) >= (spared or 0):
+                raise ValueError("no")
+            add(self, *rows)
+
+        monkeypatch.setattr(DigestBuilder, "add", add if spared is None else failing)
+
+    return switch
+
+
+def evict_everything(memory: Memory) -> None:
+    evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
+
+
+def test_growth_that_fails_to_be_merged_waits_in_its_log(
+    memory: Memory, digests_fail: Callable[[int | None], None]
+) -> None:
+    memory.sweep()
+    evict_everything(memory)
+    memory.write("bad", *conversation(2, start=2))  # the log that told the beginning is gone
+    digests_fail(0)
+    assert (memory.sweep().sessions_failed, [one.session_uid for one in aside(memory)]) == (1, [BAD])
+    digests_fail(None)
+    later(memory, 3)
+    memory.sweep()
+    assert (memory.digest(BAD)["user_prompts"], aside(memory), verify(memory.store)) == (4, [], [])
+
+
+def test_evicted_session_that_fails_as_its_share_changes_is_tried_again(
+    memory: Memory, digests_fail: Callable[[int | None], None]
+) -> None:
+    """Nothing in its log is new, but what it copied counts in the session that it was copied from by now."""
+    copy, original = (f"{letter * 8}-1111-4111-8111-000000000000" for letter in "ba")
+    memory.write(copy, *conversation(2, session="s"), prompt("own", "10:40:00", "a question of its own"))
+    memory.sweep()
+    evict_everything(memory)
+    memory.write(original, prompt("first", "09:00:00", "begin"), *conversation(2, session="s"))
+    digests_fail(1)
+    assert memory.sweep().sessions_failed == 1
+    digests_fail(None)
+    later(memory, 3)
+    memory.sweep()
+    assert [memory.digest(f"claude:{name}")["user_prompts"] for name in (copy, original)] == [1, 3]
+    assert (aside(memory), verify(memory.store)) == ([], [])

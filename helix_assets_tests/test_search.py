@@ -311,6 +311,18 @@ def test_what_the_index_lacks_after_a_kill_is_in_it_after_the_next_sweep(
     assert (uids(memory, "flaky"), search(memory, "flaky").unindexed) == (["s1"], 0)
 
 
+def test_what_had_no_room_is_added_once_the_hard_cap_is_raised(memory: Memory) -> None:
+    roomy = memory.store
+    caps = replace(roomy.settings.retention, raw_soft_cap_bytes=1, raw_hard_cap_bytes=roomy.catalog.raw_usage() - 1)
+    memory.store = replace(roomy, settings=replace(roomy.settings, retention=caps))
+    index_of(memory.store).remove()
+    memory.sweep()
+    assert search(memory, "flaky").unindexed == 2
+    memory.store = roomy
+    memory.sweep()
+    assert search(memory, "flaky").unindexed == 0
+
+
 def test_switched_off_there_is_no_index(tmp_path: Path) -> None:
     memory = Memory(tmp_path, {"HELIX_AGENTS": "claude", "HELIX_SEARCH_INDEX": "off"})
     memory.write("s1", *conversation(1))
