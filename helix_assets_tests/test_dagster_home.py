@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 from dagster import DagsterInstance
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.scheduler.instigation import TickStatus
 
 from helix_assets.core.errors import StoreError
 from helix_assets.dagster_home import prepare_dagster_home
@@ -23,6 +25,14 @@ def test_dagster_accepts_the_config_and_sees_our_settings(tmp_path: Path) -> Non
         queue = instance.get_concurrency_config().run_queue_config
         assert queue is not None
         assert queue.max_concurrent_runs == 2
+
+
+def test_no_tick_is_kept_for_ever(tmp_path: Path) -> None:
+    with DagsterInstance.from_config(str(prepare_dagster_home(tmp_path / "data"))) as instance:
+        kept = {kind: instance.get_tick_retention_settings(kind) for kind in InstigatorType}
+    ended = (TickStatus.SKIPPED, TickStatus.SUCCESS, TickStatus.FAILURE)
+    assert [kept[InstigatorType.SENSOR][status] for status in ended] == [1, 7, 7]
+    assert [kept[InstigatorType.SCHEDULE][status] for status in ended] == [7, 30, 30]
 
 
 def test_everything_lies_under_the_home(tmp_path: Path) -> None:
