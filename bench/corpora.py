@@ -12,14 +12,16 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from datetime import date
 from functools import partial
 from pathlib import Path
 from random import Random
 
+from helix_assets.core.moments import FIRST_DAY
 from helix_assets.demo import append, make_home
 
 _SMALL_FILES = 12_862
-_YEARS_FILES, _YEARS_DAYS = 12_862, 3 * 365
+_YEARS_LAST = date(2026, 11, 15)
 _SMALL_BYTES = (2_000, 12_000)
 
 
@@ -41,10 +43,11 @@ def small(out: Path, seed: int, scale: float) -> None:
 
 
 def years(out: Path, seed: int, scale: float) -> None:
-    """12,862 small files of Claude Code over three years of days."""
+    """12,862 small files of Claude Code over all days that have a partition, near three years of them."""
     rng = Random(seed)
-    sizes = [rng.randint(*_SMALL_BYTES) for _ in range(int(_YEARS_FILES * scale))]
-    make_home(out, seed=seed, sizes=sizes, days=_YEARS_DAYS, agents=("claude",))
+    sizes = [rng.randint(*_SMALL_BYTES) for _ in range(int(_SMALL_FILES * scale))]
+    days = (_YEARS_LAST - FIRST_DAY).days
+    make_home(out, seed=seed, sizes=sizes, days=days, today=_YEARS_LAST, agents=("claude",))
 
 
 def store(sessions: int, out: Path, seed: int, scale: float) -> None:

@@ -103,15 +103,16 @@ class Tree:
         """Rows of one of Dagster's own databases."""
         return read(self.state, database, query, *values)
 
-    def finished(self, after: float, job: str = "sweep") -> tuple[str, float]:
-        """The run of a job that was asked for after a moment, once it has ended, and when that was."""
-        query = """select run_id, status, end_time from runs where pipeline_name = ? and create_timestamp > ?
+    def finished(self, after: float, job: str = "sweep") -> tuple[str, float, float]:
+        """The run of a job that was asked for after a moment, once it has ended; when it began and ended."""
+        query = """select run_id, status, start_time, end_time from runs
+            where pipeline_name = ? and create_timestamp > ?
             and end_time is not null order by id limit 1"""
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(after))
-        run_id, status, ended = wait_for(lambda: self.read("history/runs", query, job, moment), RUN_S)[0]
+        run_id, status, began, ended = wait_for(lambda: self.read("history/runs", query, job, moment), RUN_S)[0]
         if status != "SUCCESS":
             raise RuntimeError(f"{job} {run_id} ended as {status}")
-        return run_id, ended
+        return run_id, began, ended
 
     def settle(self) -> None:
         """Wait until nothing has run for longer than what follows a sweep waits."""
