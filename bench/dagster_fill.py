@@ -48,8 +48,13 @@ class Fill:
             closing(sqlite3.connect(folder / "history/runs/index.db")) as self._index,
             closing(sqlite3.connect(folder / "schedules/schedules.db")) as self._ticks,
         ):
-            wide = "select distinct partition from event_logs where run_id = ? and partition is not null"
-            days = [day for (day,) in self._index.execute(wide, (of.wide_sweep,))]
+            for database in (self._runs, self._index, self._ticks):
+                database.execute("pragma synchronous=off")
+            self._of_day = dict[str, list[int]]()
+            query = "select partition, id from event_logs where run_id = ? and partition is not null order by id"
+            for day, event in self._index.execute(query, (of.wide_sweep,)):
+                self._of_day.setdefault(day, []).append(event)
+            days = list(self._of_day)
             self._asked = {run_id: self._who_asked(run_id) for run_id in (of.sweep, of.following)}
             begin = time.time() - sweeps * BETWEEN_S
             for number in range(sweeps):
@@ -57,8 +62,8 @@ class Fill:
                 self._copy(of.sweep, at, number, days[number * len(days) // sweeps])
                 if number % 2:
                     self._copy(of.following, at + 60, number, None)
-            for database in (self._runs, self._index, self._ticks):
-                database.commit()
+                for database in (self._runs, self._index, self._ticks):
+                    database.commit()
 
     def _copy(self, run_id: str, at: float, number: int, day: str | None) -> None:
         """A copy of a run: its rows, events, answers of checks, log file, tick and evaluations."""
@@ -92,10 +97,8 @@ class Fill:
         query = "select id from event_logs where run_id = ? and (? is null or partition is null) order by id"
         for (event,) in self._index.execute(query, (run_id, day)).fetchall():
             yield event, run_id
-        wide = self._templates.wide_sweep
-        query = "select id from event_logs where run_id = ? and partition = ? order by id"
-        for (event,) in self._index.execute(query, (wide, day)).fetchall():
-            yield event, wide
+        for event in self._of_day[day] if day else ():
+            yield event, self._templates.wide_sweep
 
     def _copy_event(self, event: int, template: str, new: str, moment: str) -> None:
         names = ", ".join(_EVENT)
