@@ -15,9 +15,13 @@ from helix_assets.core.errors import QueryError
 MAX_TERMS = 32
 _SIGNS = "\u3040-\udfff"
 """Chinese, Japanese, Korean: every sign is a word by itself."""
+# Where words end is what the index (`core.words`) keeps of no word, neither more nor less. Without its cases, and in
+# classes of few ranges: any other takes a millisecond to look up.
+_LETTER = r"(?-i:[0-9A-Za-z\xc0-\u060b]|[\u0620-\u093f\u0980-\u1fff]|[\ue000-\ufdff\U00040000-\U0010ffff])"
+_OTHER = r"(?-i:[\0-/:-@\[-`{-\xbf]|[\u060c-\u061f\u0940-\u097f]|[\u2000-\u303f\ufe00-\uffff]|[\U00010000-\U0003ffff])"
 _TERM = re.compile(r'"([^"]*)"(\*?)|(\S+)')
-_WORD = re.compile(rf"[{_SIGNS}]|(?:(?![{_SIGNS}])[^\W_])+")
-_BETWEEN = r"(?:[\W_]|\\[bfnrt])"
+_WORD = re.compile(rf"[{_SIGNS}]|(?:{_LETTER})+")
+_BETWEEN = rf"(?:{_OTHER}|\\[bfnrt])"
 _HALF = re.compile("[\ud800-\udfff]")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]?")
 _SNIPPET = 160
@@ -92,14 +96,13 @@ def parse_query(text: str) -> tuple[Term, ...]:
 def _pattern(words: Sequence[str], is_prefix: bool) -> re.Pattern[str]:
     """The words as they stand in a text; between them, and before the first, may be an escape of JSON within JSON."""
     is_sign = [bool(re.fullmatch(f"[{_SIGNS}]", word)) for word in words]
-    sign = f"(?-i:[{_SIGNS}])"  # without its cases: these take a millisecond to look up
-    pattern = "" if is_sign[0] else rf"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<={sign}))"
+    pattern = "" if is_sign[0] else rf"(?:(?<!{_LETTER})|(?<=\\[bfnrt]))"
     for place, word in enumerate(words):
         if place:
             pattern += _BETWEEN + ("*" if is_sign[place] or is_sign[place - 1] else "+")
         pattern += re.escape(word)
     if not is_prefix and not is_sign[-1]:
-        pattern += rf"(?:(?![^\W_])|(?={sign}))"
+        pattern += f"(?!{_LETTER})"
     return re.compile(pattern, re.IGNORECASE)
 
 

@@ -35,9 +35,9 @@ _IS_COLOUR = np.isin(np.arange(256), list(b"0123456789;?"))
 _IS_LETTER = np.array([chr(b).isalpha() and b < 128 for b in range(256)])
 _IS_ESCAPE = np.isin(np.arange(256), list(b"bfnrt"))
 _IS_JOINT = np.isin(np.arange(256), list(b"+/-"))
-# Lead byte, bytes in all, lowest and highest second byte of what is no letter.
+# Lead byte, bytes in all, lowest and highest second byte of what is no letter. `core.query` has the same ones.
 _MARKS = ((0xE2, 3, 0x80, 0xBF), (0xF0, 4, 0x90, 0xBF), (0xC2, 2, 0x80, 0xBF), (0xE3, 3, 0x80, 0x80),
-          (0xEF, 3, 0xBB, 0xBF), (0xD8, 2, 0x8C, 0x9F), (0xE0, 3, 0xA5, 0xA5))  # fmt: skip
+          (0xEF, 3, 0xB8, 0xBF), (0xD8, 2, 0x8C, 0x9F), (0xE0, 3, 0xA5, 0xA5))  # fmt: skip
 
 
 class Words(NamedTuple):

@@ -136,3 +136,24 @@ def _texts(value: Any) -> list[str]:
         return [value]
     items = value.values() if isinstance(value, dict) else value
     return [text for item in items for text in _texts(item)]
+
+
+def test_query_takes_for_words_what_the_index_does() -> None:
+    codes = [
+        *range(0xA1, 0x3100, 17),
+        *range(0x3100, 0xD800, 997),
+        *range(0xE000, 0x10000, 61),
+        *range(0x10000, 0x110000, 9973),
+    ]
+    texts = [f"ab{chr(code)}cd" for code in codes]
+    (term,) = parse_query(f'"{" x ".join(texts)}"')
+    in_query = " ".join(term.words).split(" x ")
+    in_index = [HASHER.words(text.encode()).size for text in texts]
+    assert [text for text, one, size in zip(texts, in_query, in_index, strict=True) if len(one.split()) != size] == []
+
+
+@pytest.mark.parametrize("word", ["नमस्ते", "สวัสดี", "বাংলা", "cafe\u0301", "x²", "ab𠀀cd"])
+def test_words_of_any_alphabet_are_found(word: str) -> None:
+    text = f"say {word}, twice"
+    assert all(has(text, part) for term in parse_query(word) for part in term.words)
+    assert all(term.search(text) for term in parse_query(word))
