@@ -179,7 +179,7 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
     old = state.parts if task.append else ()
     failures = (row.failures if row is not None else 0) + 1 if result.failure else 0
     evicted = part is None and not old
-    keeps = old or task.merging is not None  # rows, or a digest, that the rules in force have not been through
+    keeps = old or digest is None or task.merging is not None  # rows, or a digest, that older rules were used on
     return {
         "session_uid": task.session_uid,
         "flavor": task.flavor,

@@ -114,7 +114,9 @@ def is_behind(store: Store) -> bool:
     try:
         stamped = (store.data_dir / INDEX_FOLDER / STAMP).read_text()
     except OSError:
-        return store.settings.search.index == "on"  # off and none there: as it should be
+        return (
+            store.settings.search.index == "on" or (store.data_dir / INDEX_FOLDER).is_dir()
+        )  # off: none should be there
     return stamped != _stamp(store)
 
 

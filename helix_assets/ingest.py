@@ -20,7 +20,7 @@ from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import Adapter, JsonObject, Parser, Problem, SessionFacts, utf8_name
 from helix_assets.adapters.jsonl import PACKED, block_reader, decode, open_source, whole_lines
 from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
-from helix_assets.core.errors import RetryLater, SkipSource
+from helix_assets.core.errors import RetryLater, SkipSource, StoreError
 from helix_assets.core.facts import FactBuilder, SessionFactRows
 from helix_assets.core.link import Linker
 from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
@@ -29,7 +29,7 @@ from helix_assets.core.words import WordHasher
 from helix_assets.repositories import repository_root
 from helix_assets.storage.key import hasher, text_hash
 from helix_assets.storage.parquet import SessionWriter, read_beside, read_placed, read_rows
-from helix_assets.storage.raw_files import PartFile
+from helix_assets.storage.raw_files import PartFile, file_hash
 from helix_assets.task import (
     BEFORE_TIME,
     FileTask,
@@ -247,7 +247,8 @@ class _SessionRun:
         self.last_row = task.last_row
 
     def run(self) -> None:
-        stored = [Path(p) for p in self.task.stored]
+        stored = [Path(path) for path, _ in self.task.stored]
+        self._refuse_damaged()
         if stored:
             self._take_in(stored)
         streams = [source.read() for source in self.sources]
@@ -276,14 +277,21 @@ class _SessionRun:
             if is_continued and file.role == "about" and self.parser_state(rank) != file.state:
                 raise _OutOfOrder
 
+    def _refuse_damaged(self) -> None:
+        """Nothing is derived from, or written anew in the place of, a file that is not what was written."""
+        for path, proof in self.task.stored:
+            if file_hash(Path(path), self._shop.key) != proof:
+                raise StoreError(f"{os.path.basename(path)} is damaged: run `helix verify`")
+
     def _take_in(self, stored: list[Path]) -> None:
         """Learn what is stored; for an append bring linker and digest to where the stored rows end."""
         rows = list(read_rows(stored, raw=False))
         self._known = {row.record_key for row in rows}
         if self.task.append:
             self.linker.resume(rows)
-            if self.task.merging is None:
-                self._digest(rows)
+            merging = self.task.merging
+            # Of a merge those that were stored when no digest could be made: the kept one does not cover them.
+            self._digest(rows if merging is None else [row for row in rows if row.seq >= merging.first_seq])
         for source in self.sources:
             source.known = self._known if source.task.offset else set()
 

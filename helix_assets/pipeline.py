@@ -428,7 +428,7 @@ class _Sweep:
                 try:
                     task = plan_growth(self._store, state, changed, present)
                 except StoreError as exc:
-                    self._put_off(state, changed, f"what is kept of it is damaged: {exc}")
+                    self._put_off(state, changed, exc)
                     continue
             if task is not None:
                 tasks.append(task)
@@ -439,8 +439,9 @@ class _Sweep:
         self._note_aside()
         return _Round(self._pool.start(tasks), states, groups)
 
-    def _put_off(self, state: SessionState, changed: list[Candidate], reason: str) -> None:
+    def _put_off(self, state: SessionState, changed: Sequence[Candidate], damage: StoreError) -> None:
         """Set a session aside before it is read."""
+        reason = f"what is kept of it is damaged: {damage}"
         self._report.problems += [(candidate.shown, reason) for candidate in changed]
         self._report.sessions_failed += 1
         with self._store.catalog.writing() as connection:
@@ -585,7 +586,10 @@ class _Sweep:
                 if state.row is None:
                     continue
                 if not can_be_told(self._store, state, self._present(state)):
-                    tasks += self._derived_without_texts(state, state.row)
+                    try:
+                        tasks += self._derived_without_texts(state, state.row)
+                    except StoreError as exc:
+                        self._put_off(state, (), exc)
                 elif was_evicted(state):
                     tasks.append(plan_remake(self._store, state, self._present(state)))
                 else:
@@ -604,6 +608,8 @@ class _Sweep:
             versions = {"parser_version": ADAPTERS[row.flavor].version, "derivation_version": DIGEST_VERSION}
             with self._store.catalog.writing() as connection:
                 self._store.catalog.update_session(connection, row.id, **versions)
+        else:
+            return [plan_growth(self._store, state, (), {})]  # rows from when no digest could be made
         return []
 
     def _is_from_old_rules(self, row: Row[Any]) -> bool:

@@ -97,7 +97,7 @@ def plan_session(
         return plan_remake(store, state, present)
     files = [_continued(store, c, known.get(c.path_key), ranks, has_main) for c in changed]
     append = _may_append(store, state, files, present, has_main)
-    return _task(state, files, has_main, append=append, parts=_part_paths(store, state))
+    return _task(state, files, has_main, append=append, parts=_stored_parts(store, state))
 
 
 def _has_main(state: SessionState, present: Mapping[str, Candidate]) -> bool:
@@ -121,7 +121,7 @@ def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candida
     for candidate in present.values():
         source = told_before(store, state, candidate, present)
         files.append(_from_start(candidate, ranks, has_main, source))
-    return _task(state, files, has_main, append=False, parts=_part_paths(store, state))
+    return _task(state, files, has_main, append=False, parts=_stored_parts(store, state))
 
 
 def plan_merge(
@@ -136,7 +136,7 @@ def plan_merge(
     files = [
         replace(_from_start(present[key], ranks, has_main), stored_before=offset) for key, offset in read_before.items()
     ]
-    task = _task(state, files, has_main, append=True, parts=_part_paths(store, state))
+    task = _task(state, files, has_main, append=True, parts=_stored_parts(store, state))
     return replace(task, merging=merging)
 
 
@@ -172,11 +172,11 @@ def plan_rederivation(store: Store, state: SessionState, *, reparse: bool) -> In
 
     `reparse` goes back to the records themselves: their parser or the redaction rules changed.
     """
-    return _task(state, [], _has_main(state, {}), append=not reparse, parts=_part_paths(store, state))
+    return _task(state, [], _has_main(state, {}), append=not reparse, parts=_stored_parts(store, state))
 
 
-def _part_paths(store: Store, state: SessionState) -> tuple[str, ...]:
-    return tuple(str(store.raw.path(part.name)) for part in state.parts)
+def _stored_parts(store: Store, state: SessionState) -> tuple[tuple[str, str], ...]:
+    return tuple((str(store.raw.path(part.name)), part.hash) for part in state.parts)
 
 
 def _task(
@@ -185,7 +185,7 @@ def _task(
     has_main: bool,
     *,
     append: bool,
-    parts: tuple[str, ...] = (),
+    parts: tuple[tuple[str, str], ...] = (),
 ) -> IngestTask:
     row = state.row
     files = sorted(files, key=lambda f: f.rank)

@@ -29,7 +29,7 @@ from helix_assets.reports.files import drop_reports
 from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.key import text_hash
-from helix_assets.storage.raw_files import LIGHT
+from helix_assets.storage.raw_files import LIGHT, file_hash
 from helix_assets.storage.tables import (
     digests,
     evictions,
@@ -232,10 +232,13 @@ def _rewrite(store: Store, uid: str, parts: Sequence[Row[Any]]) -> list[dict[str
 
     fresh = []
     for part in parts:
+        path = store.raw.path(part.name)
+        if file_hash(path, store.key) != part.hash:
+            raise StoreError(f"{path.name} is damaged: run `helix verify`")
         ending = LIGHT if part.name.endswith(LIGHT) else ".parquet"  # whose texts went is told by the name
         stem = f"{part.name.removesuffix(ending)}.again"
         writer = SessionWriter(store.raw.staging / os.path.basename(stem), uid, store.key)
-        for row in read_rows([store.raw.path(part.name)], raw=True):
+        for row in read_rows([path], raw=True):
             writer.add([row_again(store.redactor, row)])
         made, name = writer.close(), f"{stem}{ending}"
         store.raw.publish(made.name, name)

@@ -68,10 +68,10 @@ class Merging(NamedTuple):
 class IngestTask:
     """All that a worker needs to bring one session up to date.
 
-    `stored` are the live part files; an append continues them, anything else replaces them. Records in `not_ours`
-    belong to other sessions that tell them too. `known_root` is a working folder with its repository as it lay once.
-    `weight` is the work in bytes, for scheduling. With `no_digest_because` the records are stored only; with
-    `merging` only what is new counts, and a file's `stored_before` is how far it was read.
+    `stored` are the live part files with their hashes; an append continues them, anything else replaces them. Records
+    in `not_ours` belong to other sessions that tell them too. `known_root` is a working folder with its repository as
+    it lay once. `weight` is the work in bytes, for scheduling. With `no_digest_because` the records are stored only;
+    with `merging` only what is new counts, and a file's `stored_before` is how far it was read.
     """
 
     session_uid: str
@@ -79,7 +79,7 @@ class IngestTask:
     generation: int
     files: tuple[FileTask, ...]
     roles: Mapping[int, str] = field(default_factory=dict)
-    stored: tuple[str, ...] = ()
+    stored: tuple[tuple[str, str], ...] = ()
     append: bool = False
     last_row: tuple[int, int, int] = (BEFORE_TIME, 0, 0)
     facts: SessionFacts = field(default_factory=SessionFacts)

@@ -85,6 +85,38 @@ def test_evicted_session_that_grows_as_rules_change_keeps_nothing_of_what_they_h
     assert (memory.digest("claude:s1")["user_prompts"], verify(store)) == (4, [])
 
 
+def test_session_whose_digest_fails_under_new_rules_does_not_count_as_through(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+):
+    """The digest that it has is still that of older rules: readers must go on redacting it."""
+
+    def failing(*_: object) -> None:
+        raise ValueError("no")
+
+    store = with_new_rules(memory)
+    monkeypatch.setattr("helix_assets.core.digest.DigestBuilder.add", failing)
+    memory.sweep()
+    assert store.catalog.session("claude:s1").redaction_version != store.redactor.version
+    assert WORD not in repr(store.get_digest("claude:s1"))
+
+
+@pytest.mark.parametrize("is_light", [False, True])
+def test_damaged_session_is_not_written_anew_as_if_it_were_sound(memory: Memory, is_light: bool):
+    memory.write("s1", answer("x", "10:50:00", "xylograph " * 400, message="m"), append=True)
+    memory.sweep()
+    usage = memory.store.catalog.raw_usage() + index_bytes(memory.store.data_dir)
+    if is_light:
+        evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40))
+    memory.path("s1").unlink()
+    paths = [memory.store.raw.path(name) for name in memory.store.raw.names()]
+    path = next(path for path in paths if b"user_msg" in path.read_bytes())
+    path.write_bytes(path.read_bytes().replace(b"user_msg", b"user_mzg", 1))
+    memory.write("s2", *conversation(1, session="b"))
+    store = with_new_rules(memory)
+    assert "claude:s2" in memory.sweep().touched
+    assert "claude:s1" in {violation.session_uid for violation in verify(store)}
+
+
 def test_session_without_texts_is_still_told_as_such_after_new_rules(memory: Memory):
     memory.write("s1", answer("x", "10:50:00", "xylograph " * 400, message="m"), append=True)
     memory.sweep()

@@ -261,6 +261,23 @@ def test_growth_that_fails_to_be_merged_waits_in_its_log(
     assert (memory.digest(BAD)["user_prompts"], aside(memory), verify(memory.store)) == (4, [], [])
 
 
+@pytest.mark.parametrize("then", [conversation(1, start=4), []], ids=["begins anew", "is gone"])
+def test_growth_that_was_stored_without_a_digest_counts_once_its_log(
+    memory: Memory, digests_fail: Callable[[int | None], None], then: list[bytes]
+) -> None:
+    memory.sweep()
+    evict_everything(memory)
+    memory.write("bad", *conversation(2, start=2), append=True)
+    digests_fail(0)
+    memory.sweep()
+    digests_fail(None)
+    memory.write("bad", *then) if then else memory.path("bad").unlink()
+    for _ in range(2):
+        later(memory, 3)
+        memory.sweep()
+    assert (memory.digest(BAD)["user_prompts"], aside(memory), verify(memory.store)) == (4 + bool(then), [], [])
+
+
 def test_evicted_session_that_fails_as_its_share_changes_is_tried_again(
     memory: Memory, digests_fail: Callable[[int | None], None]
 ) -> None:

@@ -377,3 +377,11 @@ def test_message_of_grok_that_came_in_pieces_is_found_by_kind_and_role(
     assert [excerpt.kind for excerpt in hit.excerpts] == [kind]
     assert not any(search(made, word, kind=other).hits for other in {"user_msg", "thinking", "assistant_msg"} - {kind})
     made.close()
+
+
+def test_switched_off_what_a_kill_left_of_the_index_goes(memory: Memory) -> None:
+    search_settings = replace(memory.store.settings.search, index="off")
+    memory.store = replace(memory.store, settings=replace(memory.store.settings, search=search_settings))
+    (memory.store.data_dir / "search" / "stamp").unlink()
+    memory.sweep()
+    assert not (memory.store.data_dir / "search").exists()
