@@ -22,7 +22,7 @@ from helix_assets.storage.raw_files import LIGHT, PartFile, file_hash
 from helix_assets.store import Store
 
 JOINED_AT = 12
-"""So many parts make it worth while; `plan.MAX_PARTS`, at which a session is written anew whole, is never met then."""
+"""So many parts make it worth while; only where they cannot be joined a session gets to `plan.MAX_PARTS`."""
 _log = logging.getLogger(__name__)
 
 

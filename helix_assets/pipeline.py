@@ -11,7 +11,7 @@ import gc
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -56,7 +56,7 @@ from helix_assets.storage.pages import truncate_log
 from helix_assets.store import Store
 from helix_assets.task import Ingested, IngestTask, Limits, Workshop
 from helix_assets.tombstones import forgotten_marks, session_mark, source_mark, stay_forgotten
-from helix_assets.workers import TASK_BYTES, Work, Workers
+from helix_assets.workers import IN_PLACE_BYTES, TASK_BYTES, Work, Workers
 
 if TYPE_CHECKING:
     from helix_assets.core.words import Words
@@ -238,21 +238,13 @@ class _Sweep:
         self._scan = scan(self._store, self._clock())
         report = self._report
         report.files_seen = len(self._scan.found)
-        gc.freeze()  # what was found stays to the end: to look through it for cycles took a fifth of a small sweep
         try:
             groups = self._groups() if self._scan.changes else {}
-            if self._natives is None:
-                self._note_gone()
-            self._progress.start(_bytes_of(groups))
             was_settled = is_settled(self._store)
-            self._ingest(groups)
-            if not was_settled or report.touched:
-                self._follow_rules(was_settled)
-            report.digests_repriced = reprice(self._store)
-            count_day(self._store.catalog, self._clock())
-            self._note_exclusions()
+            # Else what was found is looked through for cycles, time and again: a fifth of a sweep of little news.
+            with _no_collection() if was_settled and _bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
+                self._take_in(groups, was_settled)
         finally:
-            gc.unfreeze()
             if self._workers:
                 self._workers.close()
         report.seconds = time.perf_counter() - begin
@@ -261,6 +253,17 @@ class _Sweep:
             keep_up(self._store, changed=True)
             truncate_log(self._store.catalog)  # what was written over lies in it
         return report
+
+    def _take_in(self, groups: dict[str, list[Candidate]], was_settled: bool) -> None:
+        if self._natives is None:
+            self._note_gone()
+        self._progress.start(_bytes_of(groups))
+        self._ingest(groups)
+        if not was_settled or self._report.touched:
+            self._follow_rules(was_settled)
+        self._report.digests_repriced = reprice(self._store)
+        count_day(self._store.catalog, self._clock())
+        self._note_exclusions()
 
     @property
     def _pool(self) -> Workers:
