@@ -250,7 +250,7 @@ class _Sweep:
         report.seconds = time.perf_counter() - begin
         self._note_sweep(started)
         if self._redacted_again:
-            keep_up(self._store, changed=True)
+            keep_up(self._store, changed=True, words=self.words)
             truncate_log(self._store.catalog)  # what was written over lies in it
         return report
 
@@ -648,6 +648,8 @@ class _Sweep:
     def _count(self, work: _Round, done: Committed) -> None:
         report, results = self._report, work.results
         for uid, result in results.items():
+            row = work.states[uid].row
+            self._redacted_again += row is not None and row.redaction_version != self._store.redactor.version
             report.files_opened += len(result.task.files)
             report.rows_rederived += sum(part.row_count for part in work.states[uid].parts) if result.digest else 0
             report.lines_read += result.lines

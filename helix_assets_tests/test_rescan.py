@@ -85,6 +85,13 @@ def test_evicted_session_that_grows_as_rules_change_keeps_nothing_of_what_they_h
     assert (memory.digest("claude:s1")["user_prompts"], verify(store)) == (4, [])
 
 
+def test_session_that_is_rewritten_as_rules_change_leaves_no_byte_of_its_old_digest(memory: Memory):
+    store = with_new_rules(memory)
+    memory.write("s1", prompt("p1", "10:00:00", f"the word was {WORD}"), *conversation(2))
+    memory.sweep()
+    assert WORD.encode() not in stored_bytes(store)
+
+
 def test_session_whose_digest_fails_under_new_rules_does_not_count_as_through(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
