@@ -56,12 +56,13 @@ class Chart(Protocol):
 
 @dataclass(frozen=True)
 class DayBars:
-    """Stacked bars, one color per name of the series, over days."""
+    """Stacked bars, one color per name of the series, over time; each stands for so many `days`."""
 
     title: str
     series: Series
     unit: str = ""
     height: float = 2.6
+    days: int = 1
 
     @property
     def is_empty(self) -> bool:
@@ -70,10 +71,11 @@ class DayBars:
     def draw(self, axes: Axes) -> None:
         _dates(axes)
         days = sorted({day for values in self.series.values() for day in values})
+        places = [_place(day) for day in days]
         bottom = [0.0] * len(days)
         for name, color in _colored(name for name, values in self.series.items() if any(values.values())):
             heights = [self.series[name].get(day, 0.0) for day in days]
-            axes.bar([_place(day) for day in days], heights, bottom=bottom, label=name, color=color)
+            axes.bar(places, heights, 0.8 * self.days, bottom=bottom, label=name, color=color)
             bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
         axes.set_ylabel(self.unit)
         axes.yaxis.set_major_formatter("{x:,.10g}")
@@ -162,7 +164,7 @@ class Heat:
 
 @dataclass(frozen=True)
 class DayTrend:
-    """Stacked bars over days, and a share in percent as a line on a scale of its own."""
+    """Stacked bars over time as `DayBars`, and a share in percent as a line on a scale of its own."""
 
     title: str
     series: Series
@@ -170,13 +172,14 @@ class DayTrend:
     unit: str = ""
     share_unit: str = ""
     height: float = 2.6
+    days: int = 1
 
     @property
     def is_empty(self) -> bool:
         return not any(self.series.values())
 
     def draw(self, axes: Axes) -> None:
-        DayBars(self.title, self.series, self.unit).draw(axes)
+        DayBars(self.title, self.series, self.unit, days=self.days).draw(axes)
         other = axes.twinx()
         other.spines[["top", "left"]].set_visible(False)
         days = sorted(self.share)

@@ -11,6 +11,8 @@ import pytest
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.evict import apply
 from helix_assets.forget import forget
+from helix_assets.reports.frame import Span
+from helix_assets.reports.kinds import make_report
 from helix_assets.sql import ask
 from helix_assets_tests.memory import NOW, Memory, answer, call, prompt, result
 
@@ -49,6 +51,11 @@ def test_a_specific_error_in_three_sessions_is_the_only_pattern(memory: Memory) 
     (pattern,) = patterns(memory)
     assert pattern[:3] == ("error", 3, 1)
     assert 'role "ledger_rw" does not exist' in str(pattern[3])
+
+
+def test_the_report_names_the_one_repository_it_was_seen_in(memory: Memory) -> None:
+    report = make_report(memory.store, "patterns", Span(), today=NOW.date())
+    assert [row["repo"] for row in report.table("patterns").rows] == ["shop"]
 
 
 def test_its_evidence_is_the_record_that_shows_it(memory: Memory) -> None:

@@ -13,12 +13,13 @@ def make(asking: Asking) -> Report:
     """The patterns last seen in the span; how often and since when is told of all days."""
     asking.run(f"CREATE TEMP TABLE found AS SELECT * FROM patterns WHERE {asking.span.holds('last_seen')}")
     order = "ORDER BY sessions DESC, times DESC, pattern_id"
-    private = {"snippet", "file_path", "tool"}
+    private = {"repo", "snippet", "file_path", "tool"}
+    repo = "CASE repos WHEN 1 THEN list_max(json_extract_string(evidence, '$[*].repo')) END AS repo"
     tables = (
         asking.table(
             "patterns", "Patterns",
-            "SELECT pattern_id, kind, error_class, trend, sessions, days, repos, times, first_seen, last_seen, tool, "
-            f"file_path, snippet FROM found {order}",
+            f"SELECT pattern_id, kind, error_class, trend, sessions, days, repos, {repo}, times, first_seen, "
+            f"last_seen, tool, file_path, snippet FROM found {order}",
             private,
         ),
         asking.table(

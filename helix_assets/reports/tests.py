@@ -7,6 +7,7 @@ from helix_assets.reports.frame import Asking, Report
 
 VIEWS = ("places", "signals", "test_runs")
 TOTALS = {"runs": "test_runs", "failed_runs": "test_runs_failed"}
+_MOST_DAYS = 92
 _RUNS = """
     CREATE TEMP TABLE runs AS
     SELECT coalesce(t.ts::DATE, t.day) AS day, t.flavor AS agent, coalesce(t.framework, '(unknown)') AS framework,
@@ -26,12 +27,11 @@ def make(asking: Asking) -> Report:
     """How tests went in the span."""
     asking.run(_RUNS.format(span=asking.span.holds("coalesce(t.ts::DATE, t.day)")))
     by = "SELECT {0}, {1} FROM runs GROUP BY {0} ORDER BY runs DESC, {0}"
-    days = asking.table("by_day", "By day", f"SELECT day, {_SUMS} FROM runs GROUP BY day ORDER BY day DESC")
     flaky = asking.span.holds("coalesce(x.ts::DATE, x.day)")
     tables = (
         asking.table("by_framework", "By framework", by.format("framework", _SUMS)),
         asking.table("by_repo", "By repository", by.format("repo", _SUMS), private={"repo"}),
-        days,
+        asking.table("by_day", "By day", f"SELECT day, {_SUMS} FROM runs GROUP BY day ORDER BY day DESC"),
         asking.table(
             "flaky", "Repositories whose tests gave another result with nothing changed",
             f"SELECT s.repo, sum(x.times)::BIGINT AS times, count(DISTINCT x.session_uid) AS sessions FROM signals x "
@@ -40,16 +40,26 @@ def make(asking: Asking) -> Report:
             private={"repo"},
         ),
     )  # fmt: skip
-    by_result = {
-        result: {str(row["day"]): float(row[f"{result}_runs"]) for row in days.rows}
-        for result in ("passed", "failed", "unknown")
-    }
-    share = {str(row["day"]): row["passed_share"] for row in days.rows if row["passed_share"] is not None}
     return Report(
         title="Tests",
         span=asking.span,
         figures=asking.figures(f"SELECT {_SUMS} FROM runs"),
         tables=tables,
-        charts={"runs_by_day": DayTrend("Test runs by day", by_result, share, "runs", "passed, %")},
+        charts={"runs_by_day": _trend(asking)},
         notes=("`passed_share` counts runs, `pass_rate` single tests where the output tells how many there were.",),
     )
+
+
+def _trend(asking: Asking) -> DayTrend:
+    """Runs and the share that passed by day; by week where days are too many to be told apart."""
+    (span,) = asking.rows("SELECT coalesce(max(day) - min(day), 0) AS days FROM runs")
+    unit, days = ("week", 7) if span["days"] > _MOST_DAYS else ("day", 1)
+    told = asking.rows(
+        f"SELECT date_trunc('{unit}', day)::DATE AS start, {_SUMS} FROM runs GROUP BY start ORDER BY start"
+    )
+    by_result = {
+        result: {str(row["start"]): float(row[f"{result}_runs"]) for row in told}
+        for result in ("passed", "failed", "unknown")
+    }
+    share = {str(row["start"]): row["passed_share"] for row in told if row["passed_share"] is not None}
+    return DayTrend(f"Test runs by {unit}", by_result, share, "runs", "passed, %", days=days)

@@ -11,6 +11,7 @@ from helix_assets.core.errors import QueryError
 from helix_assets.reports.frame import Report, Span
 from helix_assets.reports.kinds import REPORTS, make_report, totals_of_digests
 from helix_assets_tests.memory import Memory
+from helix_assets_tests.reports.conftest import on, working
 
 TODAY = date(2026, 6, 10)
 
@@ -68,6 +69,14 @@ def test_runs_of_tests_are_told_by_day(memory: Memory) -> None:
         (date(2026, 6, 8), 3, 1, 8, 1),
         (date(2026, 6, 3), 1, 0, 3, 0),
     ]
+
+
+def test_runs_of_more_than_three_months_are_drawn_by_week(memory: Memory) -> None:
+    memory.write("s4", *on("2026-01-07", "shop", *working("long")))
+    memory.sweep()
+    chart = made(memory, "test_report").charts["runs_by_day"]
+    assert chart.title == "Test runs by week"
+    assert chart.series["passed"] == {"2026-01-05": 1, "2026-06-01": 1, "2026-06-08": 2}  # type: ignore[attr-defined]
 
 
 def test_an_edit_that_another_followed_was_later_modified(memory: Memory) -> None:
