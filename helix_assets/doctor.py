@@ -217,9 +217,13 @@ def _space(settings: Settings, status: Status) -> Iterator[Finding]:
         yield Finding("disk", "wrong", what, "make room, or lower the caps under [retention]")
     else:
         yield Finding("disk", "fine", f"{free >> 20} MiB are free, the caps allow {to_come >> 20} MiB more")
-    if usage.raw_bytes > usage.raw_hard_cap_bytes:
+    index = index_bytes(settings.data_dir)
+    if usage.raw_bytes - index > usage.raw_hard_cap_bytes:
         yield Finding("disk", "wrong", "the raw cache is over its hard cap", "run `helix evict --apply`")
-    if (index := index_bytes(settings.data_dir)) > usage.raw_soft_cap_bytes:
+    elif usage.raw_bytes > usage.raw_hard_cap_bytes:
+        do = 'run `helix evict --apply`; if that is not enough, raise that cap, or set index = "off" under [search]'
+        yield Finding("disk", "wrong", "the raw cache with its search index is over raw_hard_cap_bytes", do)
+    if index > usage.raw_soft_cap_bytes:
         what = f"the search index alone ({index / 2**20:.1f} MiB) is above raw_soft_cap_bytes: raw sessions go for it"
         yield Finding("disk", "wrong", what, 'raise that cap, or set index = "off" under [search]')
     if usage.distilled_bytes > usage.distilled_cap_bytes:

@@ -85,6 +85,13 @@ def test_a_soft_cap_that_the_search_index_fills_alone_is_named(memory: Memory) -
     assert "raise that cap" in found.do
 
 
+@pytest.mark.parametrize(("spare", "told"), [(0, "with its search index"), (-1, "the raw cache is over")])
+def test_a_hard_cap_that_eviction_alone_may_not_keep_is_told_apart(memory: Memory, spare: int, told: str) -> None:
+    cap = str(memory.store.catalog.raw_usage() + spare)
+    (found,) = wrong(memory, HELIX_RAW_SOFT_CAP_BYTES=cap, HELIX_RAW_HARD_CAP_BYTES=cap)
+    assert told in found.what
+
+
 def test_a_disk_too_small_for_the_caps_is_named(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     class Disk(NamedTuple):
         free: int
