@@ -59,7 +59,7 @@ def stat_all(folders: list[Path]) -> int:
 
 
 def no_change(home: Path, rounds: int) -> dict[str, list[float]]:
-    """Time sweeps that find nothing new, in turns with a bare look at the same files."""
+    """CPU seconds of sweeps that find nothing new, in turns with a bare look at the same files."""
     from helix_assets.pipeline import scan, sweep
     from helix_assets.settings import load_settings
     from helix_assets.store import open_store
@@ -74,10 +74,10 @@ def no_change(home: Path, rounds: int) -> dict[str, list[float]]:
             ("stat", lambda: stat_all(folders)),
             ("scan", lambda: scan(store)),
         ):
-            begin = time.perf_counter()
+            begin = time.process_time()
             found = work()
             if number:  # the first round warms up
-                seconds[name].append(time.perf_counter() - begin)
+                seconds[name].append(time.process_time() - begin)
             if name == "sweep" and found:
                 raise SystemExit(f"{found} files changed while nothing should change")
     return seconds

@@ -40,7 +40,7 @@ def decode(home: Path, state: Path) -> Measured:
 
 
 def no_change(home: Path, state: Path, rounds: int) -> dict[str, list[float]]:
-    """Seconds of a sweep without news, of its scan and of a bare scandir+stat, in turns within one process."""
+    """CPU seconds of a sweep without news, of its scan and of a bare scandir+stat, in turns within one process."""
     command = [sys.executable, "-m", "bench.bare", "no-change", str(home), str(rounds)]
     seconds: dict[str, list[float]] = json.loads(measure(command, our_environ(home, state)).output)
     return seconds

@@ -84,8 +84,8 @@ def small_files(bench: Bench) -> Iterator[Row]:
         theirs = [one.cpu_s for one in first]
         yield Row(f"cold, {files:,} small files, CPU", "s", [run.cpu_s], against, theirs, TIMES_AS_LONG)
         note("no change")
-        seconds = contenders.no_change(home, mine, max(9, bench.rounds))
-        what = f"no change, {files:,} files, in process"
+        seconds = contenders.no_change(home, mine, max(15, bench.rounds))
+        what = f"no change, {files:,} files, in process, CPU"
         yield Row(what, "s", seconds["sweep"], "scandir + stat", seconds["stat"], TIMES_AS_LONG, "<= 1.5")
         ours: list[Measured] = []
         others: list[Measured] = []
