@@ -82,11 +82,10 @@ def passages_of(
     `is_wanted` tells by kind and role whether an event is looked for, `redactor` has the rules in force where the file
     was written by others.
     """
+    more = ["native_type"] if "flavor=grok" in path.parts else []
     try:
         with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
-            table = file.read_row_group(
-                group, [*_COLUMNS, "session_uid", "native_type", "summary", "raw"], use_threads=False
-            )
+            table = file.read_row_group(group, [*_COLUMNS, *more, "summary", "raw"], use_threads=False)
     except (OSError, IndexError, pa.ArrowInvalid) as exc:
         raise StoreError(f"{path.name} is missing or damaged: run `helix verify`") from exc
     column = text_column(table)
@@ -95,10 +94,9 @@ def passages_of(
     lower = text.lower()
     told: dict[int, tuple[bool, Passage] | None] = {}
 
-    is_grok = table.num_rows > 0 and table["session_uid"][0].as_py().startswith("grok:")
-
     def tellers(place: int, said: str | None) -> Sequence[_Told]:
-        return _tellers(table, rows[place], said, is_grok) if column == "raw" else rows[place]
+        told_by = list(map(_Told._make, rows[place]))
+        return _tellers(table, told_by, said) if column == "raw" else told_by
 
     for term in terms:
         good = some = 0
@@ -137,14 +135,16 @@ def _wanted(rows: Sequence[_Told], is_wanted: Callable[[str | None, str | None],
     return rows[0] if row is None and is_wanted(None, None) else row
 
 
-def _tellers(table: pa.Table, rows: Sequence[_Told], said: str | None, is_grok: bool) -> Sequence[_Told]:
+def _tellers(table: pa.Table, rows: Sequence[_Told], said: str | None) -> Sequence[_Told]:
     """The rows of a line that may tell a text of it; of all its texts where none is given.
 
     A line can hold several messages and calls, and the event of one that came in pieces stands with a later line.
     """
-    if is_grok and (known := said_by(table["native_type"][rows[0].place].as_py(), said)):
-        return [rows[0]._replace(kind=known[0], role=known[1], tool=None)]
-    if said is None or len(rows) == 1:
+    if "native_type" in table.column_names:
+        known = said_by(table["native_type"][rows[0].place].as_py(), said)
+        if known is not None:
+            return [rows[0]._replace(kind=known[0], role=known[1], tool=None)]
+    if said is None or len(rows) == 1 or _MESSAGES.isdisjoint(row.kind for row in rows):
         return rows
     line = " ".join(said.split())
     spoken = [row for row in rows if row.kind in _MESSAGES and _begins(table, row, line)]
@@ -164,16 +164,16 @@ def _again(redactor: Redactor, line: bytes, column: str) -> bytes:
     return text_again(redactor, line.decode()).encode()
 
 
-def _rows_of_lines(table: pa.Table, column: str) -> list[list[_Told]]:
-    """The rows of each line, without their text."""
+def _rows_of_lines(table: pa.Table, column: str) -> list[list[tuple[Any, ...]]]:
+    """The rows of each line, without their text, as `_Told` has them."""
     columns = [table[name].to_pylist() for name in _COLUMNS]
     has_line = table[column].is_valid().to_pylist()
-    lines: list[list[_Told]] = []
+    lines: list[list[tuple[Any, ...]]] = []
     for row, is_first in zip(zip(range(table.num_rows), *columns, strict=True), has_line, strict=True):
         if is_first:
             lines.append([])
         if lines:  # else the rest of a line that began in the row group before
-            lines[-1].append(_Told._make(row))
+            lines[-1].append(row)
     return lines
 
 
