@@ -38,6 +38,9 @@ def join_parts(store: Store, uids: Collection[str]) -> int:
                 written += _join(store, row, tail)
             except (OSError, StoreError) as exc:
                 _log.warning("the parts of %r stay as they are (%s)", row.session_uid, exc)
+                continue
+            for part in tail:  # where this fails the sweep does, and the next writer removes them
+                store.raw.remove(part.name)
     return written
 
 
@@ -76,8 +79,6 @@ def _join(store: Store, session: Row[Any], tail: Sequence[Row[Any]]) -> int:
         store.catalog.update_session(
             connection, session.id, raw_bytes=bytes_now, row_count=rows_now, record_count=records_now
         )
-    for part in tail:
-        store.raw.remove(part.name)
     return made.bytes
 
 

@@ -14,6 +14,7 @@ from helix_assets.joining import JOINED_AT, join_parts, worth_joining
 from helix_assets.plan import MAX_PARTS
 from helix_assets.reading import open_session
 from helix_assets.search import Finder
+from helix_assets.storage.raw_files import RawFiles
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, conversation
 
@@ -116,3 +117,26 @@ def test_each_byte_is_written_a_few_times_however_often_a_session_grows(growths:
             written += together
     assert len(held) < JOINED_AT + 1
     assert written < 5 * sum(growths)
+
+
+@pytest.mark.parametrize("step", ["publish", "remove"])
+def test_a_kill_while_parts_are_joined_is_only_a_pause(tmp_path: Path, step: str) -> None:
+    memory = grow(tmp_path, JOINED_AT - 1)
+    memory.write("s1", *conversation(1, start=JOINED_AT - 1), append=True)
+    publish, calls = RawFiles.publish, list[str]()
+
+    def killed(self: RawFiles, *names: str) -> None:
+        calls.append(step)
+        if step == "remove" or len(calls) > 1:  # the first that is published is the sweep's own part
+            raise KeyboardInterrupt
+        publish(self, *names)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RawFiles, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            memory.sweep()
+    memory.sweep()
+    row = memory.store.catalog.session("claude:s1")
+    live = [part.name for part in memory.store.catalog.files_of([row.id])[row.id]]
+    assert sorted(memory.store.raw.names()) == sorted(live)
+    assert verify(memory.store) == []
