@@ -55,7 +55,7 @@ class ScheduleStorage(SqliteScheduleStorage):
 class EventLog(SqliteEventLogStorage):
     """What happened in runs. The databases of all runs and of the last one asked for stay open.
 
-    Dagster's own opens, syncs and closes them three times for each event, at 7 ms instead of 3. What is not synced yet
+    Dagster's own opens, syncs and closes them three times for each event, at 7 ms instead of 1. What is not synced yet
     when the power goes is told again by the next sweep.
     """
 
