@@ -58,11 +58,14 @@ def live_names(store: Store) -> dict[str, Any]:
     s, d, f = sessions.c, digests.c, raw_files.c
     with store.catalog.reading() as connection:
         parts = select(f.name, f.bytes, f.hash, s.session_uid, s.id).join(sessions).where(s.evicting_at.is_(None))
-        found: dict[str, Any] = {row.name: row for row in connection.execute(parts)}
-        rowless = select(d.session_uid, d.hash, s.id).join(sessions, s.session_uid == d.session_uid)
+        found: dict[str, Any] = {row[0]: row for row in connection.execute(parts).all()}
         light = select(f.session_id).where(f.name.endswith(LIGHT))
-        gone = s.evicted_at.is_not(None) | s.evicting_at.is_not(None) | s.id.in_(light)
-        found |= {DIGEST + row.hash: row for row in connection.execute(rowless.where(gone))}
+        t = sessions.alias().c
+        gone = t.evicted_at.is_not(None) | t.evicting_at.is_not(None) | t.id.in_(light)
+        # Asked first, since else all digests, a large table, would be gone through.
+        rowless = select(d.session_uid, d.hash, s.id).join(sessions, s.session_uid == d.session_uid)
+        rowless = rowless.where(d.session_uid.in_(select(t.session_uid).where(gone)))
+        found |= {DIGEST + row.hash: row for row in connection.execute(rowless)}
         return found
 
 
