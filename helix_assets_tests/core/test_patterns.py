@@ -121,7 +121,7 @@ def test_churn_is_of_a_file_within_its_checkout() -> None:
         next(
             sightings(digest(cwd=cwd, signals=[signal("churn", f"{cwd}/cart.py", "0a", file_path=f"{cwd}/cart.py")]))
         ).mark
-        for cwd in ("/home/a/shop", "/home/b/work/shop")
+        for cwd in ("/home/a/shop", "/home/b/code/shop")
     }
     assert len(marks) == 1
 

@@ -41,7 +41,7 @@ def test_known_top_folder_names_the_repository_of_a_subfolder():
 
 @pytest.mark.parametrize(
     ("pattern", "cwd"),
-    [("/home/u/work", "/home/u/work/a"), ("/home/u/*/api", "/home/u/x/api"), ("/home/u/main", "/elsewhere/worktree")],
+    [("/home/u/code", "/home/u/code/a"), ("/home/u/*/api", "/home/u/x/api"), ("/home/u/main", "/elsewhere/worktree")],
 )
 def test_the_persons_map_wins_over_path_and_disk(pattern: str, cwd: str):
     assert repo_of(cwd, PlaceRules({pattern: "mine"}), "/home/u/main") == "mine"

@@ -338,8 +338,8 @@ Cookie: a=b; JSESSIONID=§; c=d
 curl -b "session=§" https://x
 set API_TOKEN §
 ENV API_TOKEN §
-npm config set //registry.npmjs.org/:_authToken §
-//registry.npmjs.org/:_authToken=§
+npm config set //npm.example.com/:_authToken §
+//npm.example.com/:_authToken=§
 pypi-token.pypi = "§"
 poetry config pypi-token.pypi §
 vault login §
