@@ -60,7 +60,8 @@ def stat_all(folders: list[Path]) -> int:
 
 def no_change(home: Path, rounds: int) -> dict[str, list[float]]:
     """CPU seconds of sweeps that find nothing new, in turns with a bare look at the same files."""
-    from helix_assets.pipeline import scan, sweep
+    from helix_assets.pipeline import sweep
+    from helix_assets.scan import scan
     from helix_assets.settings import load_settings
     from helix_assets.store import open_store
 

@@ -25,8 +25,8 @@ from helix_assets.core.errors import SettingsError, StopRun
 from helix_assets.core.moments import EPOCH, FIRST_DAY, iso
 from helix_assets.discover import discover
 from helix_assets.inbox import read_notes
-from helix_assets.pipeline import scan
 from helix_assets.reading import has_store, open_existing
+from helix_assets.scan import scan
 from helix_assets.settings import Settings, load_settings
 from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.lock import holder, is_locked

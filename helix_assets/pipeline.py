@@ -7,11 +7,9 @@ writing it down `commit`; dropping raw bytes `evict`.
 
 from __future__ import annotations
 
-import gc
-import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -25,11 +23,10 @@ from helix_assets.adapters.base import FoundFile, Problem, utf8_name
 from helix_assets.adapters.jsonl import failed_status
 from helix_assets.backup import back_up_if_due
 from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
-from helix_assets.core.changes import Changes, changed_sources
 from helix_assets.core.errors import HelixError, SkipSource, StoreError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
-from helix_assets.discover import Discovery, Exclusions, discover, read_head
+from helix_assets.discover import Exclusions, read_head
 from helix_assets.evict import make_room, tell_memory_over_cap
 from helix_assets.inbox import read_notes, sessions_named, take_in
 from helix_assets.indexing import AT_ONCE_BYTES, keep_up
@@ -49,20 +46,20 @@ from helix_assets.plan import (
 from helix_assets.prices import reprice
 from helix_assets.repositories import repository_root
 from helix_assets.rescan import RESCAN_BYTES, redact_memory, redact_names, redact_rows
+from helix_assets.scan import EXCLUSIONS, exclusions_of, no_collection, scan
 from helix_assets.sharing import Wanted, read_again, settle
 from helix_assets.stale import is_settled, note_settled, stale_sessions
 from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.pages import truncate_log
 from helix_assets.store import Store
 from helix_assets.task import Ingested, IngestTask, Limits, Workshop
-from helix_assets.tombstones import forgotten_marks, session_mark, source_mark, stay_forgotten
+from helix_assets.tombstones import forgotten_marks, session_mark, stay_forgotten
 from helix_assets.workers import IN_PLACE_BYTES, TASK_BYTES, Work, Workers
 
 if TYPE_CHECKING:
     from helix_assets.core.words import Words
 
 REDERIVE_AT_ONCE = 500
-_EXCLUSIONS = "exclusions"
 
 Clock = Callable[[], datetime]
 
@@ -112,64 +109,6 @@ class Progress:
 
     def advance(self, done_bytes: int, session_uid: str) -> None:
         """A session is through."""
-
-
-@dataclass(frozen=True)
-class Scan:
-    """What lies on disk, by path key, and what of it is news."""
-
-    seen: Discovery
-    found: dict[str, FoundFile]
-    changes: Changes
-
-
-def scan(store: Store, now: datetime | None = None) -> Scan:
-    """Compare the disk with the catalog; reads no transcript and writes nothing.
-
-    Files of sessions that are set aside are news again when it is time to try them.
-    """
-    with _no_collection():
-        seen = discover(store.settings)
-        known = store.catalog.known_sources()
-    found = seen.files
-    if not found.keys() <= known.states.keys():
-        found = {path if path in known.states else store.path_key(path): file for path, file in found.items()}
-    # Nearly all files are fine: only the others are looked at one by one below.
-    unusual = known.unusual
-    gone_before = [key for key, status in unusual.items() if status == "gone"]
-    changes = changed_sources(found, known.states, gone_before, seen.unknown)
-    wakes = {"gone", "failed"}
-    if store.catalog.meta_value(_EXCLUSIONS) != _exclusions(store):
-        wakes.add("excluded")
-    again = [key for key, status in unusual.items() if key in found and _is_looked_at_again(status, found[key], wakes)]
-    if again:
-        changes = Changes(tuple(dict.fromkeys([*changes.changed, *again])), changes.gone)
-    if changes.changed and (forgotten := forgotten_marks(store)):
-        kept = [key for key in changes.changed if source_mark(store, found[key].path) not in forgotten]
-        changes = Changes(tuple(kept), changes.gone)
-    if changes.changed and (later := retries.waiting(store.catalog, now or utc_now()).path_keys):
-        changes = Changes(tuple(key for key in changes.changed if key not in later), changes.gone)
-    return Scan(seen, found, changes)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Thousands of small tuples without cycles: looking for some among them took a tenth of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def _is_looked_at_again(status: str, file: FoundFile, wakes: Collection[str]) -> bool:
-    return status in wakes or (status == "unreadable" and os.access(file.path, os.R_OK))
-
-
-def _exclusions(store: Store) -> str:
-    return repr(store.settings.exclude)
 
 
 def sweep(
@@ -242,7 +181,7 @@ class _Sweep:
             groups = self._groups() if self._scan.changes else {}
             was_settled = is_settled(self._store)
             # Else what was found is looked through for cycles, time and again: a fifth of a sweep of little news.
-            with _no_collection() if was_settled and _bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
+            with no_collection() if was_settled and _bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
                 self._take_in(groups, was_settled)
         finally:
             if self._workers:
@@ -687,9 +626,9 @@ class _Sweep:
         """Remember which exclusions were applied: when they change, what they left out is looked at again."""
         catalog = self._store.catalog
         is_whole = self._only is None and self._natives is None
-        if is_whole and catalog.meta_value(_EXCLUSIONS) != _exclusions(self._store):
+        if is_whole and catalog.meta_value(EXCLUSIONS) != exclusions_of(self._store):
             with catalog.writing() as connection:
-                catalog.set_meta(connection, _EXCLUSIONS, _exclusions(self._store))
+                catalog.set_meta(connection, EXCLUSIONS, exclusions_of(self._store))
 
     def _now(self) -> str:
         return iso(microseconds(self._clock())) or ""

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, select
 
 from helix_assets.core.moments import iso, microseconds
-from helix_assets.pipeline import Scan, scan
+from helix_assets.scan import Scan, scan
 from helix_assets.storage.tables import sources
 from helix_assets.store import Store
 

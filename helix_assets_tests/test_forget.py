@@ -18,8 +18,8 @@ from helix_assets.evict import policy_of
 from helix_assets.forget import Forgotten, forget
 from helix_assets.hub import rename_in_notes
 from helix_assets.indexing import index_of, is_behind, live_names
-from helix_assets.pipeline import scan
 from helix_assets.restore import choose_copy, restore
+from helix_assets.scan import scan
 from helix_assets.storage import pages
 from helix_assets.storage.facts import FactFiles
 from helix_assets.storage.raw_files import RawFiles

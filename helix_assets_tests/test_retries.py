@@ -14,7 +14,7 @@ from helix_assets.core.retention import RetentionPolicy
 from helix_assets.defs.promises import every_session_is_derived
 from helix_assets.evict import plan
 from helix_assets.forget import forget
-from helix_assets.pipeline import scan
+from helix_assets.scan import scan
 from helix_assets.settings import load_settings
 from helix_assets.store import open_store
 from helix_assets.summary import read_status

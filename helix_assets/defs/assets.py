@@ -17,7 +17,8 @@ from helix_assets.defs.record import ending_well_when_busy, record
 from helix_assets.defs.report import REPORT_CODE_VERSION, RETENTION_REPORT, evict_and_tell, report_of
 from helix_assets.defs.resources import StoreResource
 from helix_assets.evict import policy_of
-from helix_assets.pipeline import scan, sweep
+from helix_assets.pipeline import sweep
+from helix_assets.scan import scan
 from helix_assets.settings.kinds import parse_size
 from helix_assets.storage.tables import digests, evictions, sources
 from helix_assets.store import Store

@@ -18,7 +18,7 @@ from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile
 from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.defs.partitions import Partition
-from helix_assets.pipeline import Scan
+from helix_assets.scan import Scan
 from helix_assets.storage.tables import digests, sessions, sources
 from helix_assets.store import Store
 

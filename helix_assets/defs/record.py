@@ -24,7 +24,7 @@ from sqlalchemy import func, select
 from helix_assets.core.errors import BusyError
 from helix_assets.defs.figures import CODE_VERSIONS, ROWS, TIERS, data_versions, empty_version, numbers, row_count
 from helix_assets.defs.partitions import Partition, key_of
-from helix_assets.pipeline import Scan
+from helix_assets.scan import Scan
 from helix_assets.storage.tables import sweeps
 from helix_assets.store import Store
 

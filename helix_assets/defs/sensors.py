@@ -17,7 +17,8 @@ from helix_assets.defs.record import is_recorded, state_of
 from helix_assets.defs.resources import StoreResource
 from helix_assets.evict import plan
 from helix_assets.inbox import Note, read_notes
-from helix_assets.pipeline import scan, utc_now
+from helix_assets.pipeline import utc_now
+from helix_assets.scan import scan
 from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.lock import holder, is_locked
 from helix_assets.storage.tables import sweeps
