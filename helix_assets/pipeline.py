@@ -21,6 +21,7 @@ from helix_assets import retries
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import FoundFile, Problem, utf8_name
 from helix_assets.adapters.jsonl import failed_status
+from helix_assets.aside import redact_set_aside
 from helix_assets.backup import back_up_if_due
 from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
 from helix_assets.core.errors import HelixError, SkipSource, StoreError
@@ -186,6 +187,8 @@ class _Sweep:
         finally:
             if self._workers:
                 self._workers.close()
+        if self._natives is None:
+            report.problems += redact_set_aside(self._store, RESCAN_BYTES)
         report.seconds = time.perf_counter() - begin
         self._note_sweep(started)
         if self._redacted_again:

@@ -3,7 +3,7 @@
 Stored sessions are written anew by the sweep, a bounded part each time (`pipeline`). Here is the rest: names in the
 catalog and notes in the hub folder, at once, for they are small; reports, which are dropped and made anew; digests and
 facts of evicted sessions, partition by partition; stored rows that cannot be derived again. Not here: how a text is
-redacted (`core.redaction.again`).
+redacted (`core.redaction.again`), or what restores set aside (`aside`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from helix_assets.reports.files import drop_reports
 from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.key import text_hash
-from helix_assets.storage.raw_files import LIGHT, file_hash
+from helix_assets.storage.raw_files import LIGHT, PartFile, file_hash
 from helix_assets.storage.tables import (
     digests,
     evictions,
@@ -54,7 +55,7 @@ RESCAN_BYTES = 256 << 20
 _NAMED = "names_redacted_with"
 _STAMP = "rules_stamp"
 _OURS = frozenset({"path_key", "flavor", "role", "status", "head_hash", "tail_hash", "day", "file_key", "hash",
-                   "redaction_version", "session_uid", "native_session_id"})  # fmt: skip
+                   "redaction_version", "session_uid", "native_session_id", "mark", "name"})  # fmt: skip
 _UIDS = ((digests, "session_uid"), (evictions, "session_uid"), (losses, "session_uid"), (sessions, "parent_uid"),
          (hook_events, "session_uid"), (executions, "session_uid"), (feed, "session_uid"))  # fmt: skip
 
@@ -81,7 +82,7 @@ def redact_names(store: Store) -> int:
     with store.catalog.writing() as connection:
         for table in (sources, problems):
             for row in connection.execute(select(table)).all():
-                values = _changed_texts(table, row, redactor)
+                values = changed_texts(table, row, redactor)
                 if redactor.text(row.path_key).hits:
                     values["path_key"] = store.path_key(row.path_key)
                 if values:
@@ -157,8 +158,8 @@ def _redact_sessions(
             if fresh[row.id]:
                 catalog.drop_raw_files(connection, [row.id])
                 catalog.put_raw_files(connection, [{"session_id": row.id, **part} for part in fresh[row.id]])
-            size += _redact_digest(store, connection, row.session_uid, (uids or {}).get(row.session_uid))
-            values = {**_changed_texts(sessions, row, redactor), "redaction_version": redactor.version}
+            size += redact_digest(store, connection, row.session_uid, (uids or {}).get(row.session_uid))
+            values = {**changed_texts(sessions, row, redactor), "redaction_version": redactor.version}
             for name in ("bytes", "row_count", "record_count") if fresh[row.id] else ():
                 values["raw_bytes" if name == "bytes" else name] = sum(part[name] for part in fresh[row.id])
             catalog.update_session(connection, row.id, **values)
@@ -171,14 +172,15 @@ def _redact_sessions(
     return size
 
 
-def _changed_texts(table: Table, row: Row[Any], redactor: Redactor) -> dict[str, Any]:
+def changed_texts(table: Table, row: Row[Any], redactor: Redactor) -> dict[str, Any]:
     """The texts of a row, also those inside JSON, that the rules in force change."""
     names = [c.name for c in table.columns if isinstance(c.type, Text | JSON) and c.name not in _OURS]
     found = {name: row._mapping[name] for name in names if row._mapping[name]}
     return {name: again for name, value in found.items() if (again := value_again(redactor, value)) != value}
 
 
-def _redact_digest(store: Store, connection: Connection, uid: str, renamed: str | None) -> int:
+def redact_digest(store: Store, connection: Connection, uid: str, renamed: str | None) -> int:
+    """Redact a digest and prove it anew if it proved itself before; gives its bytes."""
     row = connection.execute(select(digests).where(digests.c.session_uid == uid)).one_or_none()
     if row is None:
         return 0
@@ -228,8 +230,6 @@ def table_again(table: pa.Table, redactor: Redactor, uids: Mapping[str, str] = M
 
 def _rewrite(store: Store, uid: str, parts: Sequence[Row[Any]]) -> list[dict[str, Any]]:
     """New part files with the same rows by the rules in force, published; gives their rows for the catalog."""
-    from helix_assets.storage.parquet import SessionWriter, read_rows
-
     fresh = []
     for part in parts:
         path = store.raw.path(part.name)
@@ -237,14 +237,25 @@ def _rewrite(store: Store, uid: str, parts: Sequence[Row[Any]]) -> list[dict[str
             raise StoreError(f"{path.name} is damaged: run `helix verify`")
         ending = LIGHT if part.name.endswith(LIGHT) else ".parquet"  # whose texts went is told by the name
         stem = f"{part.name.removesuffix(ending)}.again"
-        writer = SessionWriter(store.raw.staging / os.path.basename(stem), uid, store.key)
-        for row in read_rows([path], raw=True):
-            writer.add([row_again(store.redactor, row)])
-        made, name = writer.close(), f"{stem}{ending}"
+        made, name = part_again(store, uid, path, store.raw.staging / os.path.basename(stem)), f"{stem}{ending}"
         store.raw.publish(made.name, name)
         counts = {"bytes": made.bytes, "row_count": made.rows, "record_count": made.records}
         fresh.append({"part": part.part, "name": name, "hash": made.hash, **counts, "text_bytes": made.text_bytes})
     return fresh
+
+
+def part_again(store: Store, uid: str, path: Path, staged: Path) -> PartFile:
+    """Write the rows of a part by the rules in force to another place; the file is neither synced nor published yet."""
+    from helix_assets.storage.parquet import SessionWriter, read_rows
+
+    writer = SessionWriter(staged, uid, store.key)
+    try:
+        for row in read_rows([path], raw=True):
+            writer.add([row_again(store.redactor, row)])
+    except BaseException:
+        writer.discard()
+        raise
+    return writer.close()
 
 
 def _hub_notes(store: Store, redactor: Redactor) -> int:

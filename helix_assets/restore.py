@@ -116,7 +116,8 @@ def _restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
     fitted = _fit(settings, staged, now)
     sync(staged, [path for path in staged.rglob("*") if path.is_file()])
     aside = _new_folder(data_dir / SET_ASIDE / f"{now:%Y%m%dT%H%M%SZ}")
-    unnamed = [name for name in _files(raw) if name not in fitted.named]
+    # What was being written is no part of any store: it stays where the next writer clears it.
+    unnamed = [name for name in _files(raw) if name not in fitted.named and not name.startswith("staging/")]
     for name in unnamed:
         _move(raw / name, aside / "raw" / name)
     shutil.rmtree(data_dir / INDEX_FOLDER, ignore_errors=True)  # the next sweep makes it anew of what is there

@@ -14,6 +14,7 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from helix_assets.adapters import ADAPTERS
+from helix_assets.aside import SetAside, read_set_aside
 from helix_assets.core.redaction import Redactor
 from helix_assets.core.redaction.again import value_again
 from helix_assets.core.schema import DIGEST_VERSION
@@ -80,6 +81,7 @@ class Status:
     versions: dict[str, Any]
     last_sweep: dict[str, Any] | None
     writer: str | None
+    set_aside: SetAside
 
 
 def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
@@ -141,6 +143,7 @@ def read_status(store: Store) -> Status:
             versions=_versions(connection, store.redactor.version),
             last_sweep=_last_sweep(connection),
             writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,
+            set_aside=read_set_aside(store),
         )
 
 

@@ -118,13 +118,20 @@ def _file(probe: Probe, path: Path, place: str) -> Iterator[Survivor]:
             for name in facts.namelist():
                 yield from _facts(probe, BytesIO(facts.read(name)), f"{place}, {name}")
         return
-    with path.open("rb") as file:
-        is_database = file.read(len(_SQLITE)) == _SQLITE
+    is_database = _is_database(path)
     if is_database:
         yield from _tables(probe, path, place)
     # What a database has dropped may still lie in it, and its log beside it: rules need whole texts, canaries do not.
     # The search index is numbers, in which rules find secrets by chance.
-    yield from _bytes(probe, path, place, canaries_only=is_database or path.name.endswith(("-wal", "-shm", ".words")))
+    is_its_log = path.name.endswith(("-wal", "-shm")) and _is_database(path.with_name(path.name[:-4]))
+    yield from _bytes(probe, path, place, canaries_only=is_database or is_its_log or path.suffix == ".words")
+
+
+def _is_database(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
 
 
 def _bytes(probe: Probe, path: Path, place: str, *, canaries_only: bool) -> Iterator[Survivor]:

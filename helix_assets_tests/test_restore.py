@@ -134,3 +134,11 @@ def test_a_damaged_copy_is_refused_and_an_older_one_can_be_named(memory: Memory)
 def test_no_copy_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no copy of the memory"):
         choose_copy(Memory(tmp_path).store.settings)
+
+
+def test_what_was_being_written_is_not_set_aside(memory: Memory) -> None:
+    staged = memory.store.raw.staging / "half-a-file"
+    staged.write_bytes(b"PAR1")
+    assert "half-a-file" not in {path.name for path in put_back(memory).aside.rglob("*")}
+    memory.sweep()
+    assert not staged.exists()

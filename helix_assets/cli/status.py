@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from helix_assets.aside import SetAside
 from helix_assets.backup import Copy, copies
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size
 from helix_assets.drift import drift_of
@@ -56,6 +57,7 @@ def _store(found: Status) -> Table:
         ["digest rules", _held(versions["derivation"])],
         ["redaction rules", _held(versions["redaction"])],
         *_rescan(versions["redaction"]),
+        *_set_aside(found.set_aside),
     ]
     return Table([Column("memory"), Column("")], rows)
 
@@ -86,6 +88,18 @@ def _rescan(redaction: dict[str, Any]) -> list[list[str]]:
     if done == total:
         return []
     return [["redacted by them", f"{human_count(done)} of {human_count(total)} sessions; sweeps do the rest"]]
+
+
+def _set_aside(found: SetAside) -> list[list[str]]:
+    """What restores left in the data folder, and how far sweeps are with redacting that."""
+    if not found.folders:
+        return []
+    done = found.folders - found.waiting
+    rows = [["set aside by restores", f"{human_count(done)} of {human_count(found.folders)} redacted by them"]]
+    if found.waiting:
+        rows[0][1] += "; sweeps do the rest"
+    what = "cannot be read, so not redacted; delete it when you need it no more"
+    return rows + [["", f"{name} {what}"] for name in found.unread]
 
 
 def agents_table(agents: list[AgentFigures]) -> Table:

@@ -88,18 +88,9 @@ class FactFiles:
 
     def write(self, fact: str, partition: tuple[str, str], version: int, table: pa.Table) -> FactFile:
         """Write one version of a partition's facts."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         flavor, day = partition
         name = f"{fact}/flavor={flavor}/day={day}.{version}.parquet"
-        memory = pa.BufferOutputStream()
-        # Measured on a few dozen rows: dictionaries and statistics cost time and make the file no smaller.
-        with pq.ParquetWriter(
-            memory, table.schema, compression="lz4", use_dictionary=False, write_statistics=False, store_schema=False
-        ) as writer:
-            writer.write_table(table)
-        data = memory.getvalue()
+        data = packed(table)
         path = self.path(name)
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -136,6 +127,20 @@ class FactFiles:
         for uid, generation, *row in zip(*columns, strict=True):
             found.setdefault((uid, generation), []).append(tuple(row))
         return [SessionRows(uid, generation, rows) for (uid, generation), rows in found.items()]
+
+
+def packed(table: pa.Table) -> pa.Buffer:
+    """A table as the bytes of its file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    memory = pa.BufferOutputStream()
+    # Measured on a few dozen rows: dictionaries and statistics cost time and make the file no smaller.
+    with pq.ParquetWriter(
+        memory, table.schema, compression="lz4", use_dictionary=False, write_statistics=False, store_schema=False
+    ) as writer:
+        writer.write_table(table)
+    return memory.getvalue()
 
 
 @cache

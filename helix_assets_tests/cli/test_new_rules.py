@@ -89,3 +89,21 @@ def test_status_tells_how_far_the_rescan_is(outdated: Path, capsys: pytest.Captu
     redaction = json.loads(shown(capsys, "status", "--json"))["versions"]["redaction"]
     assert redaction["sessions"] == {redaction["current"]: 1}
     assert "sweeps do the rest" not in shown(capsys, "status")
+
+
+def test_status_tells_of_what_restores_set_aside(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "set aside by restores" not in shown(capsys, "status")
+    shown(capsys, "restore", "--yes")
+    assert "0 of 1 redacted by them; sweeps do the rest" in shown(capsys, "status")
+    assert json.loads(shown(capsys, "status", "--json"))["set_aside"] == {"folders": 1, "waiting": 1, "unread": []}
+    shown(capsys, "sweep")
+    assert "1 of 1 redacted by them" in shown(capsys, "status")
+
+
+def test_status_names_what_was_set_aside_and_cannot_be_read(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown(capsys, "restore", "--yes")
+    (folder,) = (outdated / "data" / "set-aside").iterdir()
+    (folder / "helix.db").write_bytes(b"no database")
+    name = f"set-aside/{folder.name}/helix.db"
+    assert name in shown(capsys, "sweep")
+    assert f"{name} cannot be read" in shown(capsys, "status")
