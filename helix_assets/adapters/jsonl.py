@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import orjson
@@ -21,7 +22,9 @@ import orjson
 from helix_assets.adapters.base import JsonObject
 from helix_assets.core.errors import SkipSource
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 1 << 20
+FIRST_BYTES = 32 << 10
+"""Of a session's files each first chunk waits in memory until its time comes, and there may be hundreds."""
 MAX_LINE_BYTES = 64 << 20
 MAX_UNPACKED_BYTES = 8 << 30
 PACKED = ".zst"
@@ -116,7 +119,8 @@ def whole_lines(
     pending: list[bytes] = []
     held = 0
     skipped = 0
-    while block := read(CHUNK_BYTES):
+    sizes = chain((FIRST_BYTES,), repeat(CHUNK_BYTES))
+    while block := read(next(sizes)):
         cut = block.rfind(b"\n") + 1
         if skipped:
             first = block.find(b"\n") + 1

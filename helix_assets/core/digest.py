@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from helix_assets.core.failures import OTHER, error_class
 from helix_assets.core.moments import SECOND_US, iso
 from helix_assets.core.outcome import Ending, judge
-from helix_assets.core.schema import AFTER_THE_END, BESIDE, DIGEST_VERSION, DOCUMENT, UNPARSED, EventKind, Row
+from helix_assets.core.schema import AFTER_THE_END, BESIDE, DIGEST_VERSION, DOCUMENT, UNPARSED, EventKind, Row, light
 from helix_assets.core.signals import Signal, SignalBuilder, SignalRow, fingerprint
 
 UNNAMED = "(unknown)"
@@ -293,7 +293,7 @@ class DigestBuilder:
                 spend[key] = held
         held = spend.get(key)
         if held is None or (row.output_tokens or 0) >= (held.output_tokens or 0):
-            spend[key] = row
+            spend[key] = light(row)
 
     def _time(self, ts_us: int | None) -> None:
         if ts_us is None:

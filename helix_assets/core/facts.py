@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from helix_assets.core.failures import error_class
-from helix_assets.core.schema import EventKind, Row
+from helix_assets.core.schema import EventKind, Row, light
 
 MAX_NAME = 200
 MAX_PATH = 1024
@@ -223,7 +223,7 @@ class FactBuilder:
         )
 
     def _on_call(self, row: Row) -> None:
-        call = _Call(_light(row), orjson.loads(row.detail) if row.detail else {})
+        call = _Call(light(row), orjson.loads(row.detail) if row.detail else {})
         self._calls.append(call)
         if row.call_id:
             self._by_id[row.call_id] = call
@@ -231,14 +231,14 @@ class FactBuilder:
     def _on_result(self, row: Row) -> None:
         call = self._by_id.get(row.call_id) if row.call_id else None
         if call is not None:
-            call.result = _light(row)
+            call.result = light(row)
 
     def _on_lifecycle(self, row: Row) -> None:
         """How a call ended by a log that knows better; and what a person decided, which names only the tool."""
         if row.call_id:
             call = self._by_id.get(row.call_id)
             if call is not None:
-                call.overruled = _light(row)
+                call.overruled = light(row)
         elif row.detail and '"decision"' in row.detail:
             said = orjson.loads(row.detail)
             decision = _DECISIONS.get(str(said.get("decision")))
@@ -334,11 +334,6 @@ def _usage(row: Row, is_sidechain: bool) -> TokenUsage:
         row.input_tokens or 0, row.output_tokens or 0, row.cache_read_tokens or 0, row.cache_write_5m_tokens or 0,
         row.cache_write_1h_tokens or 0, row.reasoning_tokens, row.cost_usd, None if row.cost_usd is None else "agent",
     )  # fmt: skip
-
-
-def _light(row: Row) -> Row:
-    """The row without its source line, which is not to be held in memory."""
-    return row if row.raw is None else Row._make((*row[:-1], None))  # `raw` is the last; a third of _replace's time
 
 
 def _name(value: Any) -> str | None:

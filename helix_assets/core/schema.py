@@ -150,6 +150,14 @@ class Row(NamedTuple):
     raw: bytes | None
 
 
+def light(row: Row) -> Row:
+    """The row without its source line and the ids in it: what is kept of many rows for later should be small."""
+    return Row._make((*row[:_IDS], None, None, *row[_IDS + 2 : -1], None))  # a third of _replace's time
+
+
+_IDS = Row._fields.index("record_id")
+
+
 def last_words(text: str) -> str | None:
     """The end of a text that its summary has no room for, as an event's `detail`; None of a short one.
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
 from helix_assets.core.digest import MAX_BYTES, DigestBuilder, SessionHead
+from helix_assets.core.facts import FactBuilder
 from helix_assets.core.link import Linker
-from helix_assets.core.schema import EventKind, Record, SessionEvent
+from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage
 
 HEAD = SessionHead("claude:x", "claude", None, None, None, None, None, None, None, 0, 1, 1, 0)
 
@@ -32,3 +35,15 @@ def test_ranges_tell_what_is_covered() -> None:
     builder.add(rows[1:3])
     builder.add(rows[4:])
     assert builder.finish(HEAD).coverage.ranges == [(1, 2), (4, 5)]
+
+
+def test_what_is_kept_for_a_digest_holds_no_source_lines() -> None:
+    linker, digests, facts = Linker(), DigestBuilder(), FactBuilder()
+    for n in range(50):
+        record = Record(n, 0, n, n, n, f"r{n}", None, n, "assistant", b"x" * 10_000)
+        usage = Usage(1, 1, 0, 0, 0, None)
+        call = SessionEvent(EventKind.TOOL_CALL, tool="Bash", call_id=f"c{n}", message_id=f"m{n}", usage=usage)
+        rows = linker.rows(record, [call])
+        digests.add(rows)
+        facts.add(rows)
+    assert len(pickle.dumps((digests, facts))) < 50_000
