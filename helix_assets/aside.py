@@ -83,15 +83,23 @@ def redact_set_aside(store: Store, limit: int) -> list[tuple[str, str]]:
         if note.is_through or limit <= 0 or _is_live(store, folder):
             continue
         told = len(note.unread)
-        aside = _open(store, folder)
         try:
-            limit -= _go_on(aside, note, limit)
-        finally:
-            aside.close()
-        replace_file(folder / NOTE, json.dumps(asdict(note)).encode())
+            limit -= _redact_folder(store, folder, note, limit)
+        except OSError as exc:
+            _log.warning("%s cannot be redacted by new rules: %s: the next sweep tries again", folder, exc.strerror)
         reason = "cannot be read, so new redaction rules do not reach it; delete it when you need it no more"
         trouble += [(_shown(folder, name), reason) for name in note.unread[told:]]
     return trouble
+
+
+def _redact_folder(store: Store, folder: Path, note: _Note, limit: int) -> int:
+    aside = _open(store, folder)
+    try:
+        spent = _go_on(aside, note, limit)
+    finally:
+        aside.close()
+    replace_file(folder / NOTE, json.dumps(asdict(note)).encode())
+    return spent
 
 
 def _folders(store: Store) -> list[Path]:
@@ -168,7 +176,9 @@ def _go_on(aside: Store, note: _Note, limit: int) -> int:
             return max(spent, 1)
         try:
             is_done = _redact_catalog(aside) if name == CATALOG else _redact_file(aside, name)
-        except _TROUBLE as exc:
+        except Exception as exc:  # noqa: BLE001 - what a damaged file makes of a library must not cost the sweep
+            if not _has_room(aside, size):
+                return max(spent, 1)
             _log.warning("%s cannot be redacted by new rules: %s", path, type(exc).__name__)
             note.unread.append(name)
         else:

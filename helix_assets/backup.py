@@ -226,6 +226,11 @@ def _drop_older(store: Store, newest: Copy) -> None:
     older = [copy for copy in own_copies(store) if copy.number < newest.number]
     everything_goes = _is_void(store)
     too_many = {copy.generation for copy in older[: max(0, len(older) + 1 - store.settings.backup.keep)]}
+    for path in store.settings.backup_dir.iterdir():
+        if _NAME.fullmatch(path.name) and not (path / MANIFEST).exists():
+            shutil.rmtree(
+                path, ignore_errors=True
+            )  # what a killed `drop` left: it is listed no more, and holds what had to go
     for copy in older:
         is_outdated = bool(newest.redaction) and copy.redaction != newest.redaction
         if everything_goes or is_outdated or copy.generation in too_many:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -213,6 +215,30 @@ def test_damaged_files_stay_are_told_once_and_named_until_they_go(memory: Memory
         ("cannot be searched (StoreError)", names[0])
     ]
     assert files_that_say(store.data_dir, WORD) <= {names[0]}
+
+
+def test_file_of_other_columns_costs_no_sweep(memory: Memory) -> None:
+    path = folder_of(memory) / "raw" / "other.parquet"
+    pq.write_table(pa.table({"other": ["x"]}), path)
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert read_set_aside(store) == SetAside(1, 0, [str(path.relative_to(store.data_dir))])
+
+
+def test_full_disk_leaves_it_to_the_next_sweep(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = with_new_rules(memory)
+    with monkeypatch.context() as patch:
+        patch.setattr("helix_assets.aside._has_room", lambda *_: False)
+        assert redact_set_aside(store, 1 << 40) == []
+        assert read_set_aside(store) == SetAside(1, 1, [])
+        patch.setattr("helix_assets.aside.replace_file", failing)
+        assert redact_set_aside(store, 1 << 40) == []
+    memory.sweep()
+    assert read_set_aside(store) == SetAside(1, 0, [])
+
+
+def failing(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "no space left")
 
 
 def test_part_that_is_not_what_was_written_is_not_proven_anew(memory: Memory) -> None:

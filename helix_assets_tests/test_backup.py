@@ -156,6 +156,14 @@ def test_new_redaction_rules_drop_the_copies_made_by_the_old_ones(memory: Memory
     assert numbers(memory) == [3]
 
 
+def test_what_a_killed_drop_left_goes_with_the_next_copy(memory: Memory) -> None:
+    left = folder(memory)
+    (left / MANIFEST).unlink()
+    make_copy(memory.store, memory.now + DAY)
+    assert not left.exists()
+    assert len(numbers(memory)) == 1
+
+
 def test_an_erased_session_leaves_with_the_older_copies(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
         void_older_copies(memory.store, connection)
