@@ -257,10 +257,15 @@ def _continued(
 
 def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     file = candidate.file
+    is_same_file = (file.dev, file.inode) == (source.dev, source.inode)
+    return is_same_file and _says_again(store, candidate, source)
+
+
+def _says_again(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
+    """Whether the log still says what was read of it; it may be a copy, as a restored home or an editor leaves it."""
+    file = candidate.file
     is_cut = file.size < source.offset and not file.path.endswith(PACKED)
-    if file.role in ("document", "about") or is_cut or (file.dev, file.inode) != (source.dev, source.inode):
-        return False
-    return begins_alike(store, file.path, source)
+    return file.role not in ("document", "about") and not is_cut and begins_alike(store, file.path, source)
 
 
 def begins_alike(store: Store, path: str, source: Row[Any]) -> bool:
@@ -285,7 +290,7 @@ def told_before(
     """The source whose lines this file tells again: its own, or that of the file whose place it took."""
     for source in state.sources:
         if source.path_key == candidate.path_key:
-            if _has_grown(store, candidate, source) or _is_same_document(store, candidate, source):
+            if _says_again(store, candidate, source) or _is_same_document(store, candidate, source):
                 return source
         elif source.path_key not in present and _took_over(store, candidate, source):
             return source

@@ -212,3 +212,25 @@ def test_a_total_that_codex_repeats_behind_the_cut_counts_once() -> None:
     assert meter.count({"info": {"total_token_usage": told, "last_token_usage": last}}) is None
     grown = {**told, "input_tokens": 160, "output_tokens": 13}
     assert meter.count({"info": {"total_token_usage": grown, "last_token_usage": last}}) == Usage(50, 4, 0, 0, 0, 0)
+
+
+def test_log_that_lies_there_as_a_copy_is_told_whole(memory: Memory, whole: dict[str, Any]) -> None:
+    """As an editor or a restored home leaves it: nothing of the evicted part is gone from the disk."""
+    evicted(memory)
+    log = memory.path("s")
+    log.rename(log.with_suffix(".old"))
+    memory.write("s", *conversation(5))
+    memory.sweep()
+    assert memory.digest(UID)["cost"] == whole["cost"]
+    assert not memory.store.catalog.session(UID).is_partial
+
+
+def test_log_that_was_excluded_for_a_while_is_told_whole(tmp_path: Path, memory: Memory, whole: dict[str, Any]) -> None:
+    evicted(memory)
+    memory.write("s", *conversation(5))
+    excluding = Memory(tmp_path, {"HELIX_EXCLUDE_PATHS": str(memory.projects)})
+    assert excluding.sweep().files_excluded == 1
+    excluding.close()
+    memory.sweep()
+    assert memory.digest(UID)["cost"] == whole["cost"]
+    assert not memory.store.catalog.session(UID).is_partial
