@@ -19,6 +19,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from helix_assets.core.moments import iso
 from helix_assets.storage.tables import hook_events, sessions
 from helix_assets.store import Store
+from helix_assets.tombstones import forgotten_marks, session_mark
 
 INBOX = "inbox"
 WAITS_S = 3600.0
@@ -71,7 +72,8 @@ def sessions_named(notes: Sequence[Note]) -> frozenset[str] | None:
 def take_in(store: Store, notes: Sequence[Note]) -> int:
     """Keep the times that notes tell of known sessions, and remove those notes; gives how many times were new.
 
-    A note of a session without a log as yet stays until that is swept, an hour at most. Needs the writer lock.
+    A note of a session without a log as yet stays until that is swept, an hour at most; that of a forgotten one goes.
+    Needs the writer lock.
     """
     with store.catalog.reading() as connection:
         wanted = {note.session for note in notes if note.session}
@@ -84,9 +86,10 @@ def take_in(store: Store, notes: Sequence[Note]) -> int:
         with store.catalog.writing() as connection:
             done = connection.execute(upsert(hook_events).on_conflict_do_nothing().returning(hook_events.c.id), rows)
             added = len(done.all())
-    too_old = (time.time() - WAITS_S) * 1e6
+    too_old, forgotten = (time.time() - WAITS_S) * 1e6, forgotten_marks(store)
     for note in notes:
-        if note.session is None or note.session in known or note.at_us < too_old:
+        is_awaited = note.session is not None and note.session not in known and note.at_us >= too_old
+        if not is_awaited or session_mark(store, f"{note.agent}:{note.session}") in forgotten:
             (inbox_of(store.data_dir) / note.name).unlink(missing_ok=True)
     return added
 

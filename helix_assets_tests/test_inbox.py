@@ -129,3 +129,11 @@ def test_forgetting_takes_times_and_notes_along(memory: Memory) -> None:
     assert events(memory) == []
     (name,) = os.listdir(inbox_of(memory.store.data_dir))
     assert TWO in (inbox_of(memory.store.data_dir) / name).read_text()
+
+
+def test_note_of_a_forgotten_session_does_not_stay(memory: Memory) -> None:
+    memory.sweep()
+    forget(memory.store, [f"claude:{ONE}"], now=memory.now)
+    push(memory, ONE)
+    memory.sweep()
+    assert waiting(memory.store.data_dir) == []
