@@ -172,7 +172,11 @@ def plan_rederivation(store: Store, state: SessionState, *, reparse: bool) -> In
 
     `reparse` goes back to the records themselves: their parser or the redaction rules changed.
     """
-    return _task(state, [], _has_main(state, {}), append=not reparse, parts=_stored_parts(store, state))
+    task = _task(state, [], _has_main(state, {}), append=not reparse, parts=_stored_parts(store, state))
+    if state.row is None or not state.not_ours:
+        return task
+    # History that another session owns is not stored here, and dates this one all the same.
+    return replace(task, started_us=state.row.started_us, ended_us=state.row.ended_us)
 
 
 def _stored_parts(store: Store, state: SessionState) -> tuple[tuple[str, str], ...]:

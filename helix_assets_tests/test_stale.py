@@ -84,3 +84,17 @@ def test_a_memory_that_was_not_settled_is_looked_through_once(memory: Memory) ->
         memory.sweep()
         memory.sweep()
     assert asked == [None]
+
+
+def test_newer_parser_leaves_a_session_the_times_of_its_copied_history(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is another session's and stored there, so the session's own rows cannot tell them."""
+    memory.write("s2", *conversation(2), *conversation(1, start=30, session="b"))
+    memory.sweep()
+    before = memory.digest("claude:s2")
+    monkeypatch.setattr("helix_assets.adapters.claude.ClaudeAdapter.version", 99)
+    memory.sweep()
+    after = memory.digest("claude:s2")
+    assert (after["started_at"], after["cost"]) == (before["started_at"], before["cost"])
+    assert before["user_prompts"] == after["user_prompts"] == 1
