@@ -269,6 +269,7 @@ def _digest_row(store: Store, batch: Batch, result: Ingested, at: str) -> dict[s
 def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str) -> list[dict[str, Any]]:
     state = batch.states[result.task.session_uid]
     tasks = {f.path_key: f for f in result.task.files}
+    outlived = {s.file_rank for s in state.sources if s.is_outlived and result.task.append} | result.outlived
     return [
         {
             **_cursor_columns(cursor),
@@ -280,6 +281,8 @@ def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str
             "file_rank": tasks[cursor.path_key].rank,
             "evicted_offset": tasks[cursor.path_key].stored_before,
             "dropped_offset": tasks[cursor.path_key].light_before,
+            "is_doubted": False,
+            "is_outlived": tasks[cursor.path_key].rank in outlived,
             "status": _source_status(cursor, tasks[cursor.path_key].path, session_id),
             "discovered_at": at,
             "ingested_at": at,

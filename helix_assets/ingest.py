@@ -226,6 +226,7 @@ class _SessionRun:
         self._repeats: dict[int, int] = {}
         self._known: set[int] = set()
         self._told: set[int] = set()
+        self.outlived: set[int] = set()
         self._writer: SessionWriter | None = None
         self.facts = replace(task.facts, unknown_types=dict(task.facts.unknown_types))
         self._foreign = set(task.foreign_messages)
@@ -315,6 +316,7 @@ class _SessionRun:
                 self.unparsed_before += row.native_type == UNPARSED
                 # the row may bear the time of its event, such as the begin of a message that the record closes
                 ts_us = self.adapter.identify(obj).ts_us if isinstance(obj, dict) else row.ts_us
+                self.outlived.add(row.file)
                 record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, row.record_id,
                                 row.parent_id, ts_us, row.native_type, raw)  # fmt: skip
                 yield record, obj if isinstance(obj, dict) else None
@@ -531,6 +533,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
         shareable=sorted(run.shareable),
         message_ids=run.message_ids,
         fact_rows=fact_rows,
+        outlived=frozenset(run.outlived),
     )
 
 

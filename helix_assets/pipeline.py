@@ -282,6 +282,7 @@ class _Sweep:
             "inode": file.inode,
             "size": file.size,
             "mtime_ns": file.mtime_ns,
+            "is_doubted": True,
             "status": status,
             "problem": problem,
             "discovered_at": at,
@@ -296,7 +297,6 @@ class _Sweep:
         if self._aside:
             with self._store.catalog.writing() as connection:
                 self._store.catalog.put_sources(connection, self._aside)
-                self._store.catalog.distrust_sources(connection, [row["path_key"] for row in self._aside])
                 self._store.catalog.put_problems(connection, self._aside_problems)
             self._aside, self._aside_problems = [], []
 

@@ -161,6 +161,8 @@ def can_be_told(store: Store, state: SessionState, present: Mapping[str, Candida
         return False
     if not was_evicted(state):
         return True
+    if any(source.is_outlived for source in state.sources):
+        return False
     told = {s.path_key for c in present.values() if (s := told_before(store, state, c, present)) is not None}
     missing = {source.path_key for source in state.sources if source.path_key not in present}
     dropped = {s.path_key for s in state.sources if _was_dropped(s) and s.role not in ("document", "about")}
@@ -262,7 +264,7 @@ def _continued(
 def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     file = candidate.file
     is_same_file = (file.dev, file.inode) == (source.dev, source.inode)
-    return is_same_file and _says_again(store, candidate, source)
+    return is_same_file and not source.is_doubted and _says_again(store, candidate, source)
 
 
 def _says_again(store: Store, candidate: Candidate, source: Row[Any]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, select, update
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.storage.catalog import Catalog
@@ -170,12 +170,8 @@ def read_again(connection: Connection, session_id: int) -> str | None:
     What was evicted of it is then derived in passing, as whenever it grows.
     """
     mine = sources.c.session_id == session_id
-    query = select(
-        func.max(sources.c.evicted_offset + sources.c.dropped_offset), func.sum(sources.c.status == "gone")
-    ).where(mine)
-    evicted, gone = connection.execute(query).one()
-    if gone:
+    if connection.execute(select(sources.c.id).where(mine, sources.c.status == "gone")).first() is not None:
         return None
-    connection.execute(update(sources).where(mine).values(mtime_ns=-1, **({} if evicted else {"head_hash": None})))
+    connection.execute(update(sources).where(mine).values(mtime_ns=-1, is_doubted=True))
     uid: str = connection.execute(select(sessions.c.session_uid).where(sessions.c.id == session_id)).scalar_one()
     return uid

@@ -135,7 +135,8 @@ class SourceCursor(NamedTuple):
 class Ingested:
     """What came of one task; `part` is None when there was nothing to store.
 
-    `bad_lines` are those of this reading, `unparsed` all of the session.
+    `bad_lines` are those of this reading, `unparsed` all of the session. `outlived` are the ranks of files of which
+    more is stored than they tell.
     """
 
     task: IngestTask
@@ -157,6 +158,7 @@ class Ingested:
     shareable: list[int]
     message_ids: dict[int, str]
     fact_rows: SessionFactRows = field(default_factory=dict)
+    outlived: frozenset[int] = frozenset()
 
 
 def is_worldwide(native_id: str | None) -> bool:

@@ -234,3 +234,34 @@ def test_log_that_was_excluded_for_a_while_is_told_whole(tmp_path: Path, memory:
     memory.sweep()
     assert memory.digest(UID)["cost"] == whole["cost"]
     assert not memory.store.catalog.session(UID).is_partial
+
+
+def test_records_that_only_the_store_still_had_count_on_after_its_eviction(
+    memory: Memory, whole: dict[str, Any]
+) -> None:
+    """Their log was rewritten without them while they were stored; it begins as it did then, and is not all there was."""
+    memory.write("s", *conversation(3))
+    memory.sweep()
+    memory.write("s", *conversation(2, start=1))
+    memory.sweep()
+    memory.write("s", *conversation(1, start=3), append=True)
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *conversation(1, start=4), append=True)
+    memory.sweep()
+    assert counted(memory.digest(UID)) == counted(whole)
+    assert is_sound(memory)
+
+
+def test_session_evicted_while_its_log_is_excluded_is_told_whole_later(
+    tmp_path: Path, memory: Memory, whole: dict[str, Any]
+) -> None:
+    memory.write("s", *conversation(3))
+    memory.sweep()
+    memory.write("s", *conversation(2, start=3), append=True)
+    excluding = Memory(tmp_path, {"HELIX_EXCLUDE_PATHS": str(memory.projects)})
+    excluding.sweep()
+    evict_all(excluding)
+    excluding.close()
+    memory.sweep()
+    assert memory.digest(UID)["cost"] == whole["cost"]

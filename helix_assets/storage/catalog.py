@@ -289,16 +289,6 @@ class Catalog:
         for part in _parts(path_keys):
             connection.execute(update(sources).where(sources.c.path_key.in_(part)).values(**values))
 
-    def distrust_sources(self, connection: Connection, path_keys: Collection[str]) -> None:
-        """Have files read from the start when they are looked at again, and compared with what is stored of them.
-
-        Where that was evicted only the hashes of a file's edges can still tell that it says the same.
-        """
-        is_stored = sources.c.evicted_offset + sources.c.dropped_offset == 0
-        for part in _parts(path_keys):
-            chosen = update(sources).where(sources.c.path_key.in_(part), is_stored)
-            connection.execute(chosen.values(head_hash=None))
-
     def put_raw_files(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Name published files as live."""
         if rows:

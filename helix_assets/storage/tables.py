@@ -59,6 +59,10 @@ sources = Table(
     Column("evicted_offset", BigInteger, nullable=False, default=0),
     # Up to here the texts of records were dropped since: their light rows alone are stored.
     Column("dropped_offset", BigInteger, nullable=False, default=0, server_default="0"),
+    # Whether it is read from the start when it is next looked at, and compared with what is stored of it.
+    Column("is_doubted", Boolean, nullable=False, default=False, server_default="0"),
+    # Whether records are stored of it that it tells no more: it was rewritten, and is not all there was.
+    Column("is_outlived", Boolean, nullable=False, default=False, server_default="0"),
     Column("order_us", BigInteger),
     Column("parser_state", JSON),
     Column("status", Text, nullable=False),
@@ -368,6 +372,14 @@ def _seventh(connection: Connection) -> None:
         index.create(connection, checkfirst=True)
 
 
+def _eighth(connection: Connection) -> None:
+    """Files that tell less than what is stored of them; those rewritten before are found out when they change again."""
+    there = {found["name"] for found in inspect(connection).get_columns("sources")}
+    for name in ("is_doubted", "is_outlived"):
+        if name not in there:
+            connection.exec_driver_sql(f"ALTER TABLE sources ADD COLUMN {name} BOOLEAN NOT NULL DEFAULT 0")
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _first,
     _second,
@@ -376,5 +388,6 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _fifth,
     _sixth,
     _seventh,
+    _eighth,
 )
 CATALOG_VERSION = len(MIGRATIONS)
