@@ -84,6 +84,7 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         catalog.put_sources(
             connection, [row for uid, r in batch.results.items() for row in _source_rows(batch, r, ids.get(uid), at)]
         )
+        catalog.drop_sources(connection, [key for uid, r in kept.items() for key in _taken_over(batch.states[uid], r)])
         catalog.put_problems(connection, [row for r in batch.results.values() for row in _problems_of(store, r, at)])
         catalog.claim(
             connection,
@@ -290,6 +291,15 @@ def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str
         }
         for cursor in result.cursors
     ]
+
+
+def _taken_over(state: SessionState, result: Ingested) -> list[str]:
+    """Files that lie elsewhere now, or packed, and were read there: nothing that is stored is told by them alone."""
+    if result.task.append:
+        return []
+    read = {cursor.path_key for cursor in result.cursors if not cursor.problem}
+    taken = {key for file in result.task.files if file.path_key in read for key in file.took_over}
+    return [s.path_key for s in state.sources if s.path_key in taken and s.file_rank not in result.outlived]
 
 
 def _source_status(cursor: SourceCursor, path: str, session_id: int | None) -> str:

@@ -95,7 +95,12 @@ def plan_session(
         return _task(state, [_from_start(c, ranks, has_main) for c in changed], has_main, append=False)
     if was_evicted(state):
         return plan_remake(store, state, present)
-    files = [_continued(store, c, known.get(c.path_key), ranks, has_main) for c in changed]
+    files = [
+        _continued(store, c, known[c.path_key], ranks, has_main)
+        if c.path_key in known
+        else _from_start(c, ranks, has_main, _told_again(store, state, c, present))
+        for c in changed
+    ]
     append = _may_append(store, state, files, present, has_main)
     return _task(state, files, has_main, append=append, parts=_stored_parts(store, state))
 
@@ -119,8 +124,7 @@ def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candida
     has_main, ranks = _has_main(state, present), file_ranks(state, present)
     files = []
     for candidate in present.values():
-        source = told_before(store, state, candidate, present)
-        files.append(_from_start(candidate, ranks, has_main, source))
+        files.append(_from_start(candidate, ranks, has_main, _told_again(store, state, candidate, present)))
     return _task(state, files, has_main, append=False, parts=_stored_parts(store, state))
 
 
@@ -163,7 +167,7 @@ def can_be_told(store: Store, state: SessionState, present: Mapping[str, Candida
         return True
     if any(source.is_outlived for source in state.sources):
         return False
-    told = {s.path_key for c in present.values() if (s := told_before(store, state, c, present)) is not None}
+    told = {s.path_key for c in present.values() for s in _told_again(store, state, c, present)}
     missing = {source.path_key for source in state.sources if source.path_key not in present}
     dropped = {s.path_key for s in state.sources if _was_dropped(s) and s.role not in ("document", "about")}
     return (missing | dropped) <= told
@@ -223,7 +227,7 @@ def _known_root(row: Row[Any] | None) -> tuple[str, str] | None:
 
 
 def _from_start(
-    candidate: Candidate, ranks: Mapping[str, int], has_main: bool, told_before: Row[Any] | None = None
+    candidate: Candidate, ranks: Mapping[str, int], has_main: bool, told_again: Sequence[Row[Any]] = ()
 ) -> FileTask:
     file = candidate.file
     return FileTask(
@@ -233,18 +237,19 @@ def _from_start(
         _role(file.role, has_main),
         ranks[candidate.path_key],
         bytes_ahead=file.size,
-        stored_before=told_before.evicted_offset if told_before is not None else 0,
-        light_before=told_before.dropped_offset if told_before is not None else 0,
+        stored_before=told_again[0].evicted_offset if told_again else 0,
+        light_before=told_again[0].dropped_offset if told_again else 0,
+        took_over=tuple(s.path_key for s in told_again if s.path_key != candidate.path_key),
     )
 
 
 def _continued(
-    store: Store, candidate: Candidate, source: Row[Any] | None, ranks: Mapping[str, int], has_main: bool
+    store: Store, candidate: Candidate, source: Row[Any], ranks: Mapping[str, int], has_main: bool
 ) -> FileTask:
     """Read on from the cursor if the file was only appended to, else from the start."""
-    if source is None or not _has_grown(store, candidate, source):
+    if not _has_grown(store, candidate, source):
         anew = _from_start(candidate, ranks, has_main)
-        return replace(anew, state=source.parser_state) if source is not None and anew.role == "about" else anew
+        return replace(anew, state=source.parser_state) if anew.role == "about" else anew
     file = candidate.file
     return FileTask(
         file.path,
@@ -293,14 +298,23 @@ def begins_alike(store: Store, path: str, source: Row[Any]) -> bool:
 def told_before(
     store: Store, state: SessionState, candidate: Candidate, present: Mapping[str, Candidate]
 ) -> Row[Any] | None:
-    """The source whose lines this file tells again: its own, or that of the file whose place it took."""
+    """The source whose lines this file tells again, the one that was read farthest where there are several."""
+    return next(iter(_told_again(store, state, candidate, present)), None)
+
+
+def _told_again(
+    store: Store, state: SessionState, candidate: Candidate, present: Mapping[str, Candidate]
+) -> list[Row[Any]]:
+    """The sources whose lines this file tells: its own, and those of files whose place it took; read farthest first."""
+    found = []
     for source in state.sources:
         if source.path_key == candidate.path_key:
-            if _says_again(store, candidate, source) or _is_same_document(store, candidate, source):
-                return source
-        elif source.path_key not in present and _took_over(store, candidate, source):
-            return source
-    return None
+            tells = _says_again(store, candidate, source) or _is_same_document(store, candidate, source)
+        else:
+            tells = source.path_key not in present and _took_over(store, candidate, source)
+        if tells:
+            found.append(source)
+    return sorted(found, key=lambda source: -source.offset)
 
 
 def _is_same_document(store: Store, candidate: Candidate, source: Row[Any]) -> bool:

@@ -34,7 +34,8 @@ class FileTask:
 
     `edges` are the hashes that the file must still have for `offset` to mean what it meant. `stored_before` is the
     offset up to which records were stored once and evicted since: they are derived, not stored. Up to `light_before`
-    their rows are stored without their texts, which were dropped.
+    their rows are stored without their texts, which were dropped. `took_over` are files that this one was before it was
+    moved or packed.
     """
 
     path: str
@@ -50,6 +51,7 @@ class FileTask:
     stored_before: int = 0
     light_before: int = 0
     edges: tuple[str, str] | None = None
+    took_over: tuple[str, ...] = ()
 
 
 class Merging(NamedTuple):

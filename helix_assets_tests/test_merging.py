@@ -265,3 +265,18 @@ def test_session_evicted_while_its_log_is_excluded_is_told_whole_later(
     excluding.close()
     memory.sweep()
     assert memory.digest(UID)["cost"] == whole["cost"]
+
+
+def test_log_that_grew_after_it_was_moved_is_told_once(memory: Memory, whole: dict[str, Any]) -> None:
+    """Where it lay before it was read less far: that is no measure any more."""
+    memory.write("s", *conversation(2))
+    memory.sweep()
+    memory.write("s", *conversation(3), project="-home-u-moved")
+    memory.path("s").unlink()
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *conversation(2, start=3), project="-home-u-moved", append=True)
+    memory.sweep()
+    assert counted(memory.digest(UID)) == counted(whole)
+    assert not memory.store.catalog.session(UID).is_partial
+    assert is_sound(memory)

@@ -289,6 +289,11 @@ class Catalog:
         for part in _parts(path_keys):
             connection.execute(update(sources).where(sources.c.path_key.in_(part)).values(**values))
 
+    def drop_sources(self, connection: Connection, path_keys: Collection[str]) -> None:
+        """Forget files that came to lie elsewhere."""
+        for part in _parts(path_keys):
+            connection.execute(delete(sources).where(sources.c.path_key.in_(part)))
+
     def put_raw_files(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Name published files as live."""
         if rows:
