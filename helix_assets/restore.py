@@ -166,7 +166,7 @@ def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
             # A copy has no parser states: what comes next in these files is read with all that stands before it.
             live = select(sessions.c.id).where(sessions.c.evicted_at.is_(None))
             is_whole = sources.c.session_id.in_(live) & (sources.c.evicted_offset + sources.c.dropped_offset == 0)
-            connection.execute(update(sources).where(is_whole).values(head_hash=None, tail_hash=None))
+            connection.execute(update(sources).where(is_whole).values(is_doubted=True))
         with catalog.reading() as connection:
             named = frozenset(connection.execute(select(raw_files.c.name)).scalars())
             keys = frozenset(connection.execute(select(sessions.c.file_key)).scalars())
@@ -207,6 +207,7 @@ def _readable_again(store: Store, ids: Sequence[int]) -> set[int]:
     for number, read in store.catalog.sources_of(ids).items():
         if all(
             source.path_key in paths
+            and not source.is_outlived
             and (source.role in ("document", "about") or begins_alike(store, paths[source.path_key], source))
             for source in read
         ):

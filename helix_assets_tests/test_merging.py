@@ -239,7 +239,7 @@ def test_log_that_was_excluded_for_a_while_is_told_whole(tmp_path: Path, memory:
 def test_records_that_only_the_store_still_had_count_on_after_its_eviction(
     memory: Memory, whole: dict[str, Any]
 ) -> None:
-    """Their log was rewritten without them while they were stored; it begins as it did then, and is not all there was."""
+    """Their log was rewritten without them while they were stored; it begins as then, and is not all there was."""
     memory.write("s", *conversation(3))
     memory.sweep()
     memory.write("s", *conversation(2, start=1))

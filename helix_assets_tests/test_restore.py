@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 
+from helix_assets import evict
 from helix_assets.backup import copies
 from helix_assets.core.errors import NotFoundError, StoreError
+from helix_assets.core.retention import RetentionPolicy
 from helix_assets.restore import Restored, choose_copy, is_sound, restore
 from helix_assets.storage.tables import losses
 from helix_assets.store import open_store
@@ -142,3 +145,30 @@ def test_what_was_being_written_is_not_set_aside(memory: Memory) -> None:
     assert "half-a-file" not in {path.name for path in put_back(memory).aside.rglob("*")}
     memory.sweep()
     assert not staged.exists()
+
+
+def evict_all(memory: Memory) -> None:
+    evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
+
+
+def test_session_evicted_after_a_restore_is_told_whole_when_it_grows(memory: Memory) -> None:
+    put_back(memory)
+    evict_all(memory)
+    memory.write("s1", *conversation(2, start=3), append=True)
+    memory.sweep()
+    assert memory.digest("claude:s1")["record_count"] == 20
+    assert not memory.store.catalog.session("claude:s1").is_partial
+
+
+def test_digest_of_records_that_outlived_their_log_is_not_made_anew_of_the_rest(memory: Memory) -> None:
+    memory.write("s1", *conversation(2, start=1))
+    memory.sweep()
+    memory.write("s1", *conversation(1, start=3), append=True)
+    memory.sweep()
+    memory.now += timedelta(days=2)
+    memory.write("s2", *conversation(1, start=2, session="b"), append=True)
+    memory.sweep()
+    raw_file(memory, "claude:s1").unlink()
+    put_back(memory)
+    memory.sweep()
+    assert memory.digest("claude:s1")["record_count"] == 16
