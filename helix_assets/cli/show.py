@@ -19,6 +19,7 @@ from helix_assets.reading import OpenSession, open_existing, open_session
 from helix_assets.settings import load_settings
 
 _RANGE = re.compile(r"(\d*)\.\.(\d*)|(\d+)")
+_NUMBER = re.compile(r"-?\d{1,19}")
 _SHOWN_AT_ONCE = 200
 _DETAILS = (
     "seq", "parent_seq", "kind", "role", "tool", "summary", "status", "is_sidechain", "agent_id", "call_id",
@@ -50,7 +51,9 @@ def _event_range(_: click.Context, param: click.Parameter, value: str | None) ->
     multiple=True,
     help="Only events of this kind.",
 )
-@click.option("--payload", help="The redacted source line behind an event, by its number or its record's id.")
+@click.option(
+    "--payload", help="The redacted source line behind an event: its number, its record's id, or a payload_ref."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def show(uid: str, wanted: range | None, kinds: tuple[str, ...], payload: str | None, as_json: bool) -> None:
     """Show the events of the session UID (the first characters of its uid or native id will do)."""
@@ -107,7 +110,7 @@ def _event(session: OpenSession, row: Row) -> dict[str, Any]:
     """An event with all that is known of it; nulls left out."""
     values = {name: getattr(row, name) for name in _DETAILS}
     values |= {"ts": iso(row.ts_us), "detail": orjson.loads(row.detail) if row.detail else None}
-    values["payload_ref"] = f"blob://{session.row.session_uid}/{row.record_id or row.seq}"
+    values["payload_ref"] = f"blob://{session.row.session_uid}/{row.record_key}"
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -152,7 +155,9 @@ def _show_payload(session: OpenSession, wanted: str, as_json: bool) -> None:
 
 def _record(session: OpenSession, wanted: str) -> Row:
     """The first row of the record that is meant: it carries the source line."""
-    row = session.record(int(wanted) if wanted.isdecimal() else wanted)
+    name = wanted.removeprefix(f"blob://{session.row.session_uid}/")
+    is_number = _NUMBER.fullmatch(name) and abs(int(name)) < 1 << 63
+    row = session.record(int(name) if is_number else name)
     if row is not None and row.raw is not None:
         return row
     where = "evicted" if session.evicted_at else "not in this session"

@@ -205,16 +205,16 @@ def read_rows(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
 
 
 def read_record(paths: Sequence[Path | IO[bytes]], wanted: int | str) -> Row | None:
-    """The first row of a record, which holds its text: by an event's number, or by the id that the agent gave it.
+    """The first row of a record, which holds its text: by an event's number, its key, or the id that its agent gave.
 
     One row group is read and no more, so that it costs the same in a session of any size.
     """
-    name = "seq" if isinstance(wanted, int) else "record_id"
+    names = ["seq", "record_key"] if isinstance(wanted, int) else ["record_id"]
     for path in paths:
         with _opened(path) as file:
             for group in range(file.num_row_groups):
-                ids = file.read_row_group(group, [name, "record_key"], use_threads=False)
-                place = ids[name].index(wanted).as_py()
+                ids = file.read_row_group(group, {*names, "record_key"}, use_threads=False)
+                place = max(ids[name].index(wanted).as_py() for name in names)
                 if place >= 0:
                     first = ids["record_key"].index(ids["record_key"][place]).as_py()
                     table = file.read_row_group(group, list(Row._fields), use_threads=False)

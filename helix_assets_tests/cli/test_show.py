@@ -62,9 +62,18 @@ def test_payload_of_a_derived_event_is_that_of_its_record(swept: Path, capsys: p
     assert json.loads(capsys.readouterr().out)["seq"] == 2
 
 
-def test_unknown_payload_is_told(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["show", UID, "--payload", "999"]) == 1
-    assert "record '999' is not in this session" in capsys.readouterr().err
+def test_payload_ref_leads_to_the_line_and_is_the_same_in_sql(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refs = [event["payload_ref"] for event in shown(capsys)]
+    assert run(["sql", "select payload_ref from events order by seq", "--json"]) == 0
+    assert [row["payload_ref"] for row in json.loads(capsys.readouterr().out)] == refs
+    assert run(["show", UID, "--payload", refs[0]]) == 0
+    assert capsys.readouterr().out == conversation(1)[0].decode()
+
+
+@pytest.mark.parametrize("wanted", ["999", "9" * 30, "blob://x/1"])
+def test_unknown_payload_is_told(swept: Path, capsys: pytest.CaptureFixture[str], wanted: str) -> None:
+    assert run(["show", UID, "--payload", wanted]) == 1
+    assert f"record '{wanted}' is not in this session" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", [UID[:20], UID.removeprefix("claude:")[:8]])
