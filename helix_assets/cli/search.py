@@ -2,11 +2,11 @@
 
 import sys
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from helix_assets.cli.limits import AGENT, SINCE, UNTIL, refuse_backwards, refuse_unknown_agent
 from helix_assets.cli.output import cell, emit, human_count, terminal_safe
 from helix_assets.core.errors import BusyError
 from helix_assets.core.query import Snippet
@@ -17,15 +17,13 @@ from helix_assets.search import LIMIT, SECONDS, Excerpt, Filters, Finder, Found,
 from helix_assets.settings import load_settings
 from helix_assets.store import Store
 
-_MOMENT = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
-
 
 @click.command()
 @click.argument("query")
 @click.option("--repo", help="Only sessions of this repository.")
-@click.option("--agent", help="Only sessions of this agent.")
-@click.option("--since", type=_MOMENT, help="Only sessions that ended at this time (UTC) or later.")
-@click.option("--until", type=_MOMENT, help="Only sessions that started before this time (UTC).")
+@AGENT
+@SINCE
+@UNTIL
 @click.option("--kind", type=click.Choice([kind.value for kind in EventKind]), help="Only in events of this kind.")
 @click.option("--role", help="Only in what this role said, such as user, assistant or tool.")
 @click.option("--limit", type=click.IntRange(1), default=LIMIT, show_default=True, help="How many sessions at most.")
@@ -33,8 +31,10 @@ _MOMENT = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def search(query: str, limit: int, seconds: float, as_json: bool, **limits: Any) -> None:
     """Find sessions in which all of QUERY stands: words, "phrases in quotes", beginnings with a star (retr*)."""
-    filters = Filters(**limits | {name: _utc(limits[name]) for name in ("since", "until")})
+    filters = Filters(**limits)
+    refuse_backwards(filters.since, filters.until)
     with closing(open_existing(load_settings())) as store:
+        refuse_unknown_agent(filters.agent, store, set(store.settings.roots))
         if store.settings.search.index == "off":
             raise click.UsageError('search is off: set index = "on" under [search] in helix.toml, then `helix sweep`')
         found = Finder(store).find(query, filters, limit=limit, seconds=seconds)
@@ -46,10 +46,6 @@ def search(query: str, limit: int, seconds: float, as_json: bool, **limits: Any)
         for hit in found.hits:
             _print_hit(hit)
     _tell(found)
-
-
-def _utc(moment: datetime | None) -> datetime | None:
-    return moment.replace(tzinfo=UTC) if moment else None
 
 
 def _made_anew(store: Store) -> bool:

@@ -3,76 +3,59 @@
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 from sqlalchemy import ColumnElement, func, select
 
+from helix_assets.cli.limits import AGENT, SINCE, UNTIL, refuse_backwards, refuse_unknown_agent
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.reading import digest_shown, has_store, is_proven, open_existing, row_shown
-from helix_assets.settings import Settings, load_settings
+from helix_assets.settings import load_settings
 from helix_assets.storage.tables import digests
 from helix_assets.storage.tables import sessions as table
 from helix_assets.store import Store
 
 _OUTCOMES = ("success", "fail", "abandoned", "unknown")
 _DAY = click.DateTime(["%Y-%m-%d"])
-_MOMENT = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
-
-
-def _us(moment: datetime) -> int:
-    return microseconds(moment.replace(tzinfo=UTC))
-
 
 _CONDITIONS: dict[str, Callable[[Any], ColumnElement[bool]]] = {
     "agent": lambda name: table.c.flavor == name,
     "repo": lambda name: table.c.repo == name,
     "day": lambda day: table.c.day == day.date().isoformat(),
-    "since": lambda moment: table.c.ended_us >= _us(moment),
-    "until": lambda moment: table.c.started_us < _us(moment),
+    "since": lambda moment: table.c.ended_us >= microseconds(moment),
+    "until": lambda moment: table.c.started_us < microseconds(moment),
     "outcome": lambda outcome: table.c.outcome == outcome,
 }
 
 
 @click.command()
-@click.option("--agent", help="Only sessions of this agent.")
+@AGENT
 @click.option("--repo", help="Only sessions of this repository.")
 @click.option("--day", type=_DAY, help="Only sessions of this partition day (UTC).")
-@click.option("--since", type=_MOMENT, help="Only sessions that ended at this time (UTC) or later.")
-@click.option("--until", type=_MOMENT, help="Only sessions that started before this time (UTC).")
+@SINCE
+@UNTIL
 @click.option("--outcome", type=click.Choice(_OUTCOMES), help="Only sessions that ended like this.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def sessions(limit: int, as_json: bool, **filters: Any) -> None:
     """List sessions, newest first."""
     settings = load_settings()
-    if filters["agent"] is not None:
-        _refuse_unknown_agent(settings, filters["agent"])
+    refuse_backwards(filters["since"], filters["until"])
     wanted = [_CONDITIONS[name](value) for name, value in filters.items() if value is not None]
     if not has_store(settings):
+        refuse_unknown_agent(filters["agent"], None, set(settings.roots))
         found, total = list[dict[str, Any]](), 0
     else:
         with closing(open_existing(settings)) as store:
+            refuse_unknown_agent(filters["agent"], store, set(settings.roots))
             found, total = _find(store, wanted, limit)
     emit(found, as_json, _listing(found))
     if not as_json and total > len(found):
         click.echo(f"{human_count(total - len(found))} more; --limit shows them.")
     if not as_json and not total:
         click.echo("No such session. `helix status` shows what the memory holds, `helix sweep` reads the agents' logs.")
-
-
-def _refuse_unknown_agent(settings: Settings, name: str) -> None:
-    """A name that no agent has is a slip of the pen, not a question with the answer none."""
-    known = set(settings.roots)
-    if has_store(settings):
-        with closing(open_existing(settings)) as store, store.catalog.reading() as connection:
-            known.update(connection.execute(select(table.c.flavor).distinct()).scalars())
-    if name not in known:
-        raise click.BadParameter(
-            f"no agent is called {name!r}: there are {', '.join(sorted(known))}", param_hint="--agent"
-        )
 
 
 def _find(store: Store, wanted: list[ColumnElement[bool]], limit: int) -> tuple[list[dict[str, Any]], int]:

@@ -42,6 +42,16 @@ def test_dates_the_wrong_way_round_are_refused(capsys: pytest.CaptureFixture[str
     assert "before it begins" in capsys.readouterr().err
 
 
+def test_an_agent_that_nobody_knows_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "step", "--agent", "cluade"]) == 2
+    assert "there are claude, codex, grok" in capsys.readouterr().err
+
+
+def test_the_last_day_is_searched_with_all_of_its_hours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "step", "--until", "2026-06-05"]) == 0
+    assert UID in capsys.readouterr().out
+
+
 def test_missing_index_is_made_anew_and_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rmtree(home / "data" / "search")
     assert run(["search", "step"]) == 0

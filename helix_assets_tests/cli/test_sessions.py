@@ -44,6 +44,8 @@ def listed(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, 
         (["--day", "2026-06-06"], []),
         (["--since", "2026-06-05T12:00"], [LATER]),
         (["--until", "2026-06-05T12:00:00"], [UID]),
+        (["--until", "2026-06-05"], [LATER, UID]),
+        (["--until", "2026-06-04"], []),
         (["--outcome", "abandoned"], [LATER]),
         (["--limit", "1"], [LATER]),
     ],
@@ -55,6 +57,11 @@ def test_filters(two: Path, capsys: pytest.CaptureFixture[str], options: list[st
 def test_unknown_agent_is_refused_with_the_known_ones(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sessions", "--agent", "cdex"]) == 2
     assert "there are claude, codex, grok" in capsys.readouterr().err
+
+
+def test_dates_the_wrong_way_round_are_refused(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sessions", "--since", "2026-06-05", "--until", "2026-06-04"]) == 64
+    assert "it ends (2026-06-04) before it begins (2026-06-05)" in capsys.readouterr().err
 
 
 def test_row_tells_the_figures(two: Path, capsys: pytest.CaptureFixture[str]) -> None:

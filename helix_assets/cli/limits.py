@@ -1,0 +1,61 @@
+"""What limits the sessions that a command is about, wherever it is said: an agent, a stretch of time in UTC.
+
+Belongs here: options that mean the same in several commands, and refusing what can only be a slip of the pen.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+from sqlalchemy import select
+
+from helix_assets.core.errors import QueryError
+from helix_assets.storage.tables import sessions
+from helix_assets.store import Store
+
+_DAY = "%Y-%m-%d"
+
+
+class _Moment(click.DateTime):
+    """A day or a time of a day, in UTC; as an end, a day is taken with all of its hours."""
+
+    def __init__(self, *, is_end: bool) -> None:
+        super().__init__([_DAY, "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
+        self._is_end = is_end
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        moment = super().convert(value, param, ctx)
+        is_whole_day = self._is_end and isinstance(value, str) and len(value) <= len("2026-01-31")
+        return moment.replace(tzinfo=UTC) + timedelta(days=is_whole_day)
+
+
+AGENT = click.option("--agent", help="Only sessions of this agent.")
+SINCE = click.option(
+    "--since", type=_Moment(is_end=False), metavar="TIME", help="Only sessions that ended on this day (UTC), or later."
+)
+UNTIL = click.option(
+    "--until",
+    type=_Moment(is_end=True),
+    metavar="TIME",
+    help="Only sessions that started on this day or earlier, or before this time (UTC).",
+)
+
+
+def refuse_backwards(since: datetime | None, until: datetime | None) -> None:
+    """A stretch of time that ends before it begins holds nothing, and nobody asks for that."""
+    if since and until and since >= until:
+        last = until - timedelta(microseconds=1)
+        raise QueryError(f"it ends ({last:{_DAY}}) before it begins ({since:{_DAY}}): give --since the earlier day")
+
+
+def refuse_unknown_agent(name: str | None, store: Store | None, known: set[str]) -> None:
+    """A name that no agent has, neither in the settings (`known`) nor in the memory."""
+    if name is None or name in known:
+        return
+    if store is not None:
+        with store.catalog.reading() as connection:
+            known = known | set(connection.execute(select(sessions.c.flavor).distinct()).scalars())
+    if name not in known:
+        raise click.BadParameter(
+            f"no agent is called {name!r}: there are {', '.join(sorted(known))}", param_hint="--agent"
+        )
