@@ -16,11 +16,13 @@ ENCRYPTED = "\n".join([BEGIN, "Proc-Type: 4,ENCRYPTED", "DEK-Info: AES-128-CBC,0
 PGP_NAME = "PGP PRIVATE KEY BLOCK-----"
 PGP = "\n".join([f"-----BEGIN {PGP_NAME}", "Version: 2", "", *LINES, "=AbC4", f"-----END {PGP_NAME}"])
 PUTTY = "\n".join(["PuTTY-User-Key-File-3: ssh-rsa", "Encryption: none", "Private-Lines: 7", *LINES, "Private-MAC: 00"])
+OPENVPN = "\n".join(["-----BEGIN OpenVPN Static key V1-----", *LINES, "-----END OpenVPN Static key V1-----"])
 FORMS = {
     "whole": PEM,
     "encrypted": ENCRYPTED,
     "pgp": PGP,
     "putty": PUTTY,
+    "openvpn": OPENVPN,
     "crlf": PEM.replace("\n", "\r\n"),
     "cut off after": "\n".join([BEGIN, *LINES[:3]]),
     "cut off before": "\n".join([*LINES[2:], END, "done"]),

@@ -256,6 +256,52 @@ wifi password is §
 guest wifi: home / §
 vnc password §
 unlock code is §
+access code: §
+the root password was changed to §
+the db password has been set to §
+connect with ssh app@host (pw §)
+pass phrase: §
+<pre>use password §</pre>
+<td>Password</td><td>the password is §</td>
+variable "db_password" {\n  default = "§"\n}
++variable "db_password" {\n+  type = string\n+  default = "§"\n+}
+"+  - name: DB_PASSWORD", "+    value: §"
+#define WIFI_PASSWORD "§"
+keyPassword "§"
+CREATE LOGIN app WITH PASSWORD = N'§'
+Passwort für den Server: §
+Kennwort: §
+Zugangsdaten: admin / §
+Mot de passe : §
+mot de passe admin : §
+Contraseña: §
+la clave es §
+Senha: §
+a senha é §
+la password è §
+Wachtwoord: §
+het wachtwoord is §
+hasło: §
+lösenordet är §
+пароль: §
+Пароль от сервера — §
+パスワードは§です
+密码是§
+비밀번호는 §입니다
+mật khẩu: §
+user app on >§ ~* +@all
+  wpa-psk §
+radius-server key §
+rabbitmqctl add_user app §
+net user app § /add
+wpa_passphrase home §
+mc alias set s3 http://h:9000 app §
+openssl passwd -6 §
+openssl enc -aes-256-cbc -k § -in a
+security unlock-keychain -p § login.keychain
+hydra -l app -p § ssh://host
+kinit app <<< '§'
+ConvertTo-SecureString -AsPlainText "§" -Force
 """.strip().splitlines()
 
 KEY_PLACES = r"""
@@ -397,6 +443,10 @@ hmac_key: "§"
 shared_secret = '§'
 consumer_secret="§"
 oauth_token_secret="§"
+variable "acme_api_key" {\n  default = "§"\n}
+{:acme-api-key "§"}
+api_key "§";
+<p>your token is §</p>
 """.strip().splitlines()
 
 

@@ -92,6 +92,20 @@ Pass: handles3Items
 ok 1 - pass: handles3Items
 ok 2 pass=handles3ItemsIn2Rows
 PASS [   0.005s] my-crate tests::keeps_2_of_3
+Session: ses_{an26}
+key: Linux-pip-{hex64}
+"key": "node-modules-v2-{hex40}"
+TWILIO_ACCOUNT_SID=AC{hex32}
+xoxb-your-token and sk-your-own-secret
+Passwort vergessen? Das Passwort ist falsch. Passwort: erforderlich
+"passwordTooShort": "El campo contraseña: mínimo ocho caracteres"
+密码错误 パスワード: required пароль: обязательно
+variable "db_password" {\n  type = string\n  description = "Password of the database"\n}
+variable "db_password" {\n  default = var.fallback_password\n}
+#define TOKEN_NAME "access_token"
+net user list /domain, vault login succeeded, rabbitmqctl add_user failed
+unexpected token "identifier" and secret "recipe-for-success"
+PIN: 12 of GPIO 4, access code: see below
   ✓ login: redirectsTo2faPage (12 ms)
   ✕ password: rejects8CharMinimum (4 ms)
 ok 3 - token: parses2Headers

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from helix_assets.core.redaction.judge import (
+    is_cache_key,
     is_digest,
     is_placeholder,
     is_reference,
@@ -41,13 +42,14 @@ _SIGN = (
     r"|[ \t]+(?i:string)[ \t]*=[ \t]*"
     r"|[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|::?)[ \t]{0,8}"  # = := == => : ->
     r"|(?::\*{2}|\*{2}:)[ \t]{1,4}"  # Markdown's bold
-    r"|[\"'`]?[\s,]{1,24}(?:\d{1,6}(?:→|[:\t])|[+-])?\s{0,24}[\"']?[Vv]alue[\"']?\s{0,3}[:=]\s{0,3}"  # on two lines
+    r"|[\"']?[ \t]{1,4}\{[ \t]{0,4}\n(?:[^\n{}]{0,100}\n){0,4}[^\n={}]{0,48}default[ \t]{1,12}=[ \t]{1,4}"  # Terraform
+    r"|[\"'`]?[\s,]{1,24}[\"']?(?:\d{1,6}(?:→|[:\t])|[+-])?\s{0,24}[\"']?[Vv]alue[\"']?\s{0,3}[:=]\s{0,3}"  # two lines
     r"|[\"'`]?\]?\)?[ \t]{0,3}(?:\|\||\?\?)[ \t]{0,3}|[\"'`*]{0,2}[ \t]{1,30}\|[ \t]{1,30}"  # a default; a table
     r"|>)"
 )
 _PAIR_SIGN = r"(?:[\"'][ \t]{0,4},[ \t]{0,4}|\([ \t]?)"  # a pair in a call: setenv("NAME", "value")
 # What a value begins with, so that the many names without one worth reading cost nothing.
-_QUOTED_VALUE = r"[ \t]{0,4}[bBrRfFuU]{0,2}(?:\"{1,3}[^\n\"]{4}|'{1,3}[^\n']{4}|`[^\n`]{4})"
+_QUOTED_VALUE = r"[ \t]{0,4}[bBnNrRfFuU]{0,2}(?:\"{1,3}[^\n\"]{4}|'{1,3}[^\n']{4}|`[^\n`]{4})"
 _VALUE = (
     rf"(?:{_QUOTED_VALUE}|[ \t]{{0,4}}(?:[^\s\"'`<>,;&|]{{5}}|[A-Za-z]{{3,5}}[ :=])"
     r"|[!-~]{5,64}[ \t]{0,8}(?:[\r\n\x00]|$)|[!#-&(-~]{5,64}[\"'])"
@@ -69,7 +71,7 @@ COMMAND = (
 
 # The same in raw bytes, where quotes and signs are escaped: has to find the lines worth a look, and few others.
 _QUOTE = r"(?:[\\\"'`\])]|u00[0-9a-fA-F]{2}|&quot;)*"
-_OPEN = r"(?:\\*[\"'`]|[ \t(]|\\+(?:t|u00[0-9a-fA-F]{2})|&quot;|[bBrRfFuU]\\*[\"'])*"
+_OPEN = r"(?:\\*[\"'`]|[ \t(]|\\+(?:t|u00[0-9a-fA-F]{2})|&quot;|[bBnNrRfFuU]\\*[\"'])*"
 _QUOTED = r"[ \t]*(?:[bBrRfFuU]?\\*[\"'`]|\\+u00[0-9a-fA-F]{2}|&quot;)+"
 _ESCAPED = r"\\+(?:u00[0-9a-fA-F]{2}|/)"
 _BODY = rf"(?:[^\s\"'\\<>,;(){{}}\[\]$*&|]|{_ESCAPED})"
@@ -111,12 +113,13 @@ TRIGGERS = (
     rf"{_MACHINE_NAME}(?:(?:{_EQUALS}|{_APART}){_OPEN}|{_PAIR}){_mixed(_PLAIN)}",
     rf"-[\w-]*(?:{_PASS}|(?i:pass|pw)){_MORE}{_SPACED}{_CHOSEN}",
     rf"-[\w-]*(?:{_TOKEN}{_MORE}|{_WEAK}){_SPACED}{_OPEN}{_DIGITS}",
+    rf"variable[ \t]+\\*[\"'][\w-]*(?:{_STRONG_NAME}|{_WEAK})\\*[\"'][ \t]*\{{",
     r"(?i:ENV|ARG|setx|setenv|set|put|add|write|secret|variable|config|--name) (?:--[\w-]+ )?[\\\"']*[\w./:-]*"
     rf"(?:{_STRONG_NAME}|{_WEAK})[\\\"']*[ \t]+(?:--?\w+[ =])?{_OPEN}{_DIGITS}",
 )
 
 _PREFIX = re.compile(rb"[\w.$-]{1,48}\Z")
-_OPENING = re.compile(rb"[ \t]{0,4}(?:[bBrRfFuU]{1,2}(?=[\"']))?(\"\"\"|'''|[\"'`])?")
+_OPENING = re.compile(rb"[ \t]{0,4}(?:[bBnNrRfFuU]{1,2}(?=[\"']))?(\"\"\"|'''|[\"'`])?")
 _BARE = re.compile(rb"(?:[^\s\"'`<>,;&|\x00\x80-\xff]|(?<=\w)&(?![\w.-]*=|&|\w+;)(?=[!-~]))+")
 _LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
 _QUOTED_ASSIGNMENT = {b'"': re.compile(rb"[!#-~]{1,256}(?=\")"), b"'": re.compile(rb"[!-&(-~]{1,256}(?=')")}
@@ -132,6 +135,7 @@ _REST_OF_LINE = re.compile(rb"[&;,|][!-~]{0,64}[\w!#$%^*?+=~.@-](?=[ \t]*(?:[\r\
 _MORE_THAN_A_VALUE = re.compile(rb"[&;,][\w.-]+=|[\"'`<>]|\)[;,]?\Z")
 _DIGIT = re.compile(rb"[0-9]")
 _SESSION = re.compile(rb"(?i)(?:session|sid)\Z")
+_AGENT_ID = re.compile(rb"(?:ses|thread|conv|run)_[0-9A-Za-z]{10,}\Z")
 _SNAKE = re.compile(rb"[a-z]+(?:_[a-z0-9]+)*\Z")
 _IDENTIFIER = re.compile(rb"[A-Za-z_]+\d?\Z")
 _OWN_NAME = re.compile(rb"(?i)password|passwd|secret")
@@ -180,7 +184,7 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
     value = _to_line_end(view, name_start, value)
     if not _is_secret(value.text, value.form, standard):
         return None
-    if _SESSION.search(view, name_start, sign_start) and is_uuid(value.text):
+    if _SESSION.search(view, name_start, sign_start) and (is_uuid(value.text) or _AGENT_ID.match(value.text)):
         return None  # the agents' own sessions are named like this
     name, place = (name_start, sign_start), (value.start, value.end)
     return None if is_report(view, name, place, quoted=value.form.quoted) else value
@@ -271,6 +275,8 @@ def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
         return chosen or looks_generated(text)
     if standard == "token":
         return looks_generated(text)
+    if is_cache_key(text):
+        return False
     return looks_generated(text, 20) and not is_wordlike(text) and _PLAIN_VALUE.match(text) is not None
 
 

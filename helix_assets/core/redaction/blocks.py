@@ -7,8 +7,13 @@ after a header that no END follows stays.
 import re
 from collections.abc import Iterator
 
-TRIGGER = r"-----? ?(?:BEGIN|END) [A-Z0-9 ]{0,30}PRIVATE KEY|PuTTY-User-Key-File|BEGIN SSH2 ENCRYPTED"
-_BOUNDARY = re.compile(rb"-----? ?(BEGIN|END) [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)? ?-?-----?|(Private-Lines): \d+")
+TRIGGER = (
+    r"-----? ?(?:BEGIN|END) (?:[A-Z0-9 ]{0,30}PRIVATE KEY|OpenVPN Static key)|PuTTY-User-Key-File|BEGIN SSH2 ENCRYPTED"
+)
+_BOUNDARY = re.compile(
+    rb"-----? ?(BEGIN|END) (?:[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-?-----?"
+    rb"|(Private-Lines): \d+"
+)
 _BREAK = re.compile(rb"[\n\x00]|[\"']\s*,\s*[\"']|<br ?/?>|(?=-----)")
 _NUMBERING = (
     rb"[ \t\"'>|]*(?:[\w./~-]{1,128}:(?=[^\s]))?"  # grep's file

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from helix_assets.core.redaction import assignment, blocks
 from helix_assets.core.redaction.engine import Pattern, PatternSet, RuleError, compile_pattern, compile_user_pattern
 from helix_assets.core.redaction.judge import (
+    is_cache_key,
     is_placeholder,
     is_reference,
     is_test_name,
@@ -39,9 +40,6 @@ _HASH_OF = re.compile(rb"(?i)sha(?:1|224|256|384|512)[=:-]\Z")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _DIGIT = re.compile(rb"[0-9]")
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
-_CACHE_KEY = re.compile(
-    rb"(?i)(?:linux|macos|windows|darwin|ubuntu|node|npm|pnpm|yarn|pip|uv|cargo|go|gradle|maven|docker|v\d+)-.*-[0-9a-f]{32,}\Z"
-)
 _IDENTIFIER = re.compile(rb"\w+=.*|[a-z_-]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z")
 
 
@@ -168,11 +166,13 @@ def _judged(rule: Rule, offset: int, span: tuple[int, int], view: bytes) -> Iter
     if rule.check == "cookie":
         yield from _cookies(view, start, end)
         return
-    # Quotes may belong to the JSON around the secret.
+    # Quotes may belong to the JSON around the secret, an end tag to the page.
     while start < end and view[start] == 0x22:
         start += 1
-    quote = view.find(b'"', start, end)
-    end = _without_tail(view, start, end if quote < 0 else quote)
+    for mark in (b'"', b"</"):
+        mark_at = view.find(mark, start, end)
+        end = end if mark_at < 0 else mark_at
+    end = _without_tail(view, start, end)
     if start < end and BLANK not in view[start - 1 : end + 1] and _passes(rule.check, view[start:end], view):
         yield Span(start, end, rule.kind or rule.name)
 
@@ -247,7 +247,7 @@ def _is_told(value: bytes) -> bool:
 
 
 def _is_random(value: bytes) -> bool:
-    if _HEX.match(value) or is_uuid(value) or _CACHE_KEY.match(value) or is_reference(value) or b"/" in value[:2]:
+    if _HEX.match(value) or is_uuid(value) or is_cache_key(value) or is_reference(value) or b"/" in value[:2]:
         return False
     upper, lower = value.upper() != value, value.lower() != value
     return upper and lower and looks_generated(value, 24) and not is_wordlike(value)

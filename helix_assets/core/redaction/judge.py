@@ -45,7 +45,7 @@ _WORDLIKE_SHARE = 0.68
 
 _PLACEHOLDER = re.compile(
     rb"(?i)^(?:your|enter|insert|replace|paste)[-_ .]|^(?:my|the|some|any|put|add|set|use|change|fill)[-_ .][a-z_ .-]*$"
-    rb"|change-?_?(?:me|this|it)|placeholder|example|dummy|redacted|masked|removed|hidden|censored|omitted|scrubbed"
+    rb"|change-?_?(?:me|this|it)|[-_]your[-_]|placeholder|example|dummy|redacted|masked|removed|hidden|censored|omitted|scrubbed"
     rb"|<[^<>]+>|\$\{|\$\(|\{\{|%\(|^%[a-z_]{2,}%$|#\{|%[sdr].{0,12}%[sdr]"  # to be filled in
     rb"|\[\^?[a-z0]-[z9f]|\(\?[:=!P]"  # a pattern
     rb"|\*{3,}|\.{3}|x{5,}|\xe2\x80\xa6|\xe2\x80\xa2\xe2\x80\xa2|fake[-_]|not[-_]?a?[-_]?real|[-_]here$"
@@ -83,6 +83,9 @@ _TEST_NAME = re.compile(
     rb"(?:[0-9]{1,3}[A-Z]|[A-Z_])(?:[A-Za-z]|[0-9]{1,3}(?![0-9])|_)*(?<![0-9][0-9])\Z"
 )
 _UUID = re.compile(rb"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+_CACHE_KEY = re.compile(
+    rb"(?i)(?:linux|macos|windows|darwin|ubuntu|node|npm|pnpm|yarn|pip|uv|cargo|go|gradle|maven|docker|v\d+)-.*-[0-9a-f]{32,}\Z"
+)
 _SWITCHES = re.compile(rb"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = b"0123456789"
@@ -126,6 +129,11 @@ def is_digest(value: bytes) -> bool:
 def is_uuid(value: bytes) -> bool:
     """Say whether the value is a UUID and nothing else."""
     return _UUID.match(value) is not None
+
+
+def is_cache_key(value: bytes) -> bool:
+    """Say whether the value reads like the key of a build cache: systems and tools, then a hash."""
+    return _CACHE_KEY.match(value) is not None
 
 
 def is_pathlike(value: bytes) -> bool:

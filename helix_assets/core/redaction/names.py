@@ -57,6 +57,8 @@ def name_standard(name: bytes) -> Standard | None:
         segments.pop()
     if not segments or (segments[-1] in _NOT_A_SECRET and not _ends_in_secret_id(segments)):
         return None
+    if segments[-2:] == [b"account", b"sid"]:
+        return None  # Twilio's name of an account
     words = set(segments)
     joined = b"".join(segments)
     if (
