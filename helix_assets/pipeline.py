@@ -232,26 +232,23 @@ class _Sweep:
             flavor = self._scan.seen.flavors[file.path]
             shown = key if key == file.path else self._store.shown_path(file.path)
             candidate = Candidate(key, shown, file)
+            native_id = file.native_id or (source.native_id if source is not None and source.session_id else None)
+            # Before anything is noted of the file: its path tells the session, too.
+            if native_id and self._stays_forgotten(flavor, native_id, file, forgotten):
+                continue
             try:
                 if self._exclusions and self._exclusions.covers(flavor, file.path):
                     self._set_aside(candidate, flavor, "excluded", None)
                     self._report.files_excluded += 1
                     continue
-                native_id = (
-                    file.native_id
-                    or (source.native_id if source is not None and source.session_id is not None else None)
-                    or self._native_id(flavor, file)
-                )
+                native_id = native_id or self._native_id(flavor, file)
             except SkipSource as exc:
                 self._set_aside(candidate, flavor, failed_status(file.path, str(exc)), str(exc))
                 self._report.files_skipped += 1
                 self._report.problems.append((shown, str(exc)))
                 continue
-            uid = f"{flavor}:{self._store.shown_path(native_id)}"
-            if session_mark(self._store, uid) in forgotten:
-                stay_forgotten(self._store, file.path, at=self._now())
-                continue
-            if uid in later:
+            uid = self._uid(flavor, native_id)
+            if self._stays_forgotten(flavor, native_id, file, forgotten) or uid in later:
                 continue
             groups.setdefault(uid, []).append(candidate)
             self._report.files_changed += 1
@@ -264,6 +261,16 @@ class _Sweep:
         if natives is None or file.native_id in natives or (source is not None and source.native_id in natives):
             return True
         return any(native in file.path for native in natives)
+
+    def _uid(self, flavor: str, native_id: str) -> str:
+        return f"{flavor}:{self._store.shown_path(native_id)}"
+
+    def _stays_forgotten(self, flavor: str, native_id: str, file: FoundFile, forgotten: Collection[str]) -> bool:
+        """Whether the file is of a forgotten session; it is looked at no more then."""
+        if not forgotten or session_mark(self._store, self._uid(flavor, native_id)) not in forgotten:
+            return False
+        stay_forgotten(self._store, file.path, at=self._now())
+        return True
 
     def _native_id(self, flavor: str, file: FoundFile) -> str:
         return ADAPTERS[flavor].native_id_from_head(file.path, read_head(file.path))

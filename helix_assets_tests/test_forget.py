@@ -224,6 +224,15 @@ def test_copy_of_the_source_elsewhere_brings_nothing_back(memory: Memory) -> Non
     assert scan(memory.store).changes.changed == ()
 
 
+def test_log_of_it_that_turns_up_in_an_excluded_folder_is_not_noted(memory: Memory, tmp_path: Path) -> None:
+    forgets(memory)
+    memory.write(NAME, *conversation(1), project="-home-u-left-out")
+    excluding = Memory(tmp_path, {"HELIX_EXCLUDE_PATHS": str(memory.projects / "-home-u-left-out")})
+    excluding.sweep()
+    excluding.close()
+    assert files_that_say(memory, NAME) == []
+
+
 def test_late_file_of_a_subagent_brings_nothing_back(memory: Memory) -> None:
     forgets(memory)
     memory.put(f"claude/projects/-home-u-shop/{NAME}/subagents/agent-x.jsonl", b"".join(telling(WORD, "sub")))
