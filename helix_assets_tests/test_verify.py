@@ -64,6 +64,14 @@ def test_grown_store_is_sound(memory: Memory) -> None:
     assert verify(memory.store) == []
 
 
+def test_store_is_sound_whatever_becomes_of_a_log_that_is_excluded_now(memory: Memory) -> None:
+    excluding = Memory(memory.folder, {"HELIX_EXCLUDE_PATHS": str(memory.projects)})
+    memory.write("s1", *conversation(1))
+    excluding.sweep()
+    assert verify(excluding.store) == []
+    excluding.close()
+
+
 def test_an_eviction_that_was_interrupted_between_two_files_is_sound(memory: Memory) -> None:
     memory.write("s1", *conversation(2, start=3), append=True)
     memory.sweep()
