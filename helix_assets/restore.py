@@ -99,7 +99,7 @@ def restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
     """Put a copy in the place of the memory. The caller has asked whether it should."""
     os.umask(0o077)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with writer_lock(settings.data_dir, "restore"):
+    with writer_lock(settings.data_dir, "restore", recovers=False):  # what a killed sweep left in staging stays
         return _restore(settings, copy, now)
 
 

@@ -172,3 +172,14 @@ def test_digest_of_records_that_outlived_their_log_is_not_made_anew_of_the_rest(
     put_back(memory)
     memory.sweep()
     assert memory.digest("claude:s1")["record_count"] == 16
+
+
+def test_what_a_killed_sweep_left_is_still_the_next_writers_after_a_restore(memory: Memory) -> None:
+    left = memory.store.raw.staging / "0123.4567"
+    left.write_bytes(b"half a part")
+    left.chmod(0o600)
+    (memory.store.data_dir / "lock").write_text('{"pid": 1}')
+    put_back(memory)
+    assert verify(memory.store) == []
+    memory.sweep()
+    assert (left.exists(), verify(memory.store)) == (False, [])
