@@ -465,7 +465,7 @@ def ingest(task: IngestTask, shop: Workshop) -> Ingested:
             return _ingest(task, shop)
         except _Rewritten:
             files = (replace(f, offset=0, line=1, order_us=BEFORE_TIME, state=None, edges=None) for f in task.files)
-            task = replace(_anew(task), files=tuple(files))
+            task = replace(_anew(task), files=tuple(files), started_us=None, ended_us=None)
     raise RetryLater("a file was rewritten each time it was read; the next sweep tries again")
 
 
@@ -491,7 +491,10 @@ def _anew(task: IngestTask) -> IngestTask:
     """The task as one that replaces what is stored: nothing is carried on from there, except in a merge."""
     if task.merging is not None:
         return task
-    return replace(task, append=False, facts=SessionFacts(), started_us=None, ended_us=None, unparsed=0)
+    task = replace(task, append=False, facts=SessionFacts(), unparsed=0)
+    if task.not_ours and (not task.files or any(file.offset for file in task.files)):
+        return task  # copied history before those offsets is not met again, and dates the session
+    return replace(task, started_us=None, ended_us=None)
 
 
 def _run(task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> _SessionRun:

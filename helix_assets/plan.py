@@ -178,11 +178,7 @@ def plan_rederivation(store: Store, state: SessionState, *, reparse: bool) -> In
 
     `reparse` goes back to the records themselves: their parser or the redaction rules changed.
     """
-    task = _task(state, [], _has_main(state, {}), append=not reparse, parts=_stored_parts(store, state))
-    if state.row is None or not state.not_ours:
-        return task
-    # History that another session owns is not stored here, and dates this one all the same.
-    return replace(task, started_us=state.row.started_us, ended_us=state.row.ended_us)
+    return _task(state, [], _has_main(state, {}), append=not reparse, parts=_stored_parts(store, state))
 
 
 def _stored_parts(store: Store, state: SessionState) -> tuple[tuple[str, str], ...]:
@@ -201,6 +197,8 @@ def _task(
     files = sorted(files, key=lambda f: f.rank)
     weight = sum(f.bytes_ahead for f in files) + (sum(part.bytes for part in state.parts) if not append else 0)
     keeps = append and row is not None
+    # History that another session owns is not stored here, and dates this one all the same.
+    is_dated = keeps or (bool(state.not_ours) and (not files or any(file.offset for file in files)))
     return IngestTask(
         session_uid=state.uid,
         flavor=state.flavor,
@@ -211,8 +209,8 @@ def _task(
         append=append,
         last_row=tuple(row.last_row) if keeps and row is not None and row.last_row else (BEFORE_TIME, 0, 0),
         facts=SessionFacts(**row.facts) if keeps and row is not None else SessionFacts(),
-        started_us=row.started_us if keeps and row is not None else None,
-        ended_us=row.ended_us if keeps and row is not None else None,
+        started_us=row.started_us if is_dated and row is not None else None,
+        ended_us=row.ended_us if is_dated and row is not None else None,
         unparsed=row.unparsed_count if keeps and row is not None else 0,
         not_ours=state.not_ours,
         foreign_messages=state.foreign_messages,

@@ -98,3 +98,14 @@ def test_newer_parser_leaves_a_session_the_times_of_its_copied_history(
     after = memory.digest("claude:s2")
     assert (after["started_at"], after["cost"]) == (before["started_at"], before["cost"])
     assert before["user_prompts"] == after["user_prompts"] == 1
+
+
+def test_session_that_grows_under_a_newer_parser_keeps_the_times_of_its_copied_history(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.write("s2", *conversation(2))
+    memory.sweep()
+    monkeypatch.setattr("helix_assets.adapters.claude.ClaudeAdapter.version", 99)
+    memory.write("s2", *conversation(1, start=30, session="b"), append=True)
+    memory.sweep()
+    assert memory.digest("claude:s2")["started_at"] == memory.digest("claude:s1")["started_at"]
