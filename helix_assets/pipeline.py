@@ -147,6 +147,7 @@ class _Round:
     states: dict[str, SessionState]
     groups: dict[str, list[Candidate]]
     results: dict[str, Ingested] = field(default_factory=dict)
+    unmade: set[str] = field(default_factory=set)
 
 
 class _Sweep:
@@ -443,8 +444,14 @@ class _Sweep:
             self._take(work, task, outcome)
             self._progress.advance(sum(c.file.size for c in work.groups.get(task.session_uid, ())), task.session_uid)
         ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None}
-        remake, is_fixed = partial(self._remake, work), cache(partial(self._is_fixed, work))
-        shares = settle(self._store.catalog, work.results, ids, remake, is_fixed)
+        unmade = -1
+        while unmade < len(work.unmade):  # whose share could not be changed keeps it: the others have to change theirs
+            unmade, remake, is_fixed = (
+                len(work.unmade),
+                partial(self._remake, work),
+                cache(partial(self._is_fixed, work)),
+            )
+            shares = settle(self._store.catalog, work.results, ids, remake, is_fixed)
         mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
         done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
         self._count(work, done)
@@ -461,7 +468,9 @@ class _Sweep:
             self.words, self._words_of_bytes = {}, 0
 
     def _is_fixed(self, work: _Round, uid: str) -> bool:
-        """Whether the session's records can be read no more: what its digest counts stays counted."""
+        """Whether the session's records can be read no more, or not now: what its digest counts stays counted."""
+        if uid in work.unmade:
+            return True
         state = work.states.get(uid) or self._states([uid])[uid]
         present = self._present(state, work.groups.get(uid, ()))
         return state.row is not None and not can_be_told(self._store, state, present)
@@ -508,8 +517,9 @@ class _Sweep:
         for task, outcome in self._pool.run(tasks):
             row = work.states[task.session_uid].row
             if not self._take(work, task, outcome) and row is not None:
+                work.unmade.add(task.session_uid)
                 with self._store.catalog.writing() as connection:
-                    read_again(connection, row.id)  # nothing in its files is new, and it counts what is another's now
+                    read_again(connection, row.id)  # nothing in its files is new, and it counts what is another's
 
     def _follow_rules(self, was_settled: bool) -> None:
         """Have all sessions rest on the rules in force; where all did before, those of this sweep alone may not."""

@@ -1,11 +1,14 @@
 """Who owns history that several sessions tell stays settled whatever else turns up."""
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from helix_assets import evict
+from helix_assets import evict, workers
 from helix_assets.core.retention import RetentionPolicy
+from helix_assets.task import IngestTask
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, conversation
 
@@ -59,4 +62,25 @@ def test_what_an_evicted_copy_counts_stays_counted_there_once_its_log_is_gone(tm
     prompts = [memory.digest(f"claude:{name}")["user_prompts"] for name in ("owner", "copy")]
     assert sum(prompts) == 5
     assert verify(memory.store) == []
+    memory.close()
+
+
+def test_session_that_cannot_give_up_its_share_now_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its records would count there and with their new owner, too, until it can be written anew."""
+    ingested, memory = workers._ingested, Memory(tmp_path)
+
+    def failing(shop: Any, task: IngestTask) -> Any:
+        return workers.TooMuchError("too long") if task.session_uid == "claude:first" else ingested(shop, task)
+
+    memory.write("first", *conversation(3, start=10))
+    memory.sweep()
+    monkeypatch.setattr(workers, "_ingested", failing)
+    memory.write("early", *conversation(1, start=5, session="e"), *conversation(2, start=10))
+    memory.sweep()
+    assert verify(memory.store) == []
+    assert [memory.digest(f"claude:{name}")["user_prompts"] for name in ("early", "first")] == [1, 3]
+    monkeypatch.undo()
+    memory.now += timedelta(days=2)
+    memory.sweep()
+    assert [memory.digest(f"claude:{name}")["user_prompts"] for name in ("early", "first")] == [3, 1]
     memory.close()
