@@ -270,7 +270,8 @@ def _digest_row(store: Store, batch: Batch, result: Ingested, at: str) -> dict[s
 def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str) -> list[dict[str, Any]]:
     state = batch.states[result.task.session_uid]
     tasks = {f.path_key: f for f in result.task.files}
-    outlived = {s.file_rank for s in state.sources if s.is_outlived and result.task.append} | result.outlived
+    goes_on = {f.rank for f in result.task.files if result.task.append or f.offset}
+    outlived = {s.file_rank for s in state.sources if s.is_outlived and s.file_rank in goes_on} | result.outlived
     return [
         {
             **_cursor_columns(cursor),

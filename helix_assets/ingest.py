@@ -316,7 +316,8 @@ class _SessionRun:
                 self.unparsed_before += row.native_type == UNPARSED
                 # the row may bear the time of its event, such as the begin of a message that the record closes
                 ts_us = self.adapter.identify(obj).ts_us if isinstance(obj, dict) else row.ts_us
-                self.outlived.add(row.file)
+                if row.file not in self._files or not self._files[row.file].offset:
+                    self.outlived.add(row.file)  # else it stands before the cursor that is read on from
                 record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, row.record_id,
                                 row.parent_id, ts_us, row.native_type, raw)  # fmt: skip
                 yield record, obj if isinstance(obj, dict) else None

@@ -280,3 +280,19 @@ def test_log_that_grew_after_it_was_moved_is_told_once(memory: Memory, whole: di
     assert counted(memory.digest(UID)) == counted(whole)
     assert not memory.store.catalog.session(UID).is_partial
     assert is_sound(memory)
+
+
+def test_log_that_grew_under_a_newer_parser_still_tells_all(
+    memory: Memory, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read on from its cursor then: that the stored rows tell more than was read says nothing against it."""
+    memory.write("s", *conversation(2))
+    memory.sweep()
+    monkeypatch.setattr("helix_assets.adapters.claude.ClaudeAdapter.version", 99)
+    memory.write("s", *conversation(1, start=2), append=True)
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *conversation(2, start=3), append=True)
+    memory.sweep()
+    assert memory.digest(UID)["cost"] == whole["cost"]
+    assert not memory.store.catalog.session(UID).is_partial
