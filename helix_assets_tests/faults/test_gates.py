@@ -60,6 +60,11 @@ def test_random_kills_lose_and_double_nothing() -> None:
     assert " 0 wrong" in gate("random_kills", "--rounds", "50")
 
 
+@pytest.mark.slow
+def test_random_combinations_of_all_that_can_happen_break_nothing() -> None:
+    assert " 0 wrong" in gate("random_combinations", "--seeds", "5", "--steps", "30")
+
+
 def test_every_record_of_a_live_writer_is_stored_once(tmp_path: Path) -> None:
     sweeps, records, wrong = live_writer.watch(tmp_path, seconds=20, seed=1)
     assert not wrong
