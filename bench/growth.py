@@ -3,6 +3,7 @@
 python -m bench.growth line HOME ROUNDS       a line is appended and swept, time and again, in a process that has the
                                               store open; beside each sweep a bare look at the same files
 python -m bench.growth session HOME ROUNDS    a turn is appended to one session and swept, likewise
+python -m bench.growth hour HOME ROUNDS       a turn every 30 s by a clock of its own, and what the sensor does then
 
 with the settings of the store in the environment. Prints lists as JSON: CPU seconds, bytes written, memory.
 """
@@ -16,15 +17,19 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from bench.bare import stat_all
 from bench.corpora import append_line
 from helix_assets.demo import append
-from helix_assets.pipeline import sweep
+from helix_assets.pipeline import SweepReport, sweep
+from helix_assets.scan import scan
 from helix_assets.settings import load_settings
 from helix_assets.store import Store, open_store
 
+TICK_S = 30
 Figures = dict[str, list[float]]
 
 
@@ -47,11 +52,30 @@ def one_line(store: Store, home: Path, rounds: int) -> Figures:
 
 def long_session(store: Store, home: Path, rounds: int) -> Figures:
     """Turn after turn of a session: bytes gained, read and written by each sweep, CPU seconds, memory, part files."""
+    return _turns(store, home, rounds, lambda number: sweep(store))
+
+
+def hour(store: Store, home: Path, rounds: int) -> Figures:
+    """The same by a clock on which a turn comes with each tick of the sensor; with the last one all rest is over."""
+    now = datetime.now(UTC)
+
+    def tick(number: int) -> SweepReport:
+        nonlocal now
+        now += timedelta(seconds=TICK_S)
+        is_patient = number + 1 < rounds
+        if not scan(store, now, patient=is_patient).changes:
+            return SweepReport()
+        return sweep(store, clock=lambda: now, reach="patient" if is_patient else "all")
+
+    return _turns(store, home, rounds, tick)
+
+
+def _turns(store: Store, home: Path, rounds: int, take_in: Callable[[int], SweepReport]) -> Figures:
     figures = defaultdict[str, list[float]](list)
     for number in range(rounds):
         before = _size(home)
         append(home, share=1e-9, seed=1000 + number)
-        seconds, written, report = _spent(lambda: sweep(store))
+        seconds, written, report = _spent(lambda number=number: take_in(number))
         figures["bytes_gained"].append(_size(home) - before)
         figures["bytes_read"].append(report.bytes_read)
         figures["bytes_stored"].append(report.bytes_written)
@@ -66,7 +90,7 @@ def _size(home: Path) -> int:
     return sum(path.stat().st_size for path in home.rglob("*.jsonl"))
 
 
-def _spent(work: Callable[[], object]) -> tuple[float, int, object]:
+def _spent(work: Callable[[], Any]) -> tuple[float, int, Any]:
     """CPU seconds of this process and its children, bytes that it handed to the kernel, and what came of it."""
     cpu, written = _cpu(), _written()
     found = work()
@@ -99,7 +123,7 @@ def main(name: str, home: Path, rounds: int) -> None:
     """Sweep what there is, then measure."""
     with closing(open_store(load_settings())) as store:
         sweep(store)
-        measure = one_line if name == "line" else long_session
+        measure = {"line": one_line, "session": long_session, "hour": hour}[name]
         print(json.dumps(measure(store, home, rounds)))
 
 

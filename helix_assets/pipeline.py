@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import Row
 
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 REDERIVE_AT_ONCE = 500
 
 Clock = Callable[[], datetime]
+Reach = Literal["all", "pushed", "patient"]
 
 
 def utc_now() -> datetime:
@@ -118,20 +119,19 @@ def sweep(
     clock: Clock = utc_now,
     progress: Progress | None = None,
     only: Collection[tuple[str, str]] | None = None,
-    pushed: bool = False,
+    reach: Reach = "all",
 ) -> SweepReport:
     """Take in what changed and digest it; safe to kill, repeat and run beside readers.
 
-    `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen, `pushed` to the
-    sessions that hooks have named since the last sweep; a hook that could not name one has all of them looked at.
+    `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A reach of "pushed"
+    limits it to the sessions that hooks have named since the last sweep (a hook that could not name one has all of them
+    looked at), "patient" leaves large sessions alone that have grown a short while ago.
     """
     with store.writing("sweep"):
-        notes = read_notes(store.data_dir)
-        natives = sessions_named(notes) if pushed else None
-        run = _Sweep(store, clock, progress or Progress(), only, natives)
+        run = _Sweep(store, clock, progress or Progress(), only, reach)
         report = run.run()
-        if notes:
-            take_in(store, notes)
+        if run.notes:
+            take_in(store, run.notes)
         keep_up(store, changed=bool(report.touched or report.digests_repriced), words=run.words)
         if report.touched:
             tell_memory_over_cap(store, clock())
@@ -159,10 +159,12 @@ class _Sweep:
         clock: Clock,
         progress: Progress,
         only: Collection[tuple[str, str]] | None,
-        natives: Collection[str] | None,
+        reach: Reach,
     ) -> None:
         self._store, self._clock, self._progress = store, clock, progress
-        self._natives = natives
+        self._is_patient = reach == "patient"
+        self.notes = read_notes(store.data_dir)
+        self._natives = sessions_named(self.notes) if reach == "pushed" else None
         self._only = None if only is None else set(only)
         self._report = SweepReport()
         repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
@@ -176,7 +178,7 @@ class _Sweep:
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
         self._redacted_again = redact_names(self._store)
-        self._scan = scan(self._store, self._clock())
+        self._scan = scan(self._store, self._clock(), patient=self._is_patient)
         report = self._report
         report.files_seen = len(self._scan.found)
         try:
@@ -645,7 +647,7 @@ class _Sweep:
     def _note_exclusions(self) -> None:
         """Remember which exclusions were applied: when they change, what they left out is looked at again."""
         catalog = self._store.catalog
-        is_whole = self._only is None and self._natives is None
+        is_whole = self._only is None and self._natives is None and not self._scan.resting
         if is_whole and catalog.meta_value(EXCLUSIONS) != exclusions_of(self._store):
             with catalog.writing() as connection:
                 catalog.set_meta(connection, EXCLUSIONS, exclusions_of(self._store))

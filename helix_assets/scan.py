@@ -16,6 +16,7 @@ from helix_assets import retries
 from helix_assets.adapters.base import FoundFile
 from helix_assets.core.changes import Changes, changed_sources
 from helix_assets.discover import Discovery, discover
+from helix_assets.resting import resting
 from helix_assets.store import Store
 from helix_assets.tombstones import forgotten_marks, source_mark
 
@@ -29,13 +30,16 @@ class Scan:
     seen: Discovery
     found: dict[str, FoundFile]
     changes: Changes
+    resting: frozenset[str] = frozenset()
 
 
-def scan(store: Store, now: datetime | None = None) -> Scan:
+def scan(store: Store, now: datetime | None = None, *, patient: bool = False) -> Scan:
     """Compare the disk with the catalog; reads no transcript and writes nothing.
 
-    Files of sessions that are set aside are news again when it is time to try them.
+    Files of sessions that are set aside are news again when it is time to try them; `patient` leaves those of large
+    sessions alone that have grown a short while ago.
     """
+    now = now or datetime.now(UTC)
     with no_collection():
         seen = discover(store.settings)
         known = store.catalog.known_sources()
@@ -55,9 +59,12 @@ def scan(store: Store, now: datetime | None = None) -> Scan:
     if changes.changed and (forgotten := forgotten_marks(store)):
         kept = [key for key in changes.changed if source_mark(store, found[key].path) not in forgotten]
         changes = Changes(tuple(kept), changes.gone)
-    if changes.changed and (later := retries.waiting(store.catalog, now or datetime.now(UTC)).path_keys):
+    if changes.changed and (later := retries.waiting(store.catalog, now).path_keys):
         changes = Changes(tuple(key for key in changes.changed if key not in later), changes.gone)
-    return Scan(seen, found, changes)
+    rest = resting(store, seen, found, changes.changed, now) if patient and changes.changed else frozenset()
+    if rest:
+        changes = Changes(tuple(key for key in changes.changed if key not in rest), changes.gone)
+    return Scan(seen, found, changes, rest)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def push(memory: Memory, session: str | None, event: str = "SessionEnd", at: int
 
 
 def pushed_sweep(memory: Memory) -> SweepReport:
-    return sweep(memory.store, clock=lambda: memory.now, pushed=True)
+    return sweep(memory.store, clock=lambda: memory.now, reach="pushed")
 
 
 def events(memory: Memory) -> list[tuple[str, str, str]]:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from pydantic import Field
 
 from helix_assets.defs.checks import CHECKS, evaluations
 from helix_assets.defs.partitions import Partition
@@ -12,14 +13,14 @@ from helix_assets.defs.record import ending_well_when_busy, record_all
 from helix_assets.defs.report import RETENTION_REPORT, report_at_first
 from helix_assets.defs.resources import StoreResource
 from helix_assets.old_runs import evict_old_runs
-from helix_assets.pipeline import sweep
+from helix_assets.pipeline import Reach, sweep
 from helix_assets.store import Store
 
 
 def _sweep_and_tell(
-    context: dg.OpExecutionContext, store: Store, only: Collection[Partition] | None = None, *, pushed: bool = False
+    context: dg.OpExecutionContext, store: Store, only: Collection[Partition] | None = None, *, reach: Reach = "all"
 ) -> None:
-    report = sweep(store, only=only, pushed=pushed)
+    report = sweep(store, only=only, reach=reach)
     logged = record_all(context, store)
     for answer in evaluations(store):
         context.log_event(answer)  # type: ignore[arg-type]  # its own signature leaves out what its body handles
@@ -29,15 +30,28 @@ def _sweep_and_tell(
     )
 
 
+class SweepConfig(dg.Config):
+    """How a sweep goes about it."""
+
+    patient: bool = Field(
+        default=False,
+        description="Leave large sessions alone that have grown a short while ago, as the sensor does: "
+        "[sweep] rest_minutes in helix.toml.",
+    )
+
+
 @dg.op(out=dg.Out(dg.Nothing))
-def take_in_changes(context: dg.OpExecutionContext, store: StoreResource) -> None:
+def take_in_changes(context: dg.OpExecutionContext, config: SweepConfig, store: StoreResource) -> None:
     """Take in and digest whatever changed on disk, then tell Dagster of every partition that differs.
 
     The first run of all also shows today's `retention_report`.
     """
     with ending_well_when_busy(context), store.open() as opened:
-        _sweep_and_tell(context, opened)
+        _sweep_and_tell(context, opened, reach="patient" if config.patient else "all")
         report_at_first(context, opened)
+
+
+PATIENTLY = {"ops": {take_in_changes.name: {"config": {"patient": True}}}}
 
 
 @dg.op(out=dg.Out(dg.Nothing))
@@ -51,7 +65,7 @@ def derive_again(context: dg.OpExecutionContext, store: StoreResource) -> None:
 def take_in_pushed(context: dg.OpExecutionContext, store: StoreResource) -> None:
     """Take in and digest the sessions that agents' hooks have named, then tell Dagster of every partition touched."""
     with ending_well_when_busy(context), store.open() as opened:
-        _sweep_and_tell(context, opened, pushed=True)
+        _sweep_and_tell(context, opened, reach="pushed")
 
 
 @dg.op(out=dg.Out(dg.Nothing))

@@ -12,13 +12,13 @@ from dagster._core.storage.tags import RUN_KEY_TAG
 from sqlalchemy import func, select
 
 from helix_assets.core.changes import fingerprint
-from helix_assets.defs.jobs import eviction_job, push_sweep, sweep_job
+from helix_assets.defs.jobs import PATIENTLY, eviction_job, push_sweep, sweep_job
 from helix_assets.defs.record import is_recorded, state_of
 from helix_assets.defs.resources import StoreResource
 from helix_assets.evict import plan
 from helix_assets.inbox import Note, read_notes
 from helix_assets.pipeline import utc_now
-from helix_assets.scan import scan
+from helix_assets.scan import Scan, scan
 from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.lock import holder, is_locked
 from helix_assets.storage.tables import sweeps
@@ -42,26 +42,28 @@ LOST_AFTER_S = 600
 def tier0_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
     """Ask for a sweep when logs or the code of the tiers changed, or when Dagster does not know of an earlier sweep.
 
-    The cursor is a digest of that news and how often a sweep was asked for because of it.
+    The cursor is a digest of that news and how often a sweep was asked for because of it. The sweep is a patient one:
+    large sessions that grow are left alone for a while, by the sensor and by the sweep.
     """
     with store.open() as opened:
         if is_locked(opened.data_dir):
             return dg.SkipReason(f"the store is in use by {holder(opened.data_dir)}")
-        news = _news(context.instance, opened)
+        seen = scan(opened, patient=True)
+        news = _news(context.instance, opened, seen)
     if news is None:
-        return dg.SkipReason("no session log changed")
-    seen, _, count = (context.cursor or "").partition(":")
-    attempt = int(count) if seen == news else 0
+        rest = "; large sessions that grow rest for a while" if seen.resting else ""
+        return dg.SkipReason(f"no session log changed{rest}")
+    asked, _, count = (context.cursor or "").partition(":")
+    attempt = int(count) if asked == news else 0
     if attempt and (wait := _wait_s(context.instance, _run_key(news, attempt), attempt)) > 0:
         return dg.SkipReason(f"sweep {attempt} of these changes is under way or has just ended; next in {wait:.0f} s")
     attempt += 1
     context.update_cursor(f"{news}:{attempt}")
-    return dg.RunRequest(run_key=_run_key(news, attempt))
+    return dg.RunRequest(run_key=_run_key(news, attempt), run_config=PATIENTLY)
 
 
-def _news(instance: dg.DagsterInstance, store: Store) -> str | None:
+def _news(instance: dg.DagsterInstance, store: Store, seen: Scan) -> str | None:
     """32 characters that name what a sweep would find, None when that is nothing."""
-    seen = scan(store)
     if not seen.changes and is_recorded(instance, store):
         return None
     changes = fingerprint(seen.found, [*seen.changes.changed, *seen.changes.gone])

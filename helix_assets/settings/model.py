@@ -116,7 +116,8 @@ class SweepSettings:
     """[sweep]: how much is read at once, what one session may take, and when a silent session counts as over.
 
     `session_seconds` is the time for a session of few bytes; one of 64 MiB has twice as long, and so on. The memory of
-    a worker is limited on Linux only.
+    a worker is limited on Linux only. `rest_minutes` is how long the sensor leaves a large session that grows alone at
+    most (10 s for each MB that it has).
     """
 
     workers: int = setting("HELIX_SWEEP_WORKERS", COUNT, _default_workers)
@@ -124,6 +125,7 @@ class SweepSettings:
     session_seconds: int = setting("HELIX_SWEEP_SESSION_SECONDS", COUNT, 300)
     worker_memory_bytes: int = setting("HELIX_SWEEP_WORKER_MEMORY_BYTES", SIZE, 4 * GIB)
     idle_minutes: int = setting("HELIX_IDLE_MINUTES", COUNT, 30)
+    rest_minutes: int = setting("HELIX_SWEEP_REST_MINUTES", COUNT, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
