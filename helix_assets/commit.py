@@ -21,6 +21,7 @@ from helix_assets.retries import clear, next_try
 from helix_assets.sharing import Shares, owner_rows
 from helix_assets.storage.durable import sync
 from helix_assets.storage.key import text_hash
+from helix_assets.storage.ledger import claim
 from helix_assets.store import Store
 from helix_assets.task import Ingested, SourceCursor
 from helix_assets.tombstones import name_no_forgotten_parent
@@ -86,10 +87,7 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         )
         catalog.drop_sources(connection, [key for uid, r in kept.items() for key in _taken_over(batch.states[uid], r)])
         catalog.put_problems(connection, [row for r in batch.results.values() for row in _problems_of(store, r, at)])
-        catalog.claim(
-            connection,
-            [(key, ids[uid]) for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)],
-        )
+        claim(connection, [(key, ids[uid]) for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)])
         catalog.put_shared(connection, owner_rows(batch.shares, ids))
         clear(connection, batch.results)
     live = set(names.values())

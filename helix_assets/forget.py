@@ -33,6 +33,7 @@ from helix_assets.kaizen.tables import drop_tables
 from helix_assets.reports.files import drop_reports
 from helix_assets.retries import clear
 from helix_assets.sharing import read_again
+from helix_assets.storage import ledger
 from helix_assets.storage.durable import sync
 from helix_assets.storage.pages import rewrite, truncate_log
 from helix_assets.storage.tables import (
@@ -41,12 +42,10 @@ from helix_assets.storage.tables import (
     feed,
     forgotten,
     hook_events,
-    ledger,
     losses,
     problems,
     raw_files,
     sessions,
-    shared_keys,
     sources,
 )
 from helix_assets.store import Store
@@ -90,7 +89,8 @@ def _erase_all(store: Store, rows: Sequence[Row[Any]], at: str) -> tuple[int, li
     facts = _facts_without(store, rows)
     with store.catalog.writing() as connection:
         parts = [rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)]
-        sharers = _sharers(connection, parts)
+        erasing = {row.id for row in rows}
+        sharers = ledger.sharers_of(connection, erasing) - erasing
         erased = sum(_erase(store, connection, part, at) for part in parts)
         store.catalog.put_fact_files(connection, facts.files, facts.gone)
         remade = [read_again(connection, number) for number in sorted(sharers)]
@@ -126,8 +126,7 @@ def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: s
     tombstone = upsert(forgotten)
     again = {name: tombstone.excluded[name] for name in ("at", "unfinished")}
     connection.execute(tombstone.on_conflict_do_update(index_elements=["mark"], set_=again), marks)
-    connection.execute(delete(shared_keys).where(shared_keys.c.owner_id.in_(ids)))
-    connection.execute(delete(ledger).where(ledger.c.session_id.in_(ids)))
+    ledger.forget(connection, ids)
     connection.execute(delete(raw_files).where(raw_files.c.session_id.in_(ids)))
     for log in (evictions, losses):  # their figures stay true, the name goes
         for uid in uids:
@@ -156,16 +155,6 @@ def _sources(connection: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]
         or any(row.flavor == flavor and native in row.path for flavor, native in long)
     ]
     return [*found, *theirs]
-
-
-def _sharers(connection: Connection, parts: Sequence[Sequence[Row[Any]]]) -> set[int]:
-    """Sessions that tell records, or use messages, that one of these owns."""
-    ids = [[row.id for row in part] for part in parts]
-    query = select(ledger.c.session_id).join(shared_keys, shared_keys.c.key == ledger.c.key).distinct()
-    found = {
-        number for some in ids for number in connection.execute(query.where(shared_keys.c.owner_id.in_(some))).scalars()
-    }
-    return found - {number for some in ids for number in some}
 
 
 # -- traces outside the catalog --------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from helix_assets.core.errors import StoreError
 from helix_assets.core.facts import SessionFactRows
 from helix_assets.plan import Candidate, SessionState, plan_merge, told_before, was_evicted
 from helix_assets.reading import digest_text
-from helix_assets.storage.tables import digests, ledger
+from helix_assets.storage.ledger import claims_of
+from helix_assets.storage.tables import digests
 from helix_assets.store import Store
 from helix_assets.task import BEFORE_TIME, Ingested, IngestTask, Merging
 
@@ -36,7 +37,7 @@ def plan_growth(
         raise ValueError("a new session has nothing to be merged with")
     kept = _kept_digest(store, state.uid)
     with store.catalog.reading() as connection:
-        claimed = set(connection.execute(select(ledger.c.key).where(ledger.c.session_id == row.id)).scalars())
+        claimed = claims_of(connection, {row.id})
     known = claimed | {fact[0] for rows in _kept_facts(store, state).values() for fact in rows}
     last_us = row.last_row[0] if row.last_row else BEFORE_TIME
     last_seq = max((last for _, last in kept.coverage.ranges), default=-1) if kept is not None else -1

@@ -51,6 +51,7 @@ from helix_assets.scan import EXCLUSIONS, exclusions_of, no_collection, scan
 from helix_assets.sharing import Wanted, read_again, settle
 from helix_assets.stale import is_settled, note_settled, stale_sessions
 from helix_assets.storage.day_marks import count_day
+from helix_assets.storage.ledger import shared_with
 from helix_assets.storage.pages import truncate_log
 from helix_assets.store import Store
 from helix_assets.task import Ingested, IngestTask, Limits, Workshop
@@ -412,7 +413,9 @@ class _Sweep:
         ids = [row.id for row in rows.values()]
         parts, sources = catalog.files_of(ids), catalog.sources_of(ids)
         foreign: dict[int, list[Any]] = {}
-        for shared in catalog.shared_with(ids):
+        with catalog.reading() as connection:
+            told = shared_with(connection, set(ids))
+        for shared in told:
             if shared.session_id != shared.owner_id:
                 foreign.setdefault(shared.session_id, []).append(shared)
         states = {}

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, select, update
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.storage.catalog import Catalog
+from helix_assets.storage.ledger import claims_on, owners_of, shared_with
 from helix_assets.storage.tables import sessions, sources
 from helix_assets.task import Ingested
 
@@ -81,7 +82,9 @@ def _with_what_is_not_asked_here(
     """The shares of sessions outside the batch, with the keys that they share with others than the batch."""
     names = {shares.ids[uid]: uid for uid in wanted if uid not in batch}
     whole = {uid: (set(wanted[uid].not_ours), set(wanted[uid].foreign_messages)) for uid in names.values()}
-    for row in catalog.shared_with(list(names)) if names else ():
+    with catalog.reading() as connection:
+        shared = shared_with(connection, names) if names else []
+    for row in shared:
         if row.session_id in names and row.owner_id != row.session_id and row.key not in shares.owners:
             keys, messages = whole[names[row.session_id]]
             keys.add(row.key)
@@ -105,8 +108,9 @@ def _shares(
         for key, message_id in result.message_ids.items():
             claims[key].add(uid)
             shares.message_ids[key] = message_id
-    earlier = catalog.claims_on(claims.keys()) if claims else []
-    before = catalog.shared_with([session_ids[uid] for uid in results if uid in session_ids])
+    with catalog.reading() as connection:
+        earlier = claims_on(connection, claims.keys()) if claims else set()
+        before = shared_with(connection, {session_ids[uid] for uid in results if uid in session_ids})
     others = catalog.sessions_by_id(
         {sid for _, sid in earlier} | {row.session_id for row in before} | {row.owner_id for row in before}
     )
@@ -125,7 +129,8 @@ def _shares(
     spans |= {uid: _span(r.started_us, r.ended_us, uid) for uid, r in results.items()}
     # A key that one session alone told until now is its own.
     counted_by = {key: others[sid].session_uid for key, sid in earlier}
-    owned = catalog.owners_of([key for key, uids in claims.items() if len(uids) > 1])
+    with catalog.reading() as connection:
+        owned = owners_of(connection, [key for key, uids in claims.items() if len(uids) > 1])
     counted_by |= {key: others[sid].session_uid for key, sid in owned.items() if sid in others}
     _assign(shares, claims, spans, counted_by, is_fixed)
     return shares, held

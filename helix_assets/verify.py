@@ -23,7 +23,8 @@ from helix_assets.core.schema import AFTER_THE_END, BESIDE, DOCUMENT, UNPARSED
 from helix_assets.indexing import index_of, live_names
 from helix_assets.reading import stream_hash
 from helix_assets.storage.key import text_hash
-from helix_assets.storage.tables import digests, evictions, losses, raw_files, sessions, shared_keys, sources
+from helix_assets.storage.ledger import News, claims_on, news_of, owners_of
+from helix_assets.storage.tables import digests, evictions, losses, raw_files, sessions, sources
 from helix_assets.store import Store
 from helix_assets.task import is_worldwide
 from helix_assets.verify_facts import wrong_facts
@@ -53,6 +54,7 @@ class _Session:
     digest: Row[Any] | None
     lost_at: frozenset[int]
     was_evicted: bool
+    news: News
 
     @property
     def mark(self) -> tuple[Any, ...]:
@@ -204,6 +206,7 @@ def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
         files = grouped(select(sources).where(sources.c.session_id.in_(ids)), "session_id")
         texts = grouped(select(digests).where(digests.c.session_uid.in_(uids)), "session_uid")
         lost = grouped(select(losses).where(losses.c.session_uid.in_(uids)), "session_uid")
+        news = news_of(connection)
         gone = grouped(select(evictions.c.session_uid).where(evictions.c.session_uid.in_(uids)), "session_uid")
     return [
         _Session(
@@ -213,6 +216,7 @@ def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
             next(iter(texts.get(row.session_uid, ())), None),
             frozenset(loss.generation for loss in lost.get(row.session_uid, ())),
             row.session_uid in gone or row.session_uid in lost or row.evicting_at is not None,
+            news,
         )
         for row in rows
     ]
@@ -400,16 +404,11 @@ def _cursors(session: _Session) -> Iterator[Violation]:
 def _ownership(store: Store, session: _Session, keys: Sequence[int]) -> Iterator[Violation]:
     """A record that several sessions tell is stored by its owner alone, and the ledger knows everyone who tells it."""
     tellers: dict[int, set[int]] = {}
-    for key, teller in store.catalog.claims_on(keys):
-        tellers.setdefault(key, set()).add(teller)
-    shared = [key for key, who in tellers.items() if len(who) > 1]
-    owners: dict[int, int] = {}
     with store.catalog.reading() as connection:
-        for start in range(0, len(shared), 5_000):
-            part = select(shared_keys.c.key, shared_keys.c.owner_id).where(
-                shared_keys.c.key.in_(shared[start : start + 5_000])
-            )
-            owners.update((row.key, row.owner_id) for row in connection.execute(part))
+        for key, teller in claims_on(connection, keys, session.news):
+            tellers.setdefault(key, set()).add(teller)
+        shared = [key for key, who in tellers.items() if len(who) > 1]
+        owners = owners_of(connection, shared)
     me = session.row.id
     missing = sum(me not in tellers.get(key, ()) for key in keys)
     foreign = sum(owners.get(key) != me for key in shared)

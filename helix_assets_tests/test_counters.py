@@ -22,7 +22,8 @@ FINE_TO_WALK_OVER = {
     "SCAN raw_files",  # sums of bytes
     "SCAN fact_files",
     "SCAN ledger",  # whether there is any
-    "SCAN shared_keys USING INDEX sqlite_autoindex_shared_keys_1",  # what several sessions tell: of forks alone
+    "SCAN ledger_news",  # a few thousand keys at most
+    "SCAN shared_keys USING COVERING INDEX sqlite_autoindex_shared_keys_1",  # whether there is any
     "SCAN sources USING INDEX sources_not_fine",  # these hold what went wrong alone, and what was forgotten
     "SCAN problems USING COVERING INDEX sqlite_autoindex_problems_1",
     "SCAN forgotten",

@@ -23,7 +23,7 @@ from helix_assets.scan import scan
 from helix_assets.storage import pages
 from helix_assets.storage.facts import FactFiles
 from helix_assets.storage.raw_files import RawFiles
-from helix_assets.storage.tables import evictions, forgotten, ledger, losses, problems, sources
+from helix_assets.storage.tables import evictions, forgotten, ledger, ledger_news, losses, problems, sources
 from helix_assets.storage.word_index import names_of
 from helix_assets.store import Store, open_store
 from helix_assets.verify import verify
@@ -328,7 +328,8 @@ def test_copy_whose_file_is_gone_stays_as_it_is(shared_history: Memory) -> None:
 def test_ledger_forgets_the_session(shared_history: Memory) -> None:
     number = shared_history.store.catalog.session("claude:old").id
     forgets(shared_history, "claude:old")
-    assert number not in {row.session_id for row in rows(shared_history.store, ledger)}
+    for table in (ledger, ledger_news):
+        assert number not in {row.session_id for row in rows(shared_history.store, table)}
 
 
 def test_owner_stays_when_a_copy_is_forgotten(shared_history: Memory) -> None:

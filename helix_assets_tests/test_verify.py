@@ -15,7 +15,7 @@ from helix_assets import verify as verify_module
 from helix_assets.indexing import drop_gone
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.lock import writer_lock
-from helix_assets.storage.tables import digests, ledger, losses, raw_files, sessions, shared_keys, sources
+from helix_assets.storage.tables import digests, ledger, ledger_news, losses, raw_files, sessions, shared_keys, sources
 from helix_assets.store import Store
 from helix_assets.verify import Violation, verify
 from helix_assets_tests.memory import Memory, conversation
@@ -225,6 +225,7 @@ def test_copied_history_is_stored_by_its_owner_alone(memory: Memory) -> None:
 def test_gap_in_the_ledger_is_named(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
         connection.execute(delete(ledger))
+        connection.execute(delete(ledger_news))
     assert checks(verify(memory.store)) == {"ledger_knows_records"}
 
 

@@ -43,7 +43,6 @@ from helix_assets.storage.tables import (
     digests,
     evictions,
     fact_files,
-    ledger,
     losses,
     meta,
     problems,
@@ -120,7 +119,7 @@ class Catalog:
         with self.reading() as connection:
             return {
                 row.session_uid: row
-                for part in _parts(uids)
+                for part in in_parts(uids)
                 for row in connection.execute(select(sessions).where(sessions.c.session_uid.in_(part)))
             }
 
@@ -129,7 +128,7 @@ class Catalog:
         with self.reading() as connection:
             return {
                 row.id: row
-                for part in _parts(ids)
+                for part in in_parts(ids)
                 for row in connection.execute(select(sessions).where(sessions.c.id.in_(part)))
             }
 
@@ -145,7 +144,7 @@ class Catalog:
     def _grouped(self, query: Any, column: Any, ids: Collection[int]) -> dict[int, list[Row[Any]]]:
         found: dict[int, list[Row[Any]]] = {}
         with self.reading() as connection:
-            for part in _parts(ids):
+            for part in in_parts(ids):
                 for row in connection.execute(query.where(column.in_(part))):
                     found.setdefault(row.session_id, []).append(row)
         return found
@@ -166,7 +165,7 @@ class Catalog:
         s = sessions.c
         found: dict[tuple[str, str], set[str]] = {partition: set() for partition in partitions}
         with self.reading() as connection:
-            for part in _parts({day for _, day in partitions}):
+            for part in in_parts({day for _, day in partitions}):
                 of_days = s.flavor.in_({flavor for flavor, _ in partitions}) & s.day.in_(part)
                 for row in connection.execute(select(s.flavor, s.day, s.session_uid).where(of_days)):
                     if (row.flavor, row.day) in found:
@@ -178,7 +177,7 @@ class Catalog:
         with self.reading() as connection:
             return {
                 row.path_key: row
-                for part in _parts(path_keys)
+                for part in in_parts(path_keys)
                 for row in connection.execute(select(sources).where(sources.c.path_key.in_(part)))
             }
 
@@ -210,45 +209,6 @@ class Catalog:
         """Bytes of Tier 1 as accounted: the sum over live files, without the search index."""
         with self.reading() as connection:
             return int(connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one())
-
-    def claims_on(self, keys: Collection[int]) -> list[tuple[int, int]]:
-        """Which sessions tell any of these keys: (key, session id) pairs."""
-        pairs: list[tuple[int, int]] = []
-        with self.reading() as connection:
-            if connection.execute(select(ledger.c.key).limit(1)).first() is None:
-                return pairs
-            for part in _parts(keys):
-                pairs.extend(
-                    tuple(row)
-                    for row in connection.execute(
-                        select(ledger.c.key, ledger.c.session_id).where(ledger.c.key.in_(part))
-                    )
-                )
-        return pairs
-
-    def owners_of(self, keys: Collection[int]) -> dict[int, int]:
-        """Of keys that several sessions tell, which session owns each."""
-        k = shared_keys.c
-        with self.reading() as connection:
-            return {
-                row.key: row.owner_id
-                for part in _parts(keys)
-                for row in connection.execute(select(k.key, k.owner_id).where(k.key.in_(part)))
-            }
-
-    def shared_with(self, session_ids: Collection[int]) -> Sequence[Any]:
-        """Shared keys that any of these sessions tells: key, its owner, message id, and every session that tells it."""
-        mine, all_of = ledger.alias("mine"), ledger.alias("all_of")
-        query = select(shared_keys.c.key, shared_keys.c.owner_id, shared_keys.c.message_id, all_of.c.session_id)
-        query = (
-            query.join(mine, mine.c.key == shared_keys.c.key).join(all_of, all_of.c.key == shared_keys.c.key).distinct()
-        )
-        with self.reading() as connection:
-            return [
-                row
-                for part in _parts(session_ids)
-                for row in connection.execute(query.where(mine.c.session_id.in_(part)))
-            ]
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -286,12 +246,12 @@ class Catalog:
 
     def mark_sources(self, connection: Connection, path_keys: Collection[str], **values: Any) -> None:
         """Change some columns of some files."""
-        for part in _parts(path_keys):
+        for part in in_parts(path_keys):
             connection.execute(update(sources).where(sources.c.path_key.in_(part)).values(**values))
 
     def drop_sources(self, connection: Connection, path_keys: Collection[str]) -> None:
         """Forget files that came to lie elsewhere."""
-        for part in _parts(path_keys):
+        for part in in_parts(path_keys):
             connection.execute(delete(sources).where(sources.c.path_key.in_(part)))
 
     def put_raw_files(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -311,7 +271,7 @@ class Catalog:
     def drop_raw_files(self, connection: Connection, session_ids: Collection[int]) -> list[str]:
         """Forget the live files of sessions; gives their names so that they can be unlinked after the commit."""
         names: list[str] = []
-        for part in _parts(session_ids):
+        for part in in_parts(session_ids):
             names += connection.execute(
                 delete(raw_files).where(raw_files.c.session_id.in_(part)).returning(raw_files.c.name)
             ).scalars()
@@ -326,18 +286,6 @@ class Catalog:
     def put_digests(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write or replace digests, each in one step."""
         _upsert(connection, digests, rows, ["session_uid"])
-
-    def claim(self, connection: Connection, pairs: Sequence[tuple[int, int]]) -> None:
-        """Note which sessions tell which keys: (key, session id) pairs, a few dozen per session."""
-        if not pairs:
-            return
-        statement = upsert(ledger).on_conflict_do_nothing()
-        compiled = statement.compile(dialect=connection.dialect, column_keys=["key", "session_id"])
-        if compiled.positional:
-            # Past SQLAlchemy's own preparation of each row, which takes four times as long as storing it.
-            connection.exec_driver_sql(str(compiled), list(pairs))
-        else:
-            connection.execute(statement, [{"key": key, "session_id": session_id} for key, session_id in pairs])
 
     def put_shared(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Note who owns keys that several sessions tell."""
@@ -356,7 +304,7 @@ class Catalog:
 
     def clear_problems(self, connection: Connection, path_keys: Collection[str]) -> None:
         """Forget the problems of files that are read anew from the start."""
-        for part in _parts(path_keys):
+        for part in in_parts(path_keys):
             connection.execute(delete(problems).where(problems.c.path_key.in_(part)))
 
     def put_eviction(self, connection: Connection, **values: Any) -> None:
@@ -490,7 +438,8 @@ def _plainly(path: Path, what: str) -> Iterator[None]:
         ) from exc
 
 
-def _parts(values: Collection[Any]) -> Iterator[list[Any]]:
+def in_parts(values: Collection[Any]) -> Iterator[list[Any]]:
+    """So many values at once as a statement may name."""
     items = list(values)
     for start in range(0, len(items), _MANY):
         yield items[start : start + _MANY]

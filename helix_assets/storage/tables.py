@@ -187,6 +187,16 @@ ledger = Table(
     sqlite_with_rowid=False,
 )
 
+# New claims of the ledger, a row for each session and commit, until there are many: see `storage.ledger`.
+ledger_news = Table(
+    "ledger_news",
+    metadata,
+    _id(),
+    Column("session_id", _Key, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("told", JSON, nullable=False),
+)
+
 # Who owns what is told by several sessions; `message_id` is set where the key is a message's.
 shared_keys = Table(
     "shared_keys",
@@ -336,7 +346,7 @@ feed = Table(
 
 
 def _first(connection: Connection) -> None:
-    later = (fact_files, forgotten, retries, hook_events, execution_files, executions, feed)
+    later = (fact_files, forgotten, retries, hook_events, execution_files, executions, feed, ledger_news)
     metadata.create_all(connection, tables=[table for table in metadata.sorted_tables if table not in later])
 
 
@@ -380,6 +390,10 @@ def _eighth(connection: Connection) -> None:
             connection.exec_driver_sql(f"ALTER TABLE sources ADD COLUMN {name} BOOLEAN NOT NULL DEFAULT 0")
 
 
+def _ninth(connection: Connection) -> None:
+    ledger_news.create(connection, checkfirst=True)
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _first,
     _second,
@@ -389,5 +403,6 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _sixth,
     _seventh,
     _eighth,
+    _ninth,
 )
 CATALOG_VERSION = len(MIGRATIONS)
