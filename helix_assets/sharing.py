@@ -1,7 +1,8 @@
 """Who owns history that several sessions tell: a resumed or forked session copies records, and they count once.
 
 The owner is the session that started first (a tie: the one that stops first, then the uid), whatever was swept first.
-Only a session that cannot be written anew, such as an evicted one whose log is gone, keeps what it counts already.
+Only a session that cannot be written anew, such as an evicted one whose log is gone, keeps what it counts already, and
+gains nothing.
 Belongs here: finding shared keys and having the sessions written anew whose share changed.
 """
 
@@ -147,8 +148,8 @@ def _assign(
         if len(uids) > 1:
             owner = min(uids, key=spans.__getitem__)
             before = counted_by.get(key)
-            if before is not None and before != owner and before in uids and is_fixed(before):
-                owner = before
+            if before is not None and before != owner and before in uids and (is_fixed(before) or is_fixed(owner)):
+                owner = before  # neither can be counted down, or up, any more
             shares.owners[key] = owner
             for uid in uids:
                 if uid != owner:

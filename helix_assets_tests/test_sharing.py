@@ -84,3 +84,19 @@ def test_session_that_cannot_give_up_its_share_now_keeps_it(tmp_path: Path, monk
     memory.sweep()
     assert [memory.digest(f"claude:{name}")["user_prompts"] for name in ("early", "first")] == [3, 1]
     memory.close()
+
+
+def test_records_do_not_go_to_a_session_that_can_count_no_more(tmp_path: Path) -> None:
+    """`copy` stops first once `owner` has grown; evicted and without a log it cannot be written anew with them."""
+    memory = Memory(tmp_path)
+    told = conversation(2)
+    memory.write("owner", *told)
+    memory.write("copy", *told, *conversation(1, start=30, session="c"))
+    memory.sweep()
+    evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
+    memory.path("copy").unlink()
+    memory.write("owner", *conversation(1, start=50, session="o"), append=True)
+    memory.sweep()
+    assert [memory.digest(f"claude:{name}")["user_prompts"] for name in ("owner", "copy")] == [3, 1]
+    assert verify(memory.store) == []
+    memory.close()
