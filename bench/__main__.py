@@ -16,7 +16,10 @@ from bench import contenders, report, slopes, sweeps
 from bench.stage import Bench, note
 
 PARTS = {
-    "cold": lambda bench: [*sweeps.cold(bench, "claude", ">= 5"), *sweeps.cold(bench, "mixed", ">= 5")],
+    "cold": lambda bench: [
+        row for name in ("claude", "mixed") for row in sweeps.cold(bench, name, ">= 5", rounds=bench.rounds)
+    ],
+    "huge": lambda bench: sweeps.cold(bench, "huge", ">= 5", rounds=1),
     "small": sweeps.small_files,
     "append": sweeps.append,
     "large": sweeps.large,
@@ -51,7 +54,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="size of the corpora; 1 is what the figures are for")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--out", type=Path, default=Path("bench-results"))
-    parser.add_argument("--work", type=Path, help="where to make the temporary folder; some 4 GB are needed")
+    parser.add_argument("--work", type=Path, help="where to make the temporary folder; some 9 GB are needed")
     parser.add_argument("--agentsview", help="the program, if it is not on the PATH")
     return parser.parse_args()
 

@@ -35,6 +35,11 @@ def mixed(out: Path, seed: int, scale: float) -> None:
     make_home(out, seed=seed, megabytes=200 * scale)
 
 
+def huge(out: Path, seed: int, scale: float) -> None:
+    """All three agents: about 2 GB."""
+    make_home(out, seed=seed, megabytes=2000 * scale)
+
+
 def small(out: Path, seed: int, scale: float) -> None:
     """12,862 small files of Claude Code."""
     rng = Random(seed)
@@ -90,6 +95,7 @@ def large(out: Path, seed: int, scale: float) -> None:
 CORPORA: dict[str, Callable[[Path, int, float], None]] = {
     "claude": claude,
     "mixed": mixed,
+    "huge": huge,
     "small": small,
     "years": years,
     "large": large,

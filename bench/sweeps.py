@@ -18,21 +18,21 @@ TIMES_FASTER, TIMES_AS_LONG = "theirs / ours", "ours / theirs"
 READS = 500
 
 
-def cold(bench: Bench, corpus: str, bar: str) -> Iterator[Row]:
+def cold(bench: Bench, corpus: str, bar: str, *, rounds: int) -> Iterator[Row]:
     """A first sweep against decoding alone and against agentsview, process against process."""
     home = bench.corpus(corpus)
     ours: list[Measured] = []
     bare: list[float] = []
     theirs: list[Measured] = []
     tier_1 = read = 0
-    for number in range(bench.rounds):
+    for number in range(rounds):
         note(f"cold {corpus}: round {number + 1}")
         with bench.fresh("ours") as state:
             run, counters = contenders.sweep(home, state)
             ours.append(run)
             read = counters["bytes_read"]
             tier_1 = contenders.stored_bytes(state / "raw") + contenders.stored_bytes(state / "search")
-            if number == bench.rounds - 1:
+            if number == rounds - 1:
                 yield from reads(bench, home, state, corpus)
         bench.counters[f"cold {corpus}"] = counters
         with bench.fresh("bare") as state:
