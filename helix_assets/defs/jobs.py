@@ -6,7 +6,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
-from helix_assets.defs.checks import CHECKS, evaluations
+from helix_assets.defs.checks import CHECKS, asked_lately, evaluations
 from helix_assets.defs.partitions import Partition
 from helix_assets.defs.promises import stale_partitions
 from helix_assets.defs.record import ending_well_when_busy, record_all
@@ -22,7 +22,7 @@ def _sweep_and_tell(
 ) -> None:
     report = sweep(store, only=only, reach=reach)
     logged = record_all(context, store)
-    for answer in evaluations(store):
+    for answer in evaluations(store, asked_lately(context.instance) if reach == "patient" else frozenset()):
         context.log_event(answer)  # type: ignore[arg-type]  # its own signature leaves out what its body handles
     figures = {name: number for name, number in report.counters().items() if number or name == "sessions_touched"}
     context.add_output_metadata(

@@ -1,5 +1,6 @@
 """Each check holds on a sound store and sees what it is there to see; run or logged, it says the same."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,8 @@ from sqlalchemy import delete, func, insert, literal, select, update
 
 from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import DIGEST_VERSION
-from helix_assets.defs.checks import ASSET_CHECKS, CHECKS, Check, evaluations
+from helix_assets.defs.checks import ASKED_EVERY_S, ASSET_CHECKS, CHECKS, Check, evaluations
+from helix_assets.defs.jobs import PATIENTLY
 from helix_assets.defs.promises import Answer
 from helix_assets.defs.resources import StoreResource
 from helix_assets.pipeline import sweep
@@ -191,3 +193,27 @@ def test_a_check_that_cannot_be_asked_names_no_session(store: Store) -> None:
 
     answer = Check("sound", "session_events", damaged, dg.AssetCheckSeverity.ERROR).answer(store)
     assert answer == Answer(False, {"cannot_be_asked": "StoreError: `helix verify` says what is wrong"})
+
+
+def asked(instance: dg.DagsterInstance, **options: Any) -> set[str]:
+    """The checks that a sweep answered."""
+    return {answer.check_name for answer in run_job(instance, "sweep", **options).get_asset_check_evaluations()}
+
+
+def test_what_walks_over_everything_is_asked_by_the_sensors_sweeps_once_an_hour(
+    store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every, walking = set(BY_NAME), {check.name for check in CHECKS if check.walks}
+    assert asked(instance, run_config=PATIENTLY) == every
+    assert asked(instance, run_config=PATIENTLY) == every - walking
+    assert asked(instance) == every
+    now = time.time() + ASKED_EVERY_S + 1
+    monkeypatch.setattr("helix_assets.defs.checks.time.time", lambda: now)
+    assert asked(instance, run_config=PATIENTLY) == every
+
+
+def test_what_did_not_hold_is_asked_again_at_once(store: Store, instance: dg.DagsterInstance) -> None:
+    sweep(store)
+    spend_elsewhere(store)
+    for _ in range(2):
+        assert "token_totals_add_up" in asked(instance, run_config=PATIENTLY)
