@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import IO, Any
 
 import orjson
-from sqlalchemy import Row, func, or_, select
+from sqlalchemy import Row, bindparam, func, or_, select
 
 from helix_assets.core.errors import NotFoundError, StoreError
 from helix_assets.core.redaction import Redactor
@@ -25,6 +25,17 @@ from helix_assets.storage.catalog import Catalog
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import digests, raw_files, sessions, sources
 from helix_assets.store import Store, open_store, refuse_lost_catalog
+
+# Made once: making them takes as long as their answers.
+_UID, _ID = bindparam("uid"), bindparam("id")
+_DIGEST = (
+    select(digests.c.session_uid, digests.c.digest, digests.c.hash, sessions.c.redaction_version)
+    .outerjoin(sessions, sessions.c.session_uid == digests.c.session_uid)
+    .where(digests.c.session_uid == _UID)
+)
+_SESSION = select(sessions).where(sessions.c.session_uid == _UID)
+_PARTS = select(raw_files).where(raw_files.c.session_id == _ID).order_by(raw_files.c.part)
+_SOURCES = select(sources).where(sources.c.session_id == _ID).order_by(sources.c.path)
 
 
 @dataclass(frozen=True)
@@ -154,11 +165,8 @@ def sound_digests(store: Store) -> Iterator[dict[str, Any]]:
 
 def proven_digest(store: Store, session_uid: str) -> dict[str, Any] | None:
     """A session's digest as a reader may show it, None when it has none; StoreError when it is damaged."""
-    query = select(digests, sessions.c.redaction_version).outerjoin(
-        sessions, sessions.c.session_uid == digests.c.session_uid
-    )
     with store.catalog.reading() as connection:
-        row = connection.execute(query.where(digests.c.session_uid == session_uid)).one_or_none()
+        row = connection.execute(_DIGEST, {"uid": session_uid}).one_or_none()
     text = digest_text(row, store.key)
     return None if row is None or text is None else digest_shown(store, text, row.redaction_version)
 
@@ -166,17 +174,14 @@ def proven_digest(store: Store, session_uid: str) -> dict[str, Any] | None:
 def _moment(store: Store, uid: str) -> tuple[Row[Any], Sequence[Row[Any]], Sequence[Row[Any]], Row[Any] | None]:
     """A session with its live files, sources and digest, all of one moment."""
     with store.catalog.reading() as connection:
-        row = connection.execute(select(sessions).where(sessions.c.session_uid == uid)).one_or_none()
+        row = connection.execute(_SESSION, {"uid": uid}).one_or_none()
         if row is None:
             raise NotFoundError(f"no session {uid!r} in the memory; `helix sessions` lists them")
-        parts = select(raw_files).where(raw_files.c.session_id == row.id).order_by(raw_files.c.part)
-        read = select(sources).where(sources.c.session_id == row.id).order_by(sources.c.path)
-        digest = select(digests).where(digests.c.session_uid == uid)
         return (
             row,
-            connection.execute(parts).all() if row.evicting_at is None else [],
-            connection.execute(read).all(),
-            connection.execute(digest).one_or_none(),
+            connection.execute(_PARTS, {"id": row.id}).all() if row.evicting_at is None else [],
+            connection.execute(_SOURCES, {"id": row.id}).all(),
+            connection.execute(_DIGEST, {"uid": uid}).one_or_none(),
         )
 
 
