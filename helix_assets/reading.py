@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import IO, Any
 
 import orjson
-from sqlalchemy import Row, bindparam, func, or_, select
+from sqlalchemy import BindParameter, Row, Select, bindparam, func, or_, select
 
 from helix_assets.core.errors import NotFoundError, StoreError
 from helix_assets.core.redaction import Redactor
@@ -27,8 +27,9 @@ from helix_assets.storage.tables import digests, raw_files, sessions, sources
 from helix_assets.store import Store, open_store, refuse_lost_catalog
 
 # Made once: making them takes as long as their answers.
-_UID, _ID = bindparam("uid"), bindparam("id")
-_DIGEST = (
+_UID: BindParameter[str] = bindparam("uid")
+_ID: BindParameter[int] = bindparam("id")
+_DIGEST: Select[Any] = (
     select(digests.c.session_uid, digests.c.digest, digests.c.hash, sessions.c.redaction_version)
     .outerjoin(sessions, sessions.c.session_uid == digests.c.session_uid)
     .where(digests.c.session_uid == _UID)
