@@ -22,7 +22,7 @@ def _sweep_and_tell(
 ) -> None:
     report = sweep(store, only=only, reach=reach)
     logged = record_all(context, store)
-    for answer in evaluations(store, asked_lately(context.instance) if reach == "patient" else frozenset()):
+    for answer in evaluations(store, asked_lately(context.instance, store) if reach == "patient" else frozenset()):
         context.log_event(answer)  # type: ignore[arg-type]  # its own signature leaves out what its body handles
     figures = {name: number for name, number in report.counters().items() if number or name == "sessions_touched"}
     context.add_output_metadata(

@@ -200,11 +200,12 @@ def asked(instance: dg.DagsterInstance, **options: Any) -> set[str]:
     return {answer.check_name for answer in run_job(instance, "sweep", **options).get_asset_check_evaluations()}
 
 
-def test_what_walks_over_everything_is_asked_by_the_sensors_sweeps_once_an_hour(
+def test_what_walks_over_a_large_memory_is_asked_by_the_sensors_sweeps_once_an_hour(
     store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert all(asked(instance, run_config=PATIENTLY) == set(BY_NAME) for _ in range(2))
+    monkeypatch.setattr("helix_assets.defs.checks.LARGE", 1)
     every, walking = set(BY_NAME), {check.name for check in CHECKS if check.walks}
-    assert asked(instance, run_config=PATIENTLY) == every
     assert asked(instance, run_config=PATIENTLY) == every - walking
     assert asked(instance) == every
     now = time.time() + ASKED_EVERY_S + 1
@@ -212,7 +213,10 @@ def test_what_walks_over_everything_is_asked_by_the_sensors_sweeps_once_an_hour(
     assert asked(instance, run_config=PATIENTLY) == every
 
 
-def test_what_did_not_hold_is_asked_again_at_once(store: Store, instance: dg.DagsterInstance) -> None:
+def test_what_did_not_hold_is_asked_again_at_once(
+    store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("helix_assets.defs.checks.LARGE", 1)
     sweep(store)
     spend_elsewhere(store)
     for _ in range(2):
