@@ -21,7 +21,7 @@ from helix_assets.retries import clear, next_try
 from helix_assets.sharing import Shares, owner_rows
 from helix_assets.storage.durable import sync
 from helix_assets.storage.key import text_hash
-from helix_assets.storage.ledger import claim
+from helix_assets.storage.ledger import claim, unclaim
 from helix_assets.store import Store
 from helix_assets.task import Ingested, SourceCursor
 from helix_assets.tombstones import name_no_forgotten_parent
@@ -87,6 +87,9 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         )
         catalog.drop_sources(connection, [key for uid, r in kept.items() for key in _taken_over(batch.states[uid], r)])
         catalog.put_problems(connection, [row for r in batch.results.values() for row in _problems_of(store, r, at)])
+        unclaim(
+            connection, [(key, ids[uid]) for uid, keys in batch.shares.untold.items() if uid in kept for key in keys]
+        )
         claim(connection, [(key, ids[uid]) for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)])
         catalog.put_shared(connection, owner_rows(batch.shares, ids))
         clear(connection, batch.results)

@@ -36,9 +36,11 @@ from helix_assets.merging import is_derived_now_or_never, merge_into_kept, plan_
 from helix_assets.plan import (
     Candidate,
     SessionState,
+    can_be_read,
     can_be_told,
     file_rank,
     has_all_rows,
+    is_told_anew,
     plan_rederivation,
     plan_remake,
     plan_session,
@@ -48,7 +50,7 @@ from helix_assets.prices import reprice
 from helix_assets.repositories import repository_root
 from helix_assets.rescan import RESCAN_BYTES, redact_memory, redact_names, redact_rows
 from helix_assets.scan import EXCLUSIONS, exclusions_of, no_collection, scan
-from helix_assets.sharing import Wanted, read_again, settle
+from helix_assets.sharing import Standing, Wanted, read_again, settle
 from helix_assets.stale import is_settled, note_settled, stale_sessions
 from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.ledger import shared_with
@@ -451,12 +453,13 @@ class _Sweep:
         ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None}
         unmade = -1
         while unmade < len(work.unmade):  # whose share could not be changed keeps it: the others have to change theirs
-            unmade, remake, is_fixed = (
-                len(work.unmade),
-                partial(self._remake, work),
-                cache(partial(self._is_fixed, work)),
+            unmade = len(work.unmade)
+            standing = Standing(
+                is_fixed=cache(partial(self._is_fixed, work)),
+                can_gain=cache(partial(self._can_gain, work)),
+                told_anew={uid for uid, result in work.results.items() if is_told_anew(work.states[uid], result)},
             )
-            shares = settle(self._store.catalog, work.results, ids, remake, is_fixed)
+            shares = settle(self._store.catalog, work.results, ids, partial(self._remake, work), standing)
         mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
         done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
         self._count(work, done)
@@ -479,6 +482,14 @@ class _Sweep:
         state = work.states.get(uid) or self._states([uid])[uid]
         present = self._present(state, work.groups.get(uid, ()))
         return state.row is not None and not can_be_told(self._store, state, present)
+
+    def _can_gain(self, work: _Round, uid: str) -> bool:
+        """Whether records of the session that are not stored could be read now."""
+        if uid in work.unmade:
+            return False
+        state = work.states.get(uid) or self._states([uid])[uid]
+        present = self._present(state, work.groups.get(uid, ()))
+        return can_be_told(self._store, state, present) and can_be_read(self._store, state, present)
 
     def _take(self, work: _Round, task: IngestTask, outcome: Ingested | Exception) -> bool:
         """Keep what a worker made of a session for the commit, or set the session aside; says whether it was kept."""
@@ -509,7 +520,7 @@ class _Sweep:
         for uid, want in wanted.items():
             state, first = work.states[uid], work.results.get(uid)
             present = self._present(state, work.groups.get(uid, ()))
-            is_gone = any(s.path_key not in present for s in state.sources)
+            is_gone = not can_be_read(self._store, state, present)
             is_merge = first is not None and first.task.merging is not None
             if not is_merge and (
                 (want.not_ours < state.not_ours and is_gone) or not can_be_told(self._store, state, present)

@@ -18,7 +18,7 @@ from helix_assets.adapters.base import FoundFile, SessionFacts
 from helix_assets.adapters.jsonl import PACKED, open_source
 from helix_assets.core.errors import SkipSource
 from helix_assets.store import Store
-from helix_assets.task import BEFORE_TIME, FileTask, IngestTask, Merging, edge_hashes
+from helix_assets.task import BEFORE_TIME, FileTask, Ingested, IngestTask, Merging, edge_hashes
 
 MAX_PARTS = 16
 """With so many parts a session is written anew; `joining` sees to it that few get there."""
@@ -102,6 +102,8 @@ def plan_session(
         for c in changed
     ]
     append = _may_append(store, state, files, present, has_main)
+    if not append and state.not_ours:
+        return plan_remake(store, state, present)  # of history that others own it keeps what all its files tell now
     return _task(state, files, has_main, append=append, parts=_stored_parts(store, state))
 
 
@@ -171,6 +173,24 @@ def can_be_told(store: Store, state: SessionState, present: Mapping[str, Candida
     missing = {source.path_key for source in state.sources if source.path_key not in present}
     dropped = {s.path_key for s in state.sources if _was_dropped(s) and s.role not in ("document", "about")}
     return (missing | dropped) <= told
+
+
+def can_be_read(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
+    """Whether every file that the session was read from is there, if elsewhere or packed."""
+    missing = {source.path_key for source in state.sources if source.path_key not in present}
+    return not missing or missing <= {
+        s.path_key for c in present.values() for s in _told_again(store, state, c, present)
+    }
+
+
+def is_told_anew(state: SessionState, result: Ingested) -> bool:
+    """Whether a known session's files were all read from their starts: what it did not tell then, it tells no more."""
+    task = result.task
+    if state.row is None or task.append or any(file.offset for file in task.files):
+        return False
+    read = {cursor.path_key for cursor in result.cursors if not cursor.problem}
+    told = {key for file in task.files if file.path_key in read for key in (file.path_key, *file.took_over)}
+    return bool(state.sources) and {source.path_key for source in state.sources} <= told
 
 
 def plan_rederivation(store: Store, state: SessionState, *, reparse: bool) -> IngestTask:

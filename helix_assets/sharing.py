@@ -9,7 +9,7 @@ Belongs here: finding shared keys and having the sessions written anew whose sha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -34,15 +34,30 @@ class Span(NamedTuple):
 
 @dataclass
 class Shares:
-    """Keys told by several sessions, with their owners; and for each session what it tells but does not own."""
+    """Keys told by several sessions, with their owners; and for each session what it tells but does not own.
+
+    `untold` are keys that a session told once, did not own, and tells no more.
+    """
 
     owners: dict[int, str] = field(default_factory=dict)
     message_ids: dict[int, str] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
     not_ours: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    untold: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def foreign_messages(self, uid: str) -> frozenset[str]:
         return frozenset(self.message_ids[key] for key in self.not_ours[uid] if key in self.message_ids)
+
+
+class Standing(NamedTuple):
+    """What can be done with sessions, by uid: `is_fixed` says of one that it can be written anew no more, or not now;
+    `can_gain` that what it does not store could be read. Those of the batch that are `told_anew` tell what they told
+    now, and nothing else.
+    """
+
+    is_fixed: Callable[[str], bool]
+    can_gain: Callable[[str], bool]
+    told_anew: Collection[str]
 
 
 class Wanted(NamedTuple):
@@ -57,19 +72,19 @@ def settle(
     results: dict[str, Ingested],
     session_ids: Mapping[str, int],
     remake: Callable[[Mapping[str, Wanted]], None],
-    is_fixed: Callable[[str], bool],
+    standing: Standing,
 ) -> Shares:
     """Find out who owns what is told twice, and remake every session whose own share changed.
 
-    `results` is the batch by uid; `remake` brings it up to date in place. `is_fixed` says that a session cannot be
-    written anew.
+    `results` is the batch by uid; `remake` brings it up to date in place.
     """
     of_copiers = {uid: r for uid, r in results.items() if ADAPTERS[r.task.flavor].shares_history}
-    shares, held = _shares(catalog, of_copiers, session_ids, is_fixed)
+    shares, held = _shares(catalog, of_copiers, session_ids, standing)
     wanted: dict[str, Wanted] = {}
     for uid in sorted(shares.not_ours.keys() | held.keys()):
         want = frozenset(shares.not_ours.get(uid, ()))
         have = results[uid].task.not_ours if uid in results else frozenset(held.get(uid, ()))
+        have -= shares.untold.get(uid, frozenset())
         if want != have:
             wanted[uid] = Wanted(want, shares.foreign_messages(uid))
     if wanted:
@@ -98,7 +113,7 @@ def _shares(
     catalog: Catalog,
     results: Mapping[str, Ingested],
     session_ids: Mapping[str, int],
-    is_fixed: Callable[[str], bool],
+    standing: Standing,
 ) -> tuple[Shares, dict[str, set[int]]]:
     """Shared keys as they are now, and what each session told and did not own before."""
     claims: dict[int, set[str]] = defaultdict(set)
@@ -109,6 +124,7 @@ def _shares(
         for key, message_id in result.message_ids.items():
             claims[key].add(uid)
             shares.message_ids[key] = message_id
+    told = {uid: {*results[uid].shareable, *results[uid].message_ids} for uid in standing.told_anew if uid in results}
     with catalog.reading() as connection:
         earlier = claims_on(connection, claims.keys()) if claims else set()
         before = shared_with(connection, {session_ids[uid] for uid in results if uid in session_ids})
@@ -116,12 +132,16 @@ def _shares(
         {sid for _, sid in earlier} | {row.session_id for row in before} | {row.owner_id for row in before}
     )
     shares.ids = {row.session_uid: row.id for row in others.values()}
-    for key, sid in earlier:
-        claims[key].add(others[sid].session_uid)
+    owns = {(row.key, row.owner_id) for row in before}
+    for key, sid in earlier | {(row.key, row.session_id) for row in before}:
+        uid = others[sid].session_uid
+        if uid in told and key not in told[uid] and (key, sid) not in owns:
+            shares.untold[uid].add(key)
+        else:
+            claims[key].add(uid)
     held: dict[str, set[int]] = defaultdict(set)
     for row in before:
         uid = others[row.session_id].session_uid
-        claims[row.key].add(uid)
         if row.message_id is not None:
             shares.message_ids[row.key] = row.message_id
         if row.session_id != row.owner_id:
@@ -133,7 +153,7 @@ def _shares(
     with catalog.reading() as connection:
         owned = owners_of(connection, [key for key, uids in claims.items() if len(uids) > 1])
     counted_by |= {key: others[sid].session_uid for key, sid in owned.items() if sid in others}
-    _assign(shares, claims, spans, counted_by, is_fixed)
+    _assign(shares, claims, spans, counted_by, standing)
     return shares, held
 
 
@@ -142,18 +162,23 @@ def _assign(
     claims: Mapping[int, set[str]],
     spans: Mapping[str, Span],
     counted_by: Mapping[int, str],
-    is_fixed: Callable[[str], bool],
+    standing: Standing,
 ) -> None:
     for key, uids in claims.items():
         if len(uids) > 1:
-            owner = min(uids, key=spans.__getitem__)
             before = counted_by.get(key)
-            if before is not None and before != owner and before in uids and (is_fixed(before) or is_fixed(owner)):
-                owner = before  # neither can be counted down, or up, any more
+            owner = _owner(sorted(uids, key=spans.__getitem__), before if before in uids else None, standing)
             shares.owners[key] = owner
             for uid in uids:
                 if uid != owner:
                     shares.not_ours[uid].add(key)
+
+
+def _owner(by_span: Sequence[str], before: str | None, standing: Standing) -> str:
+    """Who owns a key: of all that tell it the first that has it, or can be given it."""
+    if before is not None and before != by_span[0] and standing.is_fixed(before):
+        return before
+    return next((uid for uid in by_span if uid == before or standing.can_gain(uid)), by_span[0])
 
 
 def _span(started_us: int | None, ended_us: int | None, uid: str) -> Span:

@@ -86,17 +86,35 @@ def test_session_that_cannot_give_up_its_share_now_keeps_it(tmp_path: Path, monk
     memory.close()
 
 
-def test_records_do_not_go_to_a_session_that_can_count_no_more(tmp_path: Path) -> None:
-    """`copy` stops first once `owner` has grown; evicted and without a log it cannot be written anew with them."""
+@pytest.mark.parametrize("is_evicted", [True, False])
+def test_records_do_not_go_to_a_session_that_can_count_no_more(tmp_path: Path, is_evicted: bool) -> None:
+    """`copy` stops first once `owner` has grown; without a log it cannot be written anew with them."""
     memory = Memory(tmp_path)
     told = conversation(2)
     memory.write("owner", *told)
     memory.write("copy", *told, *conversation(1, start=30, session="c"))
     memory.sweep()
-    evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
+    if is_evicted:
+        evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
     memory.path("copy").unlink()
     memory.write("owner", *conversation(1, start=50, session="o"), append=True)
     memory.sweep()
     assert [memory.digest(f"claude:{name}")["user_prompts"] for name in ("owner", "copy")] == [3, 1]
+    assert verify(memory.store) == []
+    memory.close()
+
+
+def test_copy_that_was_cut_gets_nothing_that_it_tells_no_more(tmp_path: Path) -> None:
+    """`copy` comes to be the one that started first when its log holds the copied turns no more."""
+    memory = Memory(tmp_path)
+    told = conversation(3, start=10)
+    memory.write("first", *told)
+    memory.write("copy", *told, *conversation(1, start=30, session="c"))
+    memory.sweep()
+    memory.write("copy", *conversation(1, start=30, session="c"))
+    memory.sweep()
+    memory.write("copy", *conversation(1, start=5, session="c"), append=True)
+    memory.sweep()
+    assert [memory.digest(f"claude:{name}")["user_prompts"] for name in ("first", "copy")] == [3, 2]
     assert verify(memory.store) == []
     memory.close()

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from helix_assets.storage.catalog import in_parts
@@ -54,6 +54,20 @@ def claim(connection: Connection, claims: Sequence[Claim]) -> None:
         by_session[session_id].append(key)
     rows = [{"session_id": number, "count": len(keys), "told": keys} for number, keys in by_session.items()]
     connection.execute(insert(ledger_news), rows)
+
+
+def unclaim(connection: Connection, claims: Collection[Claim]) -> None:
+    """Take back claims: these sessions tell these keys no more."""
+    by_session: dict[int, set[int]] = defaultdict(set)
+    for key, session_id in claims:
+        by_session[session_id].add(key)
+    for session_id, keys in by_session.items():
+        for part in in_parts(keys):
+            connection.execute(delete(ledger).where(ledger.c.key.in_(part), ledger.c.session_id == session_id))
+        for row in connection.execute(select(ledger_news).where(ledger_news.c.session_id == session_id)).all():
+            told = [key for key in row.told if key not in keys]
+            is_it = ledger_news.c.id == row.id
+            connection.execute(update(ledger_news).where(is_it).values(told=told, count=len(told)))
 
 
 def _put(connection: Connection, claims: Collection[Claim]) -> None:
@@ -120,18 +134,23 @@ def shared_with(connection: Connection, session_ids: Collection[int]) -> list[Sh
 
 def sharers_of(connection: Connection, owner_ids: Collection[int]) -> set[int]:
     """Sessions that tell what one of these owns."""
+    return {number for _, number in _claims_on_owned(connection, owner_ids)}
+
+
+def forget(connection: Connection, session_ids: Collection[int]) -> None:
+    """Remove what these sessions tell, and what they own; until they are read again others tell nothing of that."""
+    unclaim(connection, _claims_on_owned(connection, session_ids))
+    for part in in_parts(session_ids):
+        for column in (shared_keys.c.owner_id, ledger.c.session_id, ledger_news.c.session_id):
+            connection.execute(delete(column.table).where(column.in_(part)))
+
+
+def _claims_on_owned(connection: Connection, owner_ids: Collection[int]) -> set[Claim]:
     owned: set[int] = set()
     for part in in_parts(owner_ids):
         mine = shared_keys.c.owner_id.in_(part)
         owned.update(connection.execute(select(shared_keys.c.key).where(mine)).scalars())
-    return {number for _, number in claims_on(connection, owned)}
-
-
-def forget(connection: Connection, session_ids: Collection[int]) -> None:
-    """Remove what these sessions tell, and what they own."""
-    for part in in_parts(session_ids):
-        for column in (shared_keys.c.owner_id, ledger.c.session_id, ledger_news.c.session_id):
-            connection.execute(delete(column.table).where(column.in_(part)))
+    return claims_on(connection, owned)
 
 
 def _shared(connection: Connection, keys: Collection[int]) -> Iterator[Any]:

@@ -188,7 +188,7 @@ class Campaign:
         self.do("sweep", Memory.sweep)
 
     def sweep_what_hooks_named(self) -> None:
-        self.do("pushed sweep", lambda m: pipeline.sweep(m.store, clock=lambda: self._now, pushed=True))
+        self.do("pushed sweep", lambda m: pipeline.sweep(m.store, clock=lambda: self._now, reach="pushed"))
 
     def sweep_a_partition(self) -> None:
         day = self._log().day

@@ -67,8 +67,13 @@ def test_who_tells_what_another_owns(claimed: Connection) -> None:
 
 def test_what_is_forgotten_is_nowhere(claimed: Connection) -> None:
     ledger.forget(claimed, {1})
-    assert ledger.claims_on(claimed, [11, 12, 13]) == {(11, 2), (13, 3)}
+    assert ledger.claims_on(claimed, [11, 12, 13]) == {(13, 3)}  # the second has to be read again for what it told
     assert ledger.owners_of(claimed, [11]) == {}
+
+
+def test_a_claim_taken_back_leaves_the_others(claimed: Connection) -> None:
+    ledger.unclaim(claimed, [(11, 1), (13, 1)])
+    assert ledger.claims_on(claimed, [11, 12, 13]) == {(12, 1), (11, 2), (13, 3)}
 
 
 def test_many_news_are_put_in_their_places(connection: Connection) -> None:
