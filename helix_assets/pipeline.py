@@ -44,6 +44,7 @@ from helix_assets.plan import (
     plan_rederivation,
     plan_remake,
     plan_session,
+    tells_more,
     was_evicted,
 )
 from helix_assets.prices import reprice
@@ -437,11 +438,12 @@ class _Sweep:
         return states
 
     def _present(self, state: SessionState, changed: Iterable[Candidate] = ()) -> dict[str, Candidate]:
-        """All files of a session that lie on disk now."""
+        """All files of a session that lie on disk now, and may be read."""
+        found, left_out = self._scan.found, self._exclusions
         present = {
-            s.path_key: Candidate(s.path_key, s.path, self._scan.found[s.path_key])
+            s.path_key: Candidate(s.path_key, s.path, found[s.path_key])
             for s in state.sources
-            if s.path_key in self._scan.found
+            if s.path_key in found and not (left_out and left_out.covers(state.flavor, found[s.path_key].path))
         }
         return present | {c.path_key: c for c in changed}
 
@@ -451,15 +453,21 @@ class _Sweep:
             self._take(work, task, outcome)
             self._progress.advance(sum(c.file.size for c in work.groups.get(task.session_uid, ())), task.session_uid)
         ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None}
-        unmade = -1
-        while unmade < len(work.unmade):  # whose share could not be changed keeps it: the others have to change theirs
-            unmade = len(work.unmade)
+        is_settled = False
+        while not is_settled:
+            unmade, before = len(work.unmade), dict(work.results)
             standing = Standing(
                 is_fixed=cache(partial(self._is_fixed, work)),
                 can_gain=cache(partial(self._can_gain, work)),
                 told_anew={uid for uid, result in work.results.items() if is_told_anew(work.states[uid], result)},
             )
             shares = settle(self._store.catalog, work.results, ids, partial(self._remake, work), standing)
+            # Whose share could not be changed keeps it: the others have to change theirs. What a log has gained until
+            # it was read for its share may be told by others, too.
+            is_settled = unmade == len(work.unmade) and not any(
+                result is not before.get(uid) and tells_more(work.states[uid], before.get(uid), result)
+                for uid, result in work.results.items()
+            )
         mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
         done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
         self._count(work, done)

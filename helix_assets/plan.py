@@ -193,6 +193,14 @@ def is_told_anew(state: SessionState, result: Ingested) -> bool:
     return bool(state.sources) and {source.path_key for source in state.sources} <= told
 
 
+def tells_more(state: SessionState, before: Ingested | None, now: Ingested) -> bool:
+    """Whether a session that was read once more told what it had not told before, or until it was last swept."""
+    if before is not None:
+        return (before.shareable, before.message_ids) != (now.shareable, now.message_ids)
+    offsets = {source.path_key: source.offset for source in state.sources}
+    return any(cursor.offset != offsets.get(cursor.path_key) for cursor in now.cursors)
+
+
 def plan_rederivation(store: Store, state: SessionState, *, reparse: bool) -> IngestTask:
     """Derive a session again from its stored rows alone, whether or not its source still exists.
 

@@ -8,6 +8,7 @@ import pytest
 
 from helix_assets import evict, workers
 from helix_assets.core.retention import RetentionPolicy
+from helix_assets.pipeline import sweep
 from helix_assets.task import IngestTask
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, conversation
@@ -116,5 +117,54 @@ def test_copy_that_was_cut_gets_nothing_that_it_tells_no_more(tmp_path: Path) ->
     memory.write("copy", *conversation(1, start=5, session="c"), append=True)
     memory.sweep()
     assert [memory.digest(f"claude:{name}")["user_prompts"] for name in ("first", "copy")] == [3, 2]
+    assert verify(memory.store) == []
+    memory.close()
+
+
+def test_excluded_copy_gains_nothing(tmp_path: Path) -> None:
+    """`copy` stops first once `owner` has grown, but may not be read."""
+    memory = Memory(tmp_path)
+    told = conversation(2)
+    memory.write("owner", *told)
+    memory.write("copy", *told, *conversation(1, start=30, session="c"), project="-home-u-left-out")
+    memory.sweep()
+    memory.close()
+    memory = Memory(tmp_path, {"HELIX_EXCLUDE_PATHS": str(memory.projects / "-home-u-left-out")})
+    memory.write("owner", *conversation(1, start=50, session="o"), append=True)
+    memory.sweep()
+    assert [memory.digest(f"claude:{name}")["user_prompts"] for name in ("owner", "copy")] == [3, 1]
+    assert verify(memory.store) == []
+    memory.close()
+
+
+def test_excluded_session_gives_up_records_and_is_not_read_for_it(tmp_path: Path) -> None:
+    memory = Memory(tmp_path)
+    told = conversation(3, start=10)
+    log = memory.write("first", *told, project="-home-u-left-out")
+    memory.sweep()
+    memory.close()
+    memory = Memory(tmp_path, {"HELIX_EXCLUDE_PATHS": str(memory.projects / "-home-u-left-out")})
+    with log.open("ab") as file:
+        file.write(b"".join(conversation(1, start=40, session="f")))
+    memory.write("early", *conversation(1, start=5, session="e"), *told[:4])
+    memory.sweep()
+    assert [memory.digest(f"claude:{name}")["user_prompts"] for name in ("early", "first")] == [2, 2]
+    assert verify(memory.store) == []
+    memory.close()
+
+
+def test_what_a_remade_session_has_gained_counts_once_too(tmp_path: Path) -> None:
+    """`first` has grown by what `other` tells, and is read to its end although the sweep was not to look at it."""
+    memory = Memory(tmp_path)
+    told, others = conversation(3, start=10), conversation(2, start=20, session="o")
+    memory.write("first", *told)
+    memory.write("other", *others)
+    memory.sweep()
+    memory.write("first", *others, append=True)
+    memory.write("early", *conversation(1, start=5, session="e"), *told[:4])
+    sweep(memory.store, clock=lambda: memory.now, only=[("claude", "2026-01-01")])
+    memory.sweep()
+    prompts = [memory.digest(f"claude:{name}")["user_prompts"] for name in ("early", "first", "other")]
+    assert prompts == [2, 4, 0]
     assert verify(memory.store) == []
     memory.close()

@@ -26,7 +26,7 @@ from unittest import mock
 
 import click
 
-from helix_assets import commit, evict, pipeline, stale, summary, workers
+from helix_assets import commit, evict, pipeline, resting, stale, summary, workers
 from helix_assets.adapters import ADAPTERS
 from helix_assets.backup import copies, make_copy
 from helix_assets.core import digest
@@ -65,7 +65,8 @@ class Campaign:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
         self._now, self._newer = NOW, 0
-        self._environ = {"HELIX_BACKUP_SCHEDULE": self._random.choice(["off", "daily"])}
+        backups = self._random.choice(["off", "daily"])
+        self._environ = {"HELIX_BACKUP_SCHEDULE": backups, "HELIX_SWEEP_REST_MINUTES": "120"}
         days = [f"2026-06-{self._random.choice([3, 4, 5, 6]):02d}" for _ in range(6)]
         self._logs, self._books = Logs(self.folder / "home", days), Books()
 
@@ -189,6 +190,11 @@ class Campaign:
 
     def sweep_what_hooks_named(self) -> None:
         self.do("pushed sweep", lambda m: pipeline.sweep(m.store, clock=lambda: self._now, reach="pushed"))
+
+    def sweep_patiently(self) -> None:
+        """As the sensor does; every session rests that was taken in within two hours."""
+        with mock.patch.object(resting, "REST_PER_MB", timedelta(days=10_000)):
+            self.do("patient sweep", lambda m: pipeline.sweep(m.store, clock=lambda: self._now, reach="patient"))
 
     def sweep_a_partition(self) -> None:
         day = self._log().day
@@ -339,6 +345,7 @@ _MOVES: dict[Callable[[Campaign], None], int] = {
     Campaign.disturb: 3,
     Campaign.sweep: 6,
     Campaign.sweep_what_hooks_named: 1,
+    Campaign.sweep_patiently: 2,
     Campaign.sweep_a_partition: 1,
     Campaign.sweep_with_failures: 2,
     Campaign.sweep_into_tight_caps: 2,
