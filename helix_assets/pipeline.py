@@ -309,9 +309,12 @@ class _Sweep:
     def _note_aside(self) -> None:
         """Write down what was set aside, all in one transaction: there may be thousands of such files."""
         if self._aside:
+            is_change = self._are_exclusions_new and any(row["status"] == "excluded" for row in self._aside)
             with self._store.catalog.writing() as connection:
                 self._store.catalog.put_sources(connection, self._aside)
                 self._store.catalog.put_problems(connection, self._aside_problems)
+                if is_change:  # a sweep that does not come to its end, or looks at a part, will not note by which
+                    self._store.catalog.set_meta(connection, EXCLUSIONS, "several")
             self._aside, self._aside_problems = [], []
 
     def _note_gone(self) -> None:
@@ -670,9 +673,13 @@ class _Sweep:
         """Remember which exclusions were applied: when they change, what they left out is looked at again."""
         catalog = self._store.catalog
         is_whole = self._only is None and self._natives is None and not self._scan.resting
-        if is_whole and catalog.meta_value(EXCLUSIONS) != exclusions_of(self._store):
+        if is_whole and self._are_exclusions_new:
             with catalog.writing() as connection:
                 catalog.set_meta(connection, EXCLUSIONS, exclusions_of(self._store))
+
+    @property
+    def _are_exclusions_new(self) -> bool:
+        return self._store.catalog.meta_value(EXCLUSIONS) != exclusions_of(self._store)
 
     def _now(self) -> str:
         return iso(microseconds(self._clock())) or ""

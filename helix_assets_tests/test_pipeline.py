@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from helix_assets import evict
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.export import session_figures
+from helix_assets.pipeline import sweep
 from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, answer, call, conversation, cut, line, prompt, result
 
@@ -296,6 +297,18 @@ def test_what_was_excluded_is_taken_in_once_it_is_no_longer(tmp_path: Path):
     memory = Memory(tmp_path)
     assert memory.sweep().lines_read == 4
     assert memory.sweep().files_changed == 0
+    memory.close()
+
+
+def test_what_a_limited_sweep_left_out_is_taken_in_once_it_is_no_longer_excluded(memory: Memory, tmp_path: Path):
+    memory.sweep()
+    memory.close()
+    memory = Memory(tmp_path, {"HELIX_EXCLUDE_REPOS": "shop"})
+    memory.write("s1", *conversation(1))
+    sweep(memory.store, only=[("claude", "2026-06-05")])
+    memory.close()
+    memory = Memory(tmp_path)
+    assert memory.sweep().lines_read == 4
     memory.close()
 
 
