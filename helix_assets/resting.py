@@ -2,7 +2,8 @@
 
 Whatever a session gains, its digest and the facts of its day are written anew, and these are the larger the longer it
 is. So a patient sweep, which is what the sensor asks for, lets a session rest after it was taken in, the longer the
-more it holds: what is written stays in proportion to what is gained. A sweep by hand or for a hook takes everything in.
+more it holds: what is written stays in proportion to what is gained. A sweep by hand takes everything in, and whom a
+hook has named does not rest: any sweep takes its note away, and with it what asks for the session.
 Belongs here: who rests. Not here: what is news (`scan`), or what a sweep does with it (`pipeline`).
 """
 
@@ -16,6 +17,7 @@ from sqlalchemy import Row
 
 from helix_assets.adapters.base import FoundFile
 from helix_assets.discover import Discovery
+from helix_assets.inbox import read_notes, sessions_named
 from helix_assets.store import Store
 
 REST_PER_MB = timedelta(seconds=10)
@@ -28,12 +30,15 @@ def resting(
 
     All files of a session rest together, also one that is new: taken in without the others it might come too early.
     """
+    named = sessions_named([note for note in read_notes(store.data_dir) if note.asks_for_a_sweep])
+    if named is None:
+        return frozenset()
     known = store.catalog.sources_by_key(changed)
     uids = {}
     for key in changed:
         file, source = found[key], known.get(key)
         native_id = file.native_id or (source.native_id if source is not None else None)
-        if native_id is not None:
+        if native_id is not None and native_id not in named:
             uids[key] = f"{seen.flavors[file.path]}:{store.shown_path(native_id)}"
     rows = store.catalog.sessions_by_uid(set(uids.values()))
     longest = timedelta(minutes=store.settings.sweep.rest_minutes)

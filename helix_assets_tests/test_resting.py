@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from helix_assets.hook import write_note
 from helix_assets.pipeline import SweepReport, sweep
 from helix_assets.scan import scan
 from helix_assets_tests.memory import Memory, conversation
@@ -65,6 +66,21 @@ def test_a_new_file_of_a_resting_session_rests_with_it(large: Memory) -> None:
     agent.write_bytes(b"".join(conversation(1, session="c")))
     assert swept_patiently(large).files_opened == 0
     assert large.sweep().files_opened == 2
+
+
+def test_whom_a_hook_has_named_does_not_rest(large: Memory) -> None:
+    """The sweep takes the note away, so that a sweep for hooks would find nothing to do."""
+    inbox = large.store.data_dir / "inbox"
+    note = {"agent": "claude", "at": 1, "is_event": True, "event": "SessionEnd", "session": "s1"}
+    write_note(str(inbox), note)
+    assert swept_patiently(large).touched == {"claude:s1"}
+    assert list(inbox.iterdir()) == []
+
+
+def test_a_note_in_the_middle_of_a_turn_wakes_nobody(large: Memory) -> None:
+    note = {"agent": "claude", "at": 1, "is_event": True, "event": "PreToolUse", "session": "s1"}
+    write_note(str(large.store.data_dir / "inbox"), note)
+    assert swept_patiently(large).touched == set()
 
 
 def test_nobody_rests_for_a_clock_that_was_set_back(large: Memory) -> None:
