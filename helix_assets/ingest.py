@@ -11,7 +11,7 @@ import heapq
 import json
 import os
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import orjson
@@ -24,6 +24,7 @@ from helix_assets.core.errors import RetryLater, SkipSource, StoreError
 from helix_assets.core.facts import FactBuilder, SessionFactRows
 from helix_assets.core.link import Linker
 from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
+from helix_assets.core.redaction.again import value_again
 from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED, Record, Row, SessionEvent
 from helix_assets.core.words import WordHasher
 from helix_assets.repositories import repository_root
@@ -229,6 +230,8 @@ class _SessionRun:
         self.outlived: set[int] = set()
         self._writer: SessionWriter | None = None
         self.facts = replace(task.facts, unknown_types=dict(task.facts.unknown_types))
+        if not task.append:  # what is carried over all the same may rest on older rules
+            self.facts = SessionFacts(**value_again(shop.redactor, asdict(self.facts)))
         self._foreign = set(task.foreign_messages)
         self.linker = Linker(self._foreign)
         if task.merging is not None:
@@ -466,7 +469,7 @@ def ingest(task: IngestTask, shop: Workshop) -> Ingested:
             return _ingest(task, shop)
         except _Rewritten:
             files = (replace(f, offset=0, line=1, order_us=BEFORE_TIME, state=None, edges=None) for f in task.files)
-            task = replace(_anew(task), files=tuple(files), started_us=None, ended_us=None)
+            task = replace(_anew(task), files=tuple(files), facts=SessionFacts(), started_us=None, ended_us=None)
     raise RetryLater("a file was rewritten each time it was read; the next sweep tries again")
 
 
@@ -492,10 +495,10 @@ def _anew(task: IngestTask) -> IngestTask:
     """The task as one that replaces what is stored: nothing is carried on from there, except in a merge."""
     if task.merging is not None:
         return task
-    task = replace(task, append=False, facts=SessionFacts(), unparsed=0)
+    task = replace(task, append=False, facts=task.facts.of_first_lines(), unparsed=0)
     if task.not_ours and (not task.files or any(file.offset for file in task.files)):
-        return task  # copied history before those offsets is not met again, and dates the session
-    return replace(task, started_us=None, ended_us=None)
+        return task  # copied history before those offsets is not met again, and dates and places the session
+    return replace(task, facts=SessionFacts(), started_us=None, ended_us=None)
 
 
 def _run(task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> _SessionRun:

@@ -225,7 +225,8 @@ def _task(
     files = sorted(files, key=lambda f: f.rank)
     weight = sum(f.bytes_ahead for f in files) + (sum(part.bytes for part in state.parts) if not append else 0)
     keeps = append and row is not None
-    # History that another session owns is not stored here, and dates this one all the same.
+    facts = SessionFacts(**row.facts) if row is not None else SessionFacts()
+    # History that another session owns is not stored here, and dates and places this one all the same.
     is_dated = keeps or (bool(state.not_ours) and (not files or any(file.offset for file in files)))
     return IngestTask(
         session_uid=state.uid,
@@ -236,7 +237,7 @@ def _task(
         stored=parts,
         append=append,
         last_row=tuple(row.last_row) if keeps and row is not None and row.last_row else (BEFORE_TIME, 0, 0),
-        facts=SessionFacts(**row.facts) if keeps and row is not None else SessionFacts(),
+        facts=facts if keeps else facts.of_first_lines() if is_dated else SessionFacts(),
         started_us=row.started_us if is_dated and row is not None else None,
         ended_us=row.ended_us if is_dated and row is not None else None,
         unparsed=row.unparsed_count if keeps and row is not None else 0,

@@ -10,7 +10,7 @@ from sqlalchemy import update
 from helix_assets.pipeline import _Sweep
 from helix_assets.stale import is_settled, stale_sessions
 from helix_assets.storage.tables import sessions
-from helix_assets_tests.memory import Memory, conversation
+from helix_assets_tests.memory import Memory, conversation, prompt
 
 
 @pytest.fixture
@@ -109,3 +109,36 @@ def test_session_that_grows_under_a_newer_parser_keeps_the_times_of_its_copied_h
     memory.write("s2", *conversation(1, start=30, session="b"), append=True)
     memory.sweep()
     assert memory.digest("claude:s2")["started_at"] == memory.digest("claude:s1")["started_at"]
+
+
+def resumed_elsewhere(memory: Memory) -> None:
+    """Sweep a session that was resumed under a new id, and went on in another folder."""
+    copied = [prompt("x1", "09:00:00", "begin", cwd="/home/u/KUMQUAT-1", gitBranch="main")]
+    memory.write("s3", *copied)
+    memory.write("s4", *copied, prompt("x2", "09:30:00", "go on", cwd="/home/u/other", gitBranch="fix"))
+    memory.sweep()
+
+
+def test_newer_parser_leaves_a_session_where_its_copied_history_began(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resumed_elsewhere(memory)
+    before = memory.exported()
+    monkeypatch.setattr("helix_assets.adapters.claude.ClaudeAdapter.version", 99)
+    memory.sweep()
+    assert memory.exported() == before
+    assert (memory.digest("claude:s4")["cwd"], memory.digest("claude:s4")["git_branch"]) == (
+        "/home/u/KUMQUAT-1",
+        "main",
+    )
+
+
+def test_where_copied_history_began_is_redacted_by_new_rules(memory: Memory, tmp_path: Path) -> None:
+    resumed_elsewhere(memory)
+    memory.close()
+    rule = '[{name = "badge", pattern = "KUMQUAT-[0-9]"}]'
+    again = Memory(tmp_path, {"HELIX_REDACTION_RULES": rule}, memory.now)
+    again.sweep()
+    assert again.digest("claude:s4")["cwd"].startswith("/home/u/[redacted:badge:")
+    assert b"KUMQUAT" not in again.exported()
+    again.close()

@@ -83,6 +83,15 @@ class SessionFacts:
     def saw_unknown(self, native_type: str) -> None:
         self.unknown_types[native_type] = self.unknown_types.get(native_type, 0) + 1
 
+    def of_first_lines(self) -> SessionFacts:
+        """Where the session began, for who does not meet its first lines again: they are another session's."""
+        return SessionFacts(
+            cwd=self.cwd,
+            git_branch=self.git_branch,
+            agent_version=self.agent_version,
+            parent_native_id=self.parent_native_id,
+        )
+
     def offer_title(self, title: str, rank: int) -> None:
         """Keep the last title of the highest rank."""
         if title and rank >= self.title_rank:
