@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from helix_assets.core.errors import StoreError
 from helix_assets.core.facts import SessionFactRows
-from helix_assets.plan import Candidate, SessionState, plan_merge, told_before, was_evicted
+from helix_assets.plan import Candidate, SessionState, plan_merge, told_before
 from helix_assets.reading import digest_text
 from helix_assets.storage.ledger import claims_of
 from helix_assets.storage.tables import digests
@@ -76,7 +76,7 @@ def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Inge
 def is_derived_now_or_never(state: SessionState, result: Ingested) -> bool:
     """Whether what is stored of a session will not do to derive it later: then the reading waits, too."""
     is_rowless = result.part is None and not (result.task.append and state.parts)
-    return result.task.merging is not None or (was_evicted(state) and is_rowless)
+    return result.task.merging is not None or is_rowless
 
 
 def _kept_digest(store: Store, uid: str) -> Digest | None:

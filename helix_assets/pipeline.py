@@ -465,9 +465,10 @@ class _Sweep:
                 told_anew={uid for uid, result in work.results.items() if is_told_anew(work.states[uid], result)},
             )
             shares = settle(self._store.catalog, work.results, ids, partial(self._remake, work), standing)
-            # Whose share could not be changed keeps it: the others have to change theirs. What a log has gained until
-            # it was read for its share may be told by others, too.
-            is_settled = unmade == len(work.unmade) and not any(
+            # Whose share could not be changed keeps it, or has none: the others have to change theirs. What a log has
+            # gained until it was read for its share may be told by others, too.
+            is_made = unmade == len(work.unmade) and before.keys() <= work.results.keys()
+            is_settled = is_made and not any(
                 result is not before.get(uid) and tells_more(work.states[uid], before.get(uid), result)
                 for uid, result in work.results.items()
             )

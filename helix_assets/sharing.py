@@ -81,7 +81,8 @@ def settle(
     of_copiers = {uid: r for uid, r in results.items() if ADAPTERS[r.task.flavor].shares_history}
     shares, held = _shares(catalog, of_copiers, session_ids, standing)
     wanted: dict[str, Wanted] = {}
-    for uid in sorted(shares.not_ours.keys() | held.keys()):
+    lacking = {uid for uid, result in results.items() if result.task.not_ours}
+    for uid in sorted(shares.not_ours.keys() | held.keys() | lacking):
         want = frozenset(shares.not_ours.get(uid, ()))
         have = results[uid].task.not_ours if uid in results else frozenset(held.get(uid, ()))
         have -= shares.untold.get(uid, frozenset())

@@ -1,12 +1,15 @@
 """Who owns history that several sessions tell stays settled whatever else turns up."""
 
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from helix_assets import evict, workers
+from helix_assets import evict, retries, workers
+from helix_assets.core.digest import DigestBuilder
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.pipeline import sweep
 from helix_assets.task import IngestTask
@@ -166,5 +169,47 @@ def test_what_a_remade_session_has_gained_counts_once_too(tmp_path: Path) -> Non
     memory.sweep()
     prompts = [memory.digest(f"claude:{name}")["user_prompts"] for name in ("early", "first", "other")]
     assert prompts == [2, 4, 0]
+    assert verify(memory.store) == []
+    memory.close()
+
+
+def test_copy_with_nothing_of_its_own_is_tried_again_when_its_digest_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is stored of it that could be derived later: it has to be read again."""
+    memory = Memory(tmp_path)
+    memory.write("first", *conversation(3))
+    memory.sweep()
+    memory.write("copy", *conversation(2, start=1))
+    with monkeypatch.context() as failing:
+        failing.setattr(DigestBuilder, "finish", Mock(side_effect=ValueError))
+        memory.sweep()
+    memory.now += timedelta(days=2)
+    memory.sweep()
+    with memory.store.catalog.reading() as connection:
+        assert retries.set_aside(connection) == []
+    assert memory.digest("claude:copy")["user_prompts"] == 0
+    memory.close()
+
+
+def test_what_was_given_up_to_a_new_session_that_failed_then_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, ingested = Memory(tmp_path), workers._ingested
+    told, tries = conversation(3, start=10), count()
+
+    def failing(shop: Any, task: IngestTask) -> Any:
+        is_it = task.session_uid == "claude:early" and next(tries) > 0
+        return workers.TooMuchError("too long") if is_it else ingested(shop, task)
+
+    memory.write("earliest", *conversation(1, start=1, session="x"))
+    memory.write("first", *told)
+    memory.sweep()
+    monkeypatch.setattr(workers, "_ingested", failing)
+    # of two turns that it tells the earliest owns one, so that it is written anew at once
+    memory.write("early", *conversation(1, start=1, session="x"), *conversation(1, start=5, session="e"), *told[:4])
+    memory.sweep()
+    prompts = [memory.digest(f"claude:{name}")["user_prompts"] for name in ("earliest", "first")]
+    assert prompts == [1, 3]
     assert verify(memory.store) == []
     memory.close()
