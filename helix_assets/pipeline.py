@@ -673,7 +673,7 @@ class _Sweep:
     def _note_exclusions(self) -> None:
         """Remember which exclusions were applied: when they change, what they left out is looked at again."""
         catalog = self._store.catalog
-        is_whole = self._only is None and self._natives is None and not self._scan.resting
+        is_whole = self._only is None and self._natives is None
         if is_whole and self._are_exclusions_new:
             with catalog.writing() as connection:
                 catalog.set_meta(connection, EXCLUSIONS, exclusions_of(self._store))

@@ -51,7 +51,8 @@ def scan(store: Store, now: datetime | None = None, *, patient: bool = False) ->
     gone_before = [key for key, status in unusual.items() if status == "gone"]
     changes = changed_sources(found, known.states, gone_before, seen.unknown)
     wakes = {"gone", "failed"}
-    if store.catalog.meta_value(EXCLUSIONS) != exclusions_of(store):
+    are_exclusions_new = store.catalog.meta_value(EXCLUSIONS) != exclusions_of(store)
+    if are_exclusions_new:
         wakes.add("excluded")
     again = [key for key, status in unusual.items() if key in found and _is_looked_at_again(status, found[key], wakes)]
     if again:
@@ -61,7 +62,9 @@ def scan(store: Store, now: datetime | None = None, *, patient: bool = False) ->
         changes = Changes(tuple(kept), changes.gone)
     if changes.changed and (later := retries.waiting(store.catalog, now).path_keys):
         changes = Changes(tuple(key for key in changes.changed if key not in later), changes.gone)
-    rest = resting(store, seen, found, changes.changed, now) if patient and changes.changed else frozenset()
+    # With new exclusions every file is looked at, once: whoever rested then would have them stay new.
+    may_rest = patient and changes.changed and not are_exclusions_new
+    rest = resting(store, seen, found, changes.changed, now) if may_rest else frozenset()
     if rest:
         changes = Changes(tuple(key for key in changes.changed if key not in rest), changes.gone)
     return Scan(seen, found, changes, rest)

@@ -88,11 +88,10 @@ def test_nobody_rests_for_a_clock_that_was_set_back(large: Memory) -> None:
     assert swept_patiently(large).lines_read == 4
 
 
-def test_exclusions_count_as_applied_only_where_nothing_rested(tmp_path: Path, large: Memory) -> None:
+def test_nobody_rests_while_exclusions_are_new(tmp_path: Path, large: Memory) -> None:
     large.close()
     again = Memory(tmp_path, {"HELIX_EXCLUDE_REPOS": "nothing"}, large.now)
-    swept_patiently(again)
-    before = again.store.catalog.meta_value("exclusions")
-    again.sweep()
-    assert before != again.store.catalog.meta_value("exclusions")
+    assert swept_patiently(again).lines_read == 4
+    again.write("s1", *conversation(1, start=3), append=True)
+    assert swept_patiently(again).lines_read == 0
     again.close()
