@@ -473,6 +473,7 @@ class _Sweep:
                 for uid, result in work.results.items()
             )
         mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
+        self._read_when_allowed(shares.stuck)
         done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
         self._count(work, done)
         grown = [uid for uid, r in work.results.items() if r.task.append and work.states[uid].parts]
@@ -494,6 +495,19 @@ class _Sweep:
         state = work.states.get(uid) or self._states([uid])[uid]
         present = self._present(state, work.groups.get(uid, ()))
         return state.row is not None and not can_be_told(self._store, state, present)
+
+    def _read_when_allowed(self, uids: Collection[str]) -> None:
+        """Have sessions with files that are left out read from the start once these are so no more."""
+        if self._exclusions and uids:
+            states = self._states(uids).values()
+            waiting = [state.row.id for state in states if state.row is not None and self._is_left_out(state)]
+            with self._store.catalog.writing() as connection:
+                for number in waiting:
+                    read_again(connection, number)
+
+    def _is_left_out(self, state: SessionState) -> bool:
+        present = self._present(state)
+        return any(s.path_key in self._scan.found and s.path_key not in present for s in state.sources)
 
     def _can_gain(self, work: _Round, uid: str) -> bool:
         """Whether records of the session that are not stored could be read now."""

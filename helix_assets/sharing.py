@@ -36,7 +36,8 @@ class Span(NamedTuple):
 class Shares:
     """Keys told by several sessions, with their owners; and for each session what it tells but does not own.
 
-    `untold` are keys that a session told once, did not own, and tells no more.
+    `untold` are keys that a session told once, did not own, and tells no more. `stuck` are sessions that do not own
+    what they should, or own what they should not, for they cannot be written anew.
     """
 
     owners: dict[int, str] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class Shares:
     ids: dict[str, int] = field(default_factory=dict)
     not_ours: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     untold: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    stuck: set[str] = field(default_factory=set)
 
     def foreign_messages(self, uid: str) -> frozenset[str]:
         return frozenset(self.message_ids[key] for key in self.not_ours[uid] if key in self.message_ids)
@@ -168,7 +170,10 @@ def _assign(
     for key, uids in claims.items():
         if len(uids) > 1:
             before = counted_by.get(key)
-            owner = _owner(sorted(uids, key=spans.__getitem__), before if before in uids else None, standing)
+            by_span = sorted(uids, key=spans.__getitem__)
+            owner = _owner(by_span, before if before in uids else None, standing)
+            if owner != by_span[0]:
+                shares.stuck |= {owner, by_span[0]}
             shares.owners[key] = owner
             for uid in uids:
                 if uid != owner:

@@ -327,6 +327,7 @@ class Campaign:
         if not value:
             del self._environ[name]
         self._books.was_hidden |= value == _RULES
+        self._books.was_left_out |= value == till
         self.done.append(f"{name}={value.replace(str(self.folder), '')}")
 
     def raise_versions(self) -> None:

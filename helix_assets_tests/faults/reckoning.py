@@ -38,13 +38,15 @@ class Books:
     """What is known of a store's past; `totals` is what each family, sessions that share records, once came to.
 
     Of sessions in `loose` something went that nothing can bring back, with a record of the loss or because a person
-    wanted it: their sums may fall. `was_hidden` says that newer rules hid texts for good.
+    wanted it: their sums may fall. `was_hidden` says that newer rules hid texts for good, `was_left_out` that logs were
+    excluded for a while: what was stored of an evicted session then is merged into its digest, as if its log were gone.
     """
 
     forgotten: set[str] = field(default_factory=set)
     loose: set[str] = field(default_factory=set)
     totals: dict[frozenset[str], Counter[str]] = field(default_factory=dict)
     was_hidden: bool = False
+    was_left_out: bool = False
 
     def start_anew(self) -> None:
         """An older copy was put back: what was told since is gone where its logs are."""
@@ -180,13 +182,14 @@ def _as_if_new(memory: Memory, logs: Logs, books: Books) -> Iterator[str]:
         is_whole = all(log.is_whole and not is_excluded(memory, log) for log in logs.of(family))
         if is_whole and not family & books.loose:
             for uid in sorted({log.uid for log in told if log.content}):
-                yield from _differs(memory.store, fresh.store, uid, texts=not books.was_hidden)
+                yield from _differs(memory.store, fresh.store, uid, books)
     fresh.close()
     shutil.rmtree(folder)
 
 
-def _differs(store: Store, fresh: Store, uid: str, *, texts: bool) -> Iterator[str]:
+def _differs(store: Store, fresh: Store, uid: str, books: Books) -> Iterator[str]:
     ours, theirs = _lines(store, uid), _lines(fresh, uid)
+    texts = not books.was_hidden
     if ours is None or theirs is None:
         if (ours is None) != (theirs is None):
             yield f"as new: {uid} is {'missing' if ours is None else 'known here alone'}"
@@ -195,6 +198,8 @@ def _differs(store: Store, fresh: Store, uid: str, *, texts: bool) -> Iterator[s
     was_evicted = _was_evicted(store, uid)
     digest, should = head["digest"] or {}, other["digest"] or {}
     names = (digest.keys() | should.keys()) - set(_MADE if was_evicted else ())
+    if books.was_left_out and store.catalog.sessions_by_uid([uid])[uid].is_partial:
+        names -= {"cost"}  # the pause between what is merged is nobody's work
     wrong = {name: (digest.get(name), should.get(name)) for name in names if digest.get(name) != should.get(name)}
     if not texts:
         wrong = {name: pair for name, pair in wrong.items() if not isinstance(pair[0], str | list)}
