@@ -25,6 +25,12 @@ password='§'
 'password': '§',
 {"username":"app","password":"§","host":"db"}
 spring.datasource.password=§
+password: !!str §
+passwd = os.getenv("X_PASS") or "§"
+admin password → §
+INSERT INTO staff (id, password, note) VALUES (7, '§', now());
+psexec.py LAB/eva:§@10.1.1.1
+the password they use for now is §
 javax.net.ssl.keyStorePassword=§
 <password>§</password>
 <property name="password" value="§"/>

@@ -38,16 +38,20 @@ _WEAK = (
 _NAME = rf"(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|[A-Za-z0-9_.-]{_WEAK}|{_WEAK})"
 # What stands between name and value: quotes, a bracket, then a sign of assignment.
 _SIGN = (
-    r"(?:[\"'`]?:[ ]?[A-Za-z][\w.\[\]|? ]{0,30}[ \t]=[ \t]{1,4}|:[ ]?(?i:str|string)="  # typed: `token: str = `
+    r"(?:[\"'`]?:[ \t]{1,4}!![a-z/]{3,24}[ \t]{1,4}"  # YAML's tag
+    r"|[\"'`]?:[ ]?[A-Za-z][\w.\[\]|? ]{0,30}[ \t]=[ \t]{1,4}|:[ ]?(?i:str|string)="  # typed: `token: str = `
     r"|[ \t]+(?i:string)[ \t]*=[ \t]*"
-    r"|[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|::?)[ \t]{0,8}"  # = := == => : ->
+    r"|[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|→|::?)[ \t]{0,8}"  # = := == => : -> →
     r"|(?::\*{2}|\*{2}:)[ \t]{1,4}"  # Markdown's bold
     r"|[\"']?[ \t]{1,4}\{[ \t]{0,4}\n(?:[^\n{}]{0,100}\n){0,4}[^\n={}]{0,48}default[ \t]{1,12}=[ \t]{1,4}"  # Terraform
     r"|[\"'`]?[\s,]{1,24}[\"']?(?:\d{1,6}(?:→|[:\t])|[+-])?\s{0,24}[\"']?[Vv]alue[\"']?\s{0,3}[:=]\s{0,3}"  # two lines
     r"|[\"'`]?\]?\)?[ \t]{0,3}(?:\|\||\?\?)[ \t]{0,3}|[\"'`*]{0,2}[ \t]{1,30}\|[ \t]{1,30}"  # a default; a table
     r"|>)"
 )
-_PAIR_SIGN = r"(?:[\"'][ \t]{0,4},[ \t]{0,4}|\([ \t]?)"  # a pair in a call: setenv("NAME", "value")
+_PAIR_SIGN = (
+    r"(?:[\"'][ \t]{0,4},[ \t]{0,4}|\([ \t]?"  # a pair in a call: setenv("NAME", "value")
+    r"|[\"'`]?\]?\)?[ \t]{1,3}or[ \t]{1,3})"  # getenv("NAME") or "value"
+)
 # What a value begins with, so that the many names without one worth reading cost nothing.
 _QUOTED_VALUE = r"[ \t]{0,4}[bBnNrRfFuU]{0,2}(?:\"{1,3}[^\n\"]{4}|'{1,3}[^\n']{4}|`[^\n`]{4})"
 _VALUE = (
@@ -71,7 +75,7 @@ COMMAND = (
 
 # The same in raw bytes, where quotes and signs are escaped: has to find the lines worth a look, and few others.
 _QUOTE = r"(?:[\\\"'`\])]|u00[0-9a-fA-F]{2}|&quot;)*"
-_OPEN = r"(?:\\*[\"'`]|[ \t(]|\\+(?:t|u00[0-9a-fA-F]{2})|&quot;|[bBnNrRfFuU]\\*[\"'])*"
+_OPEN = r"(?:\\*[\"'`]|[ \t(]|\\+(?:t|u00[0-9a-fA-F]{2})|&quot;|!!str )*(?:[bBnNrRfFuU]\\*[\"'])?"
 _QUOTED = r"[ \t]*(?:[bBrRfFuU]?\\*[\"'`]|\\+u00[0-9a-fA-F]{2}|&quot;)+"
 _ESCAPED = r"\\+(?:u00[0-9a-fA-F]{2}|/)"
 _BODY = rf"(?:[^\s\"'\\<>,;(){{}}\[\]$*&|]|{_ESCAPED})"
@@ -96,17 +100,17 @@ _TOKEN_NAME = rf"(?i:token|authorization|[a-z][_.-]?key|connection[_.-]?string){
 _STRONG_NAME = r"(?i:pass|pwd|secret|credential|token|authorization|[_.-]key)[\w.-]*"
 _EQUALS = (
     rf"{_QUOTE}(?:\*\*)?[ \t]*"
-    r"(?:(?:[:=>|](?:\*\*)?|->|\?\?|u003[dD])[=>|:]*(?:[ ]?[A-Za-z][\w.\[\]|? ]*=)?|(?i:string)[ \t]*=)"
+    r"(?:(?:[:=>|](?:\*\*)?|->|→|\\u2192|\?\?|u003[dD])[=>|:]*(?:[ ]?[A-Za-z][\w.\[\]|? ]*=)?|(?i:string)[ \t]*=)"
 )
-_PAIR = rf"(?:[\\\"']+[ \t]*,|{_QUOTE}\(){_QUOTED}"
-_APART = rf"{_QUOTE}(?:[\s,\\\"'0-9:→+-]|\\(?:[nrt]|u2192))+[Vv]alue[\\\"']*\s*[:=]"
+_PAIR = rf"(?:[\\\"']+[ \t]*,|{_QUOTE}(?:\(|[ ]or[ ])){_QUOTED}"
+_APART = r"[\\\"'`]*(?:[\s,]|\\[nrt])(?:[\s,\\\"'0-9:→+-]|\\(?:[nrt]|u2192))*[Vv]alue[\\\"']*\s*[:=]"
 _SPACED = r"[\\\"']*(?:[ \t]+|[\\\"']+,\s*)"
 TRIGGERS = (
     rf"(?i:authorization){_EQUALS}{_OPEN}[A-Za-z-]{{2,16}}[ =:]+{_mixed(_PLAIN)}",
     rf"{_PASS}{_MORE}{_EQUALS}{_CHOSEN}",
     rf"{_TOKEN_NAME}{_EQUALS}{_OPEN}{_mixed(_BODY)}",
     rf"{_STRONG_NAME}{_PAIR}[^\s\"'\\<>,;(){{}}\[\]$*&|/.]{_DIGITS}",
-    rf"{_STRONG_NAME}{_APART}{_CHOSEN}",
+    rf"{_STRONG_NAME}{_APART}[\\\"'` ]*[^\s\"'`\\]{{4}}",
     rf"(?:[Pp]ass|_PASS|(?i:pw|psk))[0-9]?{_EQUALS}{_CHOSEN}",
     rf"PASS[0-9]?=[\\\"']*{_BODY}{{5}}",
     rf"{_CHOSEN_NAME}(?:(?:{_EQUALS}|{_APART}){_OPEN}|{_PAIR}){_DIGITS}",

@@ -39,8 +39,11 @@ _HYPHEN = ord("-")
 _HASH_OF = re.compile(rb"(?i)sha(?:1|224|256|384|512)[=:-]\Z")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _DIGIT = re.compile(rb"[0-9]")
+_OWN_NAME = re.compile(rb"(?i)password|passwd|secret|token")
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
-_IDENTIFIER = re.compile(rb"\w+=.*|[a-z_-]+\d{1,2}\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z")
+_IDENTIFIER = re.compile(
+    rb"\w+=.*|[a-z_-]+\d\Z|(?:[a-z]{1,7}|[a-z]*[_-][a-z_-]*)\d\d\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z"
+)
 
 
 class Span(NamedTuple):
@@ -243,7 +246,9 @@ def _is_told(value: bytes) -> bool:
         return False
     if not digits:
         return looks_generated(value, 10)
-    return len(value) >= 6 and letters >= 3 and not _IDENTIFIER.match(value) and not is_test_name(value)
+    if len(value) < 6 or letters < 3 or (_OWN_NAME.search(value) and is_wordlike(value)):
+        return False
+    return not _IDENTIFIER.match(value) and not is_test_name(value)
 
 
 def _is_random(value: bytes) -> bool:

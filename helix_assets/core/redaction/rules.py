@@ -41,6 +41,8 @@ class Rule:
 
 R = Rule
 _FOR = r"(?: (?:for|of|to|on) [\w@.'`-]+(?: \w+)?)"
+_WORDS = r"(?: [\w@.'`-]+)*"
+_IS = r" (?i:is|was|are|to|will be|should be|ist|lautet|es|est|é|è)(?: (?:now|still|currently))?"
 
 # What "password" is called elsewhere, and what links it to its value.
 _PASSWORD_ABROAD = (
@@ -50,18 +52,42 @@ _PASSWORD_ABROAD = (
 )
 _LINK = ":|：|=| -| —| –|は|是|为|為|는|은| ist| lautet| is| to| é| è| es| est| este| är| er| on| это"
 _ABROAD = (
-    rf"(?i:{_PASSWORD_ABROAD})(?: (?:de|del|da|do|d'|für|fuer|von|zum|for|til|för|от|для|к) [^\s:]{{1,32}}(?: [^\s:]{{1,24}})?"
+    rf"(?i:{_PASSWORD_ABROAD})(?: (?:de|del|da|do|du|di|d'|für|fuer|von|zum|for|til|för|voor|van|pour|para|per|dla|от|для|к) [^\s:]{{1,32}}(?: [^\s:]{{1,24}})?"
     rf"| [a-z]{{2,12}})?(?: |\xc2\xa0)?(?:{_LINK})(?: |\xc2\xa0){{0,3}}"
 )
 
 
-def _head(word: str) -> str:
-    """The head of a word as it may stand in raw bytes, where JSON may have escaped what is not ASCII."""
+def _heads_abroad(word: str) -> tuple[str, ...]:
+    """The head of a word as it may stand in raw bytes: plain, and with JSON's escapes for what is not ASCII."""
     head = word if word.isascii() else word[: max(4, next(at for at, char in enumerate(word) if not char.isascii()))]
-    return "".join(char if char.isascii() else rf"(?:{char}|\\+u(?i:{ord(char):04x}))" for char in head)
+    escaped = "".join(char if char.isascii() else rf"\\+u{ord(char):04x}" for char in head)
+    return f"(?i:{head})", f"(?i:{escaped})"
 
 
-_ABROAD_HEADS = tuple(dict.fromkeys(rf"(?i:{_head(word)})" for word in _PASSWORD_ABROAD.split("|")))
+_ABROAD_HEADS = tuple(dict.fromkeys(head for word in _PASSWORD_ABROAD.split("|") for head in _heads_abroad(word)))
+
+
+def _sql_insert(after: int) -> Rule:
+    """INSERT with a column for the password, `after` columns from the last."""
+    column, value = (
+        r"\s{0,4},\s{0,4}[\"`]?\w{1,40}[\"`]?",
+        r"\s{0,4},\s{0,4}(?:'[^'\n]{0,200}'|[^,()'\n]{1,40}(?:\(\))?)",
+    )
+    return Rule(
+        f"sql_insert_{after}",
+        "values",
+        rf"(?i)(?:pass(?:word|wd|phrase)?|pwd)[\"`]?(?:{column}){{{after}}}\s{{0,4}}\)\s{{0,8}}VALUES\s{{0,4}}\([^()\n]{{0,200}}?"
+        rf"'([^'\n]{{5,}})'(?:{value}){{{after}}}\s{{0,4}}\)",
+        f"INSERT INTO u (name, password{', x' * after}) VALUES ('bob', '{{an14}}'{', 1' * after});",
+        "Rows of users",
+        "password",
+        "chosen",
+        _INSERT_HEAD,
+    )
+
+
+_INSERT_HEAD = r"(?i:pass(?:word|wd|phrase)?|pwd)[\\\"`]*(?: *,[\w\\\"`, ]*)?\)(?:\s|\\[nrt])*(?i:values)[ (]"
+_SQL_INSERTS = tuple(map(_sql_insert, range(6)))
 
 # fmt: off
 # Keys that begin with a prefix of their vendor's. The pattern begins with the keyword and must begin a word.
@@ -454,7 +480,7 @@ CONTEXTS: tuple[Rule, ...] = (
     R("discord", ".", r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}",
       "MT{an24}.G{an5}.{url38}", "Bot token", check="fixed", trigger=r"\.[GHXYZa-d][\w-]{5}\.[\w-]{27}"),
     R("mailgun_new", "-", r"\b[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}\b",
-      "{hex32}-{hex8}-{hex8}", "API key", "mailgun", check="fixed", trigger="-[0-9a-f]{8}-[0-9a-f]{8}"),
+      "{hex32}-{hex8}-{hex8}", "API key", "mailgun", check="fixed", trigger="[0-9a-f]{32}-[0-9a-f]{8}-"),
     R("mailchimp", "-us", r"\b[0-9a-f]{32}-us\d{1,2}\b",
       "{hex32}-us12", "API key", check="fixed", trigger=r"-us\d"),
     R("azure_client", "q~", r"[\w~.-]{3}\dQ~[\w~.-]{31,34}",
@@ -617,9 +643,9 @@ CONTEXTS: tuple[Rule, ...] = (
     R("curl_user", ":", r"\s(?:-u|--user|--proxy-user|-U|--auth|-a)[ =]?[\"'`]?[\w.@+-]{1,64}:([^\s\"'`]{4,})",
       "curl -u app:{an18} x", "Basic auth", check="chosen",
       trigger=r"(?:-u|--user|--proxy-user|-U|--auth|-a)[ =]?[\\\"'`]*[\w.@+-]+:[^\s\"'`\\]{4}"),
-    R("short_flag", " -", r"\b(?:sshpass|docker login|podman login|mongo(?:sh|dump|restore|import|export)?|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|unrar|sqlcmd|bcp|isql|osql|ipmitool|az login|twine|mosquitto_\w{3,4}|evil-winrm|crackmapexec|nxc|netexec|hydra|psexec|rdesktop|certutil|security|htpasswd|helm|clickhouse-client|cqlsh|rabbitmqadmin|mc)\b[^\n|;]{0,200}?[\s\"']-[pPwa](?:[\"']\s?,)?\s?[\"'`]?([^\s\"'`,-][^\s\"'`]{4,})",
+    R("short_flag", " -", r"\b(?:sshpass|docker login|podman login|mongo(?:sh|dump|restore|import|export)?|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|(?:un)?rar|sqlcmd|bcp|isql|osql|ipmitool|az login|twine|mosquitto_\w{3,4}|evil-winrm|crackmapexec|nxc|netexec|hydra|psexec|rdesktop|certutil|security|htpasswd|helm|clickhouse-client|cqlsh|rabbitmqadmin|mc)\b[^\n|;]{0,200}?[\s\"']-[pPwa](?:[\"']\s?,)?\s?[\"'`]?([^\s\"'`,-][^\s\"'`]{4,})",
       "ldapsearch -D cn=x -w {an18}", "One-letter password flags", check="chosen",
-      trigger=r"(?:sshpass|docker login|podman login|mongo\w{0,8}|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|unrar|sqlcmd|bcp|isql|osql|ipmitool|az login|twine|mosquitto_\w{3,4}|evil-winrm|crackmapexec|nxc|netexec|hydra|psexec|rdesktop|certutil|security|htpasswd|clickhouse-client|cqlsh|rabbitmqadmin)(?: [\w/.\\\"\'-]|[\\\"']+, ?[\\\"'])"),
+      trigger=r"(?:sshpass|docker login|podman login|mongo\w{0,8}|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|(?:un)?rar|sqlcmd|bcp|isql|osql|ipmitool|az login|twine|mosquitto_\w{3,4}|evil-winrm|crackmapexec|nxc|netexec|hydra|psexec|rdesktop|certutil|security|htpasswd|clickhouse-client|cqlsh|rabbitmqadmin)(?: [\w/.\\\"\'-]|[\\\"']+, ?[\\\"'])"),
     R("mysql_flag", "-p", r"\b(?:mysql\w{0,8}|mariadb\w{0,8})\b[^\n|;]{0,200}?\s-p[\"'`]?([^\s\"'`]{4,})",
       "mysql -u root -p{an14} db", "MySQL's password flag", check="chosen",
       trigger=r"(?:mysql|mariadb)\w{0,8} [\w\\\"\'-]"),
@@ -677,12 +703,10 @@ CONTEXTS: tuple[Rule, ...] = (
     R("sql_password", "", r"(?i)\b(?:identified\s+(?:with\s+\S+\s+)?(?:by|as)|password)\s+(?:password\s+)?['\"]([^'\"\n]{3,})['\"]",
       "CREATE USER a PASSWORD '{an14}'", "CREATE USER and ALTER ROLE", check="chosen",
       trigger=r"(?i:password|identified by|_password (?:by|as)) +\\*['\"][^'\"\\\s]{3}"),
-    R("sentence", "", r"(?i)\b(?:pass(?:word|phrase|code|wd)?|pwd|pw|pin|secret|token|api[ _-]?key|key|credentials?|login|code|passwort|kennwort|contraseña|mot de passe|senha)s?(?:(?:\s(?:for|of|to|on)\s[\w@.'\"`-]{1,40}(?:\s\w{1,20})?){0,2}\s(?:is|was|are|to|will be|should be|ist|lautet|es|est|é|è)(?:\snow)?|(?:\s(?:for|of|to|on)\s[\w@.'\"`-]{1,40}){1,2}\s?[:=])\s{0,2}:?\s{0,2}[\"'`*(\[]{0,3}([^\s\"'`]{6,})",
+    R("sentence", "", r"(?i)\b(?:pass(?:word|phrase|code|wd)?|pwd|pw|pin|secret|token|api[ _-]?key|key|credentials?|login|code|passwort|kennwort|contraseña|mot de passe|senha)s?(?:(?:\s(?:for|of|to|on)\s[\w@.'\"`-]{1,40}(?:\s\w{1,20})?){0,2}\s(?:is|was|are|to|will be|should be|ist|lautet|es|est|é|è)(?:\s(?:now|still|currently))?|(?:\s(?:for|of|to|on)\s[\w@.'\"`-]{1,40}){1,2}\s?[:=])\s{0,2}:?\s{0,2}[\"'`*(\[]{0,3}([^\s\"'`]{6,})",
       "the password is {an12}7", "People tell passwords", "password", check="told",
-      trigger=(*(rf"(?i:{word})(?:{_FOR}* (?i:is|was|are|to|will be|should be|ist|lautet|es|est|é|è)(?: now)?|{_FOR}+ ?[:=])[ :\\\"'`*(\[]+[^\s\"'`\\]{{6}}"
-                 for word in ("pass(?:word|phrase|code|wd)?", "pwd", "pw", "passwort", "kennwort", "contrase[^ ]{1,10}a", "mot de passe", "senha")),
-               *(rf"(?i:{word})s?{_FOR}* (?i:is|was|are|to|will be|should be)(?: now)?[ :\\\"'`*(\[]+[^\s\"'`\\0-9]*[0-9]"
-                 for word in ("pin", "secret", "token", "key", "credential", "login", "code")))),
+      trigger=(rf"(?i:pass(?:word|phrase|code|wd|wort)?|pwd|pw|mdp|kennwort|contrase[^ ]{{1,10}}a|mot de passe|senha)s?(?:{_WORDS}{_IS}|{_FOR}+ ?[:=])[ :\\\"'`*(\[]+[^\s\"'`\\]{{6}}",
+               rf"(?i:pin|secret|token|key|credential|login|code)s?{_FOR}?{_IS}[ :\\\"'`*(\[]+[^\s\"'`\\0-9]*[0-9]")),
     R("told_password", "", r"(?i)(?:^|[\s,;(\"'`>])(?:(?:with|use|using|my|new|old|default|temp(?:orary)?|root|admin|db|database|the|user|and|wifi)\s(?:pass|pw)|password|passphrase|passcode)\s{1,2}:?\s{0,2}[\"'`*(\[]{0,3}([^\s\"'`]{6,})",
       "log in with password {an12}7", "People tell passwords", check="told",
       trigger=r"(?i:(?:with|use|using|my|new|old|default|temp|temporary|root|admin|db|database|the|user|and|wifi) (?:pass|pw)|password|passphrase|passcode)[ :]{1,4}[\\\"'`*(\[]*[^\s\"'`\\0-9]*[0-9]"),
@@ -707,9 +731,9 @@ CONTEXTS: tuple[Rule, ...] = (
     R("login_call", "(", r"(?i)(?:login|auth|credentials?|connect|authenticate|sign_?in|client)\w{0,12}\s?=?\s?\(\s?(?:[bu]?[\"'][^\"'\n]{0,64}[\"']\s{0,2},\s{0,2}){1,3}[bu]?[\"']([^\"'\n]{6,})[\"']",
       "smtp.login('app', '{an12}7')", "User and password as arguments", "password", check="told",
       trigger=r"(?i:login|auth|credentials?|connect|authenticate|sign_?in|client)\w{0,12}\s?=?\s?\(\s?(?:[\\\"'bu]+[^\"'\\\n]*[\\\"']+\s?,\s?)+[\\\"'bu]+[^\"'\\\s]{6}"),
-    R("jdbc_login", "getconnection", r"\bgetConnection\(\s?[^\n,]{1,200},\s?[\"'][^\"'\n]{1,64}[\"'],\s?[\"']([^\"'\s]{5,})[\"']",
+    R("jdbc_login", "getconnection", r"\b(?:getConnection|new \\?PDO)\(\s?[^\n,]{1,200},\s?[\"'][^\"'\n]{1,64}[\"'],\s?[\"']([^\"'\s]{5,})[\"']",
       'DriverManager.getConnection(url, "app", "{an14}")', "User and password for a driver", "password", check="chosen",
-      trigger=r"getConnection\("),
+      trigger=r"(?:getConnection|new \\*PDO)\("),
     R("jwt_call", "jwt.", r"\bjwt\.(?:sign|verify|encode|decode)\(\s?[^\n,]{1,80},\s?[bu]?[\"'`]([^\"'`\s]{8,})[\"'`]",
       "jwt.sign(claims, '{an12}7')", "Shared secret as an argument", "secret", check="told",
       trigger=r"jwt\.(?:sign|verify|encode|decode)\("),
@@ -741,6 +765,37 @@ CONTEXTS: tuple[Rule, ...] = (
       trigger="(?i:net use) "),
     R("snmp_flag", "snmp", r"\bsnmp\w{2,8}\s[^\n|;]{0,160}?\s-[AXc]\s?[\"']?([^\s\"']{6,})",
       "snmpwalk -v3 -A {an14} host", "SNMP passphrases", "password", check="chosen", trigger=r"snmp\w{2,8} -"),
+    R("sentence_later", "password", r"(?i)\bpass(?:word|phrase|code|wd)?(?:\s[a-z]{1,12}){1,5}\s(?:is|was)\s{1,2}[\"'`*(\[]{0,3}([^\s\"'`]{6,})",
+      "the password we use in CI is {an12}7", "People tell passwords", "password", check="told",
+      trigger=r"(?i:password|passphrase|passcode|passwd)(?: [A-Za-z]+)+ (?:is|was) [\\\"'`*(\[]*[^\s\"'`\\0-9]*[0-9]"),
+    R("used_as_password", "as", r"(?i)\b(?:us(?:e|ed|ing)|try|with|took|take|set|put|enter|type)\s[\"'`*]{0,3}([^\s\"'`]{6,})[\"'`*]{0,3}\sas\s(?:\w{1,12}\s){0,2}pass(?:word|phrase|code)\b",
+      "use {an12}7 as the password", "People tell passwords", "password", check="told",
+      trigger=r"(?i: as (?:\w+ )*(?:password|passphrase|passcode))"),
+    R("told_mdp", "mdp", r"(?i)(?:^|[\s\"'`(,>])mdp\s?(?:[:=]|est)\s{0,3}[\"'`]{0,1}([^\s\"'`]{6,})",
+      "mdp : {an12}7", "Mot de passe, in short", "password", check="told", trigger=r"(?i:mdp) ?(?:[:=]|est )"),
+    R("pair_then_login", "/", r"(?i)(?:^|[\s\"'`>])[\w.@-]{2,40}\s/\s([^\s\"'`/]{6,})\s{1,3}[(\[-]{1,2}\s?[^\n()]{0,24}\b(?:log ?in|creds|credentials|account|admin)\b",
+      "bob / {an12}7 (staging login)", "People tell both at once", "password", check="told",
+      trigger=r" / [^\s\"'`\\/]{6,40} +[(\[-]+[^\n()\\\"]{0,24}(?i:log ?in|cred|account|admin)"),
+    R("nickserv", "identify", r"(?i)\bnickserv\s:?identify\s(?:[^\s\"]{1,32}\s)?([^\s\"]{5,})",
+      "/msg NickServ IDENTIFY {an12}7", "IRC", "password", check="told", trigger=r"(?i:nickserv) :?(?i:identify) "),
+    R("planned_change", "->", r"(?i)(?:pass(?:word|wd|phrase|code)|secret|token|[_-]key)\"?[ \t]{1,40}=[ \t]{1,4}\"[^\"\n]{0,200}\"[ \t]->[ \t]\"([^\"\s]{6,})\"",
+      '~ master_password = "old" -> "{an16}"', "Terraform's plan", "password", check="chosen",
+      trigger=r"(?i:password|passwd|passphrase|secret|token|_key)\\*\"?[ \t]+= \\*\"[^\"\n]*\" -> \\*\""),
+    R("attribute_password", "<", r"(?i)<\w{1,24}\s[^<>\n]{0,80}?(?:name|key|id)=[\"'][^\"'<>\n]{0,64}(?:password|passwd|passphrase|secret|token|api_?key)[\"'][^<>\n]{0,40}>([^<>\s\"]{5,})</",
+      '<property name="hibernate.connection.password">{an14}</property>', "XML settings", "password", check="chosen",
+      trigger=r"(?i:password|passwd|passphrase|secret|token|api_?key)(?:\\*[\"']|&quot;)[^<>\\\n]*>[^<>\s\"\\]{5,}<"),
+    R("impacket", "/", r"\b(?:impacket-\w{2,24}|(?:secretsdump|psexec|wmiexec|smbexec|atexec|dcomexec|mssqlclient|smbclient|lookupsid|getTGT|getST|GetUserSPNs|GetNPUsers|GetADUsers|reg|services|ntlmrelayx|rbcd|addcomputer)\.py)\s[^\n|;]{0,120}?[\w.-]{1,64}/[\w.$-]{1,64}:([^\s\"'`]{4,}?)@[\w.-]",
+      "secretsdump.py corp.local/svc:{an14}@10.0.0.5", "Domain, user and password of a Windows host", "password", check="chosen",
+      trigger=r"(?:impacket-\w+|[a-zA-Z]{3}\.py) [^\n|;]{0,80}/[\w.$-]+:[^\s\"'`\\/:]{4,64}@[\w.-]"),
+    R("go_dsn", "@tcp(", r"[\"'`=\s][\w.-]{1,64}:([^\s\"'`/]{4,})@(?:tcp|unix)\(", '"app:{an14}@tcp(db:3306)/x"', "Go's MySQL driver", "password",
+      check="chosen", trigger=r"[\w!-.]@(?:tcp|unix)\("),
+    R("keygen_flag", "-N", r"\bssh-keygen\b[^\n|;]{0,160}?\s-[NP]\s?[\"']?([^\s\"']{5,})", "ssh-keygen -t ed25519 -N {an14} -f k", "Passphrase of a new key",
+      "password", check="chosen", trigger=r"ssh-keygen [^\n|;]*-[NP]"),
+    R("lftp_flag", "-u", r"\blftp\b[^\n|;]{0,120}?\s-u\s?[\"']?[\w.@-]{1,64},([^\s\"']{4,})", "lftp -u bob,{an14} ftp://x", "User and password",
+      "password", check="chosen", trigger=r"lftp [^\n|;]*-u"),
+    R("ftp_user", "user", r"\bftp> ?user \S{1,64} ([^\s\"']{5,})", "ftp> user bob {an12}7", "FTP sessions", "password", check="told",
+      trigger=r"ftp> ?user "),
+    *_SQL_INSERTS,
     R("told_key", "", r"(?i)\b(?:key|token|secret|credential|pasted|this one)s?(?:\s(?:is|was|value|id|here))?\s{0,2}[:(\[\"'` ]{1,4}([\w+/=.~-]{24,})",
       "invalid key {an40}", "Keys without a prefix in a sentence", check="random",
       trigger=r"(?i:key|token|secret|credential|pasted|this one)s?(?: (?:is|was|value|id|here))?[ \\:(\[\"'`]+[\w+/=.~-]{24}"),
