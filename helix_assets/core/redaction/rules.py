@@ -768,7 +768,7 @@ CONTEXTS: tuple[Rule, ...] = (
     R("sentence_later", "password", r"(?i)\bpass(?:word|phrase|code|wd)?(?:\s[a-z]{1,12}){1,5}\s(?:is|was)\s{1,2}[\"'`*(\[]{0,3}([^\s\"'`]{6,})",
       "the password we use in CI is {an12}7", "People tell passwords", "password", check="told",
       trigger=r"(?i:password|passphrase|passcode|passwd)(?: [A-Za-z]+)+ (?:is|was) [\\\"'`*(\[]*[^\s\"'`\\0-9]*[0-9]"),
-    R("used_as_password", "as", r"(?i)\b(?:us(?:e|ed|ing)|try|with|took|take|set|put|enter|type)\s[\"'`*]{0,3}([^\s\"'`]{6,})[\"'`*]{0,3}\sas\s(?:\w{1,12}\s){0,2}pass(?:word|phrase|code)\b",
+    R("used_as_password", "as", r"(?i)\b(?:us(?:e|ed|ing)|try|with|took|take|set|put|enter|type)\s[\"'`*]{0,3}([^\s\"'`]{6,})[\"'`*]{0,3}\sas\s(?:\w{1,12}\s){0,2}pass(?:word|phrase|code)(?:\s?[.,;:!?)\n\"'`]|$|\s(?:for|to|in|on|of|and|when|instead|there|then)\b)",
       "use {an12}7 as the password", "People tell passwords", "password", check="told",
       trigger=r"(?i: as (?:\w+ )*(?:password|passphrase|passcode))"),
     R("told_mdp", "mdp", r"(?i)(?:^|[\s\"'`(,>])mdp\s?(?:[:=]|est)\s{0,3}[\"'`]{0,1}([^\s\"'`]{6,})",
