@@ -40,7 +40,7 @@ FACTS = "memory.zip"
 EVERY = timedelta(days=1)
 STAGED, SET_ASIDE = ".restore", "set-aside"
 """Where `restore` works in the data folder, and where it moves what was there before."""
-_FRESH = ".new"
+FRESH = ".new"
 _NAME = re.compile(r"\d{6,}-\d{8}T\d{6}Z")
 _VOID = "older_copies_go"
 _FACTS_NAMED = "select name, bytes, hash from fact_files"
@@ -156,7 +156,7 @@ def make_copy(store: Store, now: datetime) -> Copy:
     """Copy, prove and publish a new generation, then drop those that are too many or must go. Needs the writer lock."""
     root = store.settings.backup_dir
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = root / _FRESH
+    fresh = root / FRESH
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     try:

@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from helix_assets.backup import SET_ASIDE, STAGED, back_up_if_due, own_copies, void_older_copies
+from helix_assets.backup import FRESH, SET_ASIDE, STAGED, back_up_if_due, own_copies, void_older_copies
 from helix_assets.commit import file_key
 from helix_assets.core.errors import StoreError
 from helix_assets.core.moments import iso, microseconds
@@ -213,8 +213,10 @@ def _erase_again(store: Store) -> None:
 
 
 def _clear_set_aside(store: Store, uids: Sequence[str]) -> None:
-    """Of what restores set aside, only raw files of other sessions stay: the rest tells of all sessions at once."""
-    shutil.rmtree(store.data_dir / STAGED, ignore_errors=True)
+    """Of what restores set aside only raw files of other sessions stay; nothing of a copy or restore that was killed."""
+    for half_made in (store.data_dir / STAGED, store.settings.backup_dir / FRESH):
+        if half_made.exists():
+            shutil.rmtree(half_made)
     keys = {file_key(store, uid) for uid in uids}
     for path in [path for path in (store.data_dir / SET_ASIDE).rglob("*") if path.is_file()]:
         if path.suffix != ".parquet" or "raw" not in path.parts or path.name.partition(".")[0] in keys:

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from helix_assets import evict
 from helix_assets import forget as forget_module
-from helix_assets.backup import own_copies
+from helix_assets.backup import FRESH, own_copies
 from helix_assets.core.errors import StoreError
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.evict import policy_of
@@ -474,6 +474,14 @@ def test_older_copy_does_not_bring_it_back(memory: Memory, tmp_path: Path, has_d
     memory.sweep()
     assert files_that_say(memory, WORD, NAME) == []
     assert verify(memory.store) == []
+
+
+def test_copy_that_was_killed_half_way_goes_too(memory: Memory) -> None:
+    left = memory.store.settings.backup_dir / FRESH
+    left.mkdir(parents=True)
+    shutil.copy(memory.store.catalog.path, left)
+    forgets(memory, "claude:s1")
+    assert not left.exists()
 
 
 def test_what_a_restore_set_aside_tells_of_it_no_more(memory: Memory, tmp_path: Path) -> None:
