@@ -213,7 +213,7 @@ def _erase_again(store: Store) -> None:
 
 
 def _clear_set_aside(store: Store, uids: Sequence[str]) -> None:
-    """Of what restores set aside only raw files of other sessions stay; nothing of a copy or restore that was killed."""
+    """Of what restores set aside only raw files of other sessions stay, of a killed copy or restore nothing."""
     for half_made in (store.data_dir / STAGED, store.settings.backup_dir / FRESH):
         if half_made.exists():
             shutil.rmtree(half_made)
