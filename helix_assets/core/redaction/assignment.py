@@ -173,6 +173,8 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
     The places are those of a match: where the tail of the name begins, and the sign.
     """
     sign = view[sign_start:sign_end]
+    if sign.isspace() and view.startswith(b"--", sign_end):
+        return None  # the next flag
     prefix = _PREFIX.search(view, max(0, start - 48), start)
     name_start = prefix.start() if prefix else start
     standard = name_standard(view[name_start:sign_start])
