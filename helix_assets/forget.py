@@ -27,10 +27,6 @@ from helix_assets.core.moments import iso, microseconds
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
 from helix_assets.hub import rename_in_notes
 from helix_assets.inbox import drop_notes_of
-from helix_assets.kaizen.feed import forget_in_feed
-from helix_assets.kaizen.metrics import forget_in_executions
-from helix_assets.kaizen.tables import drop_tables
-from helix_assets.reports.files import drop_reports
 from helix_assets.retries import clear
 from helix_assets.sharing import read_again
 from helix_assets.storage import ledger
@@ -132,6 +128,8 @@ def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: s
         for uid in uids:
             connection.execute(update(log).where(log.c.session_uid == uid).values(session_uid=alias(store, uid)))
     clear(connection, uids)
+    from helix_assets.kaizen.metrics import forget_in_executions
+
     forget_in_executions(store, connection, uids)
     connection.execute(delete(feed).where(feed.c.session_uid.in_(uids)))
     connection.execute(delete(hook_events).where(hook_events.c.session_uid.in_(uids)))
@@ -167,6 +165,10 @@ def finish_forgetting(store: Store) -> bool:
     """
     if not _unfinished(store):
         return True
+    from helix_assets.kaizen.feed import forget_in_feed  # every writer loads this module, and few have to forget
+    from helix_assets.kaizen.tables import drop_tables
+    from helix_assets.reports.files import drop_reports
+
     try:
         _erase_again(store)
         left = _unfinished(store)

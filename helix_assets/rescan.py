@@ -22,11 +22,7 @@ from sqlalchemy import JSON, Connection, Row, Table, Text, delete, or_, select, 
 from helix_assets.core.errors import StoreError
 from helix_assets.core.redaction.again import digest_again, row_again, text_again, value_again
 from helix_assets.core.redaction.redactor import Redactor
-from helix_assets.kaizen.feed import redact_feed
-from helix_assets.kaizen.metrics import redact_executions
-from helix_assets.kaizen.tables import drop_tables
 from helix_assets.prices import REMEMBERED
-from helix_assets.reports.files import drop_reports
 from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.key import text_hash
@@ -71,6 +67,11 @@ def redact_names(store: Store) -> int:
             with store.catalog.writing() as connection:
                 store.catalog.set_meta(connection, _STAMP, store.settings.rules_stamp)
         return 0
+    from helix_assets.kaizen.feed import redact_feed  # every sweep loads this module, and few have new rules
+    from helix_assets.kaizen.metrics import redact_executions
+    from helix_assets.kaizen.tables import drop_tables
+    from helix_assets.reports.files import drop_reports
+
     changed = _hub_notes(store, redactor) + redact_feed(store)
     drop_tables(store.data_dir)
     drop_reports(store.data_dir)

@@ -22,7 +22,7 @@ import orjson
 from helix_assets.adapters.base import JsonObject
 from helix_assets.core.errors import SkipSource
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 512 << 10
 FIRST_BYTES = 32 << 10
 """Of a session's files each first chunk waits in memory until its time comes, and there may be hundreds."""
 MAX_LINE_BYTES = 64 << 20
