@@ -6,7 +6,7 @@ Belongs here: how a pattern is compiled and refused. What the patterns look for 
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from threading import Lock
 from typing import Protocol
 
@@ -101,6 +101,7 @@ class Multiple:
         self._stopped = hyperscan.ScanTerminated
         self._one_by_one = Lock()  # a database has room for one scan
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        self._count = len(patterns)
         try:
             self._database.compile(expressions=[pattern.encode("utf-8") for pattern in patterns])
         except hyperscan.HyperscanError as error:
@@ -123,6 +124,19 @@ class Multiple:
             return len(ends) >= _MOST_HITS
 
         return sorted(ends) if self._scanned(text, note) else None
+
+    def occurring(self, text: bytes) -> Collection[int]:
+        """Return the indexes of the patterns that hit: all of them if there are too many hits to look at."""
+        left = _MOST_HITS
+        indexes: set[int] = set()
+
+        def note(pattern: int, _start: int, _end: int, _flags: int, _context: object) -> bool:
+            nonlocal left
+            left -= 1
+            indexes.add(pattern)
+            return left <= 0
+
+        return indexes if self._scanned(text, note) else range(self._count)
 
     def occurs_in(self, text: bytes) -> bool:
         """Say whether one of the patterns hits."""

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from helix_assets.core.redaction import assignment, blocks
-from helix_assets.core.redaction.engine import Pattern, PatternSet, RuleError, compile_pattern, compile_user_pattern
+from helix_assets.core.redaction.engine import Pattern, RuleError, compile_pattern, compile_user_pattern
 from helix_assets.core.redaction.judge import (
     is_cache_key,
     is_placeholder,
@@ -25,8 +25,8 @@ from helix_assets.core.redaction.judge import (
     looks_generated,
 )
 from helix_assets.core.redaction.names import kind_of
-from helix_assets.core.redaction.rules import CONTEXTS, TOKENS, Check, Rule
-from helix_assets.core.redaction.trigger import heads, union
+from helix_assets.core.redaction.rules import TOKENS, Check, Rule
+from helix_assets.core.redaction.trigger import Worth
 from helix_assets.core.redaction.view import BLANK
 
 # A person's own pattern sees so many bytes at a time, and of a match that goes on so many.
@@ -66,14 +66,6 @@ class Finder:
             self._by_first_byte[ord(rule.keyword[0])].append(rule)
 
     @cached_property
-    def _token_trigger(self) -> Pattern:
-        return compile_pattern(union(head for rule in TOKENS for head in heads(rule)), never_capture=True)
-
-    @cached_property
-    def _contexts_in(self) -> PatternSet:
-        return PatternSet([union(heads(rule)) for rule in CONTEXTS])
-
-    @cached_property
     def _assignments(self) -> tuple[Pattern, ...]:
         return tuple(map(compile_pattern, (assignment.ASSIGNMENT, assignment.FLAG, assignment.COMMAND)))
 
@@ -81,11 +73,11 @@ class Finder:
     def _block_trigger(self) -> Pattern:
         return compile_pattern(blocks.TRIGGER, never_capture=True)
 
-    def spans(self, view: bytes) -> list[Span]:
+    def spans(self, view: bytes, worth: Worth) -> list[Span]:
         """Return the secrets in the view in order, overlaps merged."""
-        found = [*self._tokens(view), *self._assigned(view)]
-        for index in self._contexts_in.occurring(view):
-            found += self._matches(CONTEXTS[index], self._pattern(CONTEXTS[index]), view)
+        found = [*(self._tokens(view, worth.tokens) if worth.tokens else ()), *self._assigned(view)]
+        for rule in worth.contexts:
+            found += self._matches(rule, self._pattern(rule), view)
         if self._block_trigger.search(view):
             found += [Span(start, end, "private_key") for start, end in blocks.private_key_spans(view)]
         for rule, pattern in self._extra:
@@ -101,9 +93,9 @@ class Finder:
             compiled = self._compiled[rule.pattern] = compile_pattern(rule.pattern)
         return compiled
 
-    def _tokens(self, view: bytes) -> Iterator[Span]:
+    def _tokens(self, view: bytes, heads: Pattern) -> Iterator[Span]:
         at = 0
-        while trigger := self._token_trigger.search(view, at):
+        while trigger := heads.search(view, at):
             start = trigger.start()
             span = self._token_at(view, start)
             if span:

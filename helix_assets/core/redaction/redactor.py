@@ -124,7 +124,8 @@ class Redactor:
             return raw, 0
         for _ in range(_MOST_PASSES):
             view = plain_view(raw)
-            spans = self._finder.spans(view.text) if self._trigger.occurs_in(view.text) else []
+            worth = self._trigger.worth(view.text)
+            spans = self._finder.spans(view.text, worth) if worth else []
             if not spans:
                 break
             raw = self._replaced(raw, view, spans)

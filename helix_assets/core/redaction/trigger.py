@@ -5,11 +5,13 @@ which engine. What is a secret is decided on the plain view, in `finder.py`; fal
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from helix_assets.core.redaction import assignment, blocks
-from helix_assets.core.redaction.engine import Multiple, Pattern, compile_pattern
+from helix_assets.core.redaction.engine import Multiple, Pattern, PatternSet, compile_pattern
 from helix_assets.core.redaction.rules import CONTEXTS, TOKENS, Rule
 
 # Lines that hide text from the heads (colours, escaped or encoded letters) are always worth a look.
@@ -18,6 +20,7 @@ _VEILS = (
     r"(?:\\+u00[2-7][0-9a-fA-F]){3}",
     r"&\#(?:x[0-9a-fA-F]{2}|[0-9]{2,3});",
 )
+_RULES = (*TOKENS, *CONTEXTS)
 _REPEAT = re.compile(r"\{(\d+),?\d*\}")
 # So much base64 before a hit is more than any key holds before what it is known by.
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{128,}")
@@ -25,6 +28,14 @@ _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{128,}")
 _LONGEST_IN_BLOB = 80
 # Who reads more than this gets the line filter: what it takes to build it is earned back in about 100 MB.
 _MUCH = 8 << 20
+
+
+class Worth(NamedTuple):
+    """What a text may be worth a look for; with neither it may still be for an assignment, a block, a person's rule."""
+
+    tokens: Pattern | None
+    """Finds where one may begin."""
+    contexts: Sequence[Rule]
 
 
 class Trigger:
@@ -37,8 +48,28 @@ class Trigger:
     @cached_property
     def _patterns(self) -> list[str]:
         own = [_word(rule.keyword) if rule.keyword else _unanchored(rule.pattern) for rule in self._own]
-        built_in = [pattern for rule in (*TOKENS, *CONTEXTS) for pattern in heads(rule)]
-        return [*built_in, *assignment.TRIGGERS, blocks.TRIGGER, *_VEILS, *own]
+        return [*self._heads, *assignment.TRIGGERS, blocks.TRIGGER, *_VEILS, *own]
+
+    @cached_property
+    def _heads(self) -> dict[str, list[int]]:
+        """Head -> the places of its rules among all."""
+        places: dict[str, list[int]] = {}
+        for place, rule in enumerate(_RULES):
+            for head in heads(rule):
+                places.setdefault(head, []).append(place)
+        return places
+
+    @cached_property
+    def _places(self) -> list[list[int]]:
+        return list(self._heads.values())
+
+    @cached_property
+    def _all_tokens(self) -> Pattern | None:
+        return _tokens(tuple(range(len(TOKENS))))
+
+    @cached_property
+    def _contexts(self) -> PatternSet:
+        return PatternSet([union(heads(rule)) for rule in CONTEXTS])
 
     @cached_property
     def _anywhere(self) -> Pattern:
@@ -66,6 +97,20 @@ class Trigger:
         quick = self._quick(text)
         return quick.occurs_in(text) if quick else self._anywhere.search(text) is not None
 
+    def worth(self, text: bytes) -> Worth | None:
+        """Say what a text is worth a look for, or None."""
+        quick = self._quick(text)
+        if quick is None:
+            if not self._anywhere.search(text):
+                return None
+            return Worth(self._all_tokens, [CONTEXTS[index] for index in self._contexts.occurring(text)])
+        found = quick.occurring(text)
+        if not found:
+            return None
+        places = sorted({place for head in found if head < len(self._places) for place in self._places[head]})
+        first = bisect_left(places, len(TOKENS))
+        return Worth(_tokens(tuple(places[:first])), [_RULES[place] for place in places[first:]])
+
     def lines_hit(self, chunk: bytes) -> Iterator[tuple[int, int]]:
         """Yield the spans of the lines that are worth a look, in order."""
         quick = self._quick(chunk)
@@ -86,6 +131,14 @@ class Trigger:
             if start < end:
                 yield start, end
             at = end + 1
+
+
+@lru_cache(maxsize=256)
+def _tokens(places: tuple[int, ...]) -> Pattern | None:
+    """Find where a token of some rules may begin; for the few of one text this is built in no time."""
+    if not places:
+        return None
+    return compile_pattern(union(head for place in places for head in heads(TOKENS[place])), never_capture=True)
 
 
 def _lines_of(hits: Sequence[int], chunk: bytes) -> Iterator[tuple[int, int]]:
