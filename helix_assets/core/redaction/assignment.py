@@ -97,7 +97,7 @@ _MACHINE_NAME = (
 _CHOSEN_NAME = r"(?i:pass|pw|psk|pin|login)(?:[_-]?[0-9]{1,2})?"
 # Names are spelt shorter than above: what they cost to build counts in each process, and few other names come along.
 _TOKEN_NAME = rf"(?i:token|authorization|[a-z][_.-]?key|connection[_.-]?string){_MORE}"
-_STRONG_NAME = r"(?i:pass|pwd|secret|credential|token|authorization|[_.-]key)[\w.-]*"
+_STRONG_NAME = rf"(?i:pass(?:word|wd|wort|phrase|code)?|pwd|secret|credential|token|authorization|[_.-]key){_MORE}"
 _EQUALS = (
     rf"{_QUOTE}(?:\*\*)?[ \t]*"
     r"(?:(?:[:=>|](?:\*\*)?|->|→|\\u2192|\?\?|u003[dD])[=>|:]*(?:[ ]?[A-Za-z][\w.\[\]|? ]*=)?|(?i:string)[ \t]*=)"
@@ -109,8 +109,8 @@ TRIGGERS = (
     rf"(?i:authorization){_EQUALS}{_OPEN}[A-Za-z-]{{2,16}}[ =:]+{_mixed(_PLAIN)}",
     rf"{_PASS}{_MORE}{_EQUALS}{_CHOSEN}",
     rf"{_TOKEN_NAME}{_EQUALS}{_OPEN}{_mixed(_BODY)}",
-    rf"{_STRONG_NAME}{_PAIR}[^\s\"'\\<>,;(){{}}\[\]$*&|/.]{_DIGITS}",
-    rf"{_STRONG_NAME}{_APART}[\\\"'` ]*[^\s\"'`\\]{{4}}",
+    # One for both: the engine begins anew for each pattern at each `token` of a log.
+    rf"{_STRONG_NAME}(?:{_PAIR}[^\s\"'\\<>,;(){{}}\[\]$*&|/.]{_DIGITS}|{_APART}[\\\"'` ]*[^\s\"'`\\]{{4}})",
     rf"(?:[Pp]ass|_PASS|(?i:pw|psk))[0-9]?{_EQUALS}{_CHOSEN}",
     rf"PASS[0-9]?=[\\\"']*{_BODY}{{5}}",
     rf"{_CHOSEN_NAME}(?:(?:{_EQUALS}|{_APART}){_OPEN}|{_PAIR}){_DIGITS}",

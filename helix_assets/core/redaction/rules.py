@@ -642,7 +642,7 @@ CONTEXTS: tuple[Rule, ...] = (
     # Commands
     R("curl_user", ":", r"\s(?:-u|--user|--proxy-user|-U|--auth|-a)[ =]?[\"'`]?[\w.@+-]{1,64}:([^\s\"'`]{4,})",
       "curl -u app:{an18} x", "Basic auth", check="chosen",
-      trigger=r"(?:-u|--user|--proxy-user|-U|--auth|-a)[ =]?[\\\"'`]*[\w.@+-]+:[^\s\"'`\\]{4}"),
+      trigger=r"[\sbfnrtv](?:-[uUa]|--user|--proxy-user|--auth)[ =]?[\\\"'`]*[\w.@+-]{1,64}:[^\s\"'`\\]{4}"),
     R("short_flag", " -", r"\b(?:sshpass|docker login|podman login|mongo(?:sh|dump|restore|import|export)?|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|(?:un)?rar|sqlcmd|bcp|isql|osql|ipmitool|az login|twine|mosquitto_\w{3,4}|evil-winrm|crackmapexec|nxc|netexec|hydra|psexec|rdesktop|certutil|security|htpasswd|helm|clickhouse-client|cqlsh|rabbitmqadmin|mc)\b[^\n|;]{0,200}?[\s\"']-[pPwa](?:[\"']\s?,)?\s?[\"'`]?([^\s\"'`,-][^\s\"'`]{4,})",
       "ldapsearch -D cn=x -w {an18}", "One-letter password flags", check="chosen",
       trigger=r"(?:sshpass|docker login|podman login|mongo\w{0,8}|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|(?:un)?rar|sqlcmd|bcp|isql|osql|ipmitool|az login|twine|mosquitto_\w{3,4}|evil-winrm|crackmapexec|nxc|netexec|hydra|psexec|rdesktop|certutil|security|htpasswd|clickhouse-client|cqlsh|rabbitmqadmin)(?: [\w/.\\\"\'-]|[\\\"']+, ?[\\\"'])"),
@@ -770,7 +770,7 @@ CONTEXTS: tuple[Rule, ...] = (
       trigger=r"(?i:password|passphrase|passcode|passwd)(?: [A-Za-z]+)+ (?:is|was) [\\\"'`*(\[]*[^\s\"'`\\0-9]*[0-9]"),
     R("used_as_password", "as", r"(?i)\b(?:us(?:e|ed|ing)|try|with|took|take|set|put|enter|type)\s[\"'`*]{0,3}([^\s\"'`]{6,})[\"'`*]{0,3}\sas\s(?:\w{1,12}\s){0,2}pass(?:word|phrase|code)(?:\s?[.,;:!?)\n\"'`]|$|\s(?:for|to|in|on|of|and|when|instead|there|then)\b)",
       "use {an12}7 as the password", "People tell passwords", "password", check="told",
-      trigger=r"(?i: as (?:\w+ )*(?:password|passphrase|passcode))"),
+      trigger=r"(?i: as (?:\w{1,12} ){0,2}pass(?:word|phrase|code))"),
     R("told_mdp", "mdp", r"(?i)(?:^|[\s\"'`(,>])mdp\s?(?:[:=]|est)\s{0,3}[\"'`]{0,1}([^\s\"'`]{6,})",
       "mdp : {an12}7", "Mot de passe, in short", "password", check="told", trigger=r"(?i:mdp) ?(?:[:=]|est )"),
     R("pair_then_login", "/", r"(?i)(?:^|[\s\"'`>])[\w.@-]{2,40}\s/\s([^\s\"'`/]{6,})\s{1,3}[(\[-]{1,2}\s?[^\n()]{0,24}\b(?:log ?in|creds|credentials|account|admin)\b",
