@@ -2,16 +2,20 @@
 
 python -m bench.redaction HOME [ROUNDS]
 
-The first round is told apart: in it the engines build what they search with, which each process does once.
+The first round is told apart: in it the engines build what they search with, which each process does once. The last
+line is the first round of another process, which has the line filter that this one built, as all sweeps of a store have
+but the first.
 """
 
 from __future__ import annotations
 
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import orjson
 
@@ -54,17 +58,38 @@ def _seconds(work: Callable[[], None]) -> float:
     return time.process_time() - begin
 
 
+def _round(chunks: list[bytes], redactor: Redactor) -> tuple[float, float]:
+    return _seconds(lambda: decode(chunks)), _seconds(lambda: redact(chunks, redactor))
+
+
+def _tell(name: str, chunks: list[bytes], bare: float, ours: float) -> None:
+    megabytes = sum(map(len, chunks)) / 1e6
+    speeds = f"decode {megabytes / bare:.0f} MB/s, redact {megabytes / ours:.0f} MB/s"
+    print(f"{megabytes:.0f} MB, {name}: {speeds}, ratio {bare / ours:.2f}", flush=True)
+
+
 def main(home: Path, rounds: int) -> None:
     """Print MB/s of both and their ratio: first round, then the median of the others, interleaved."""
     chunks = chunks_of(home)
-    megabytes = sum(map(len, chunks)) / 1e6
     redactor = Redactor(b"bench")
-    pairs = [(_seconds(lambda: decode(chunks)), _seconds(lambda: redact(chunks, redactor))) for _ in range(rounds + 1)]
-    decoding, redacting = (statistics.median(times) for times in zip(*pairs[1:], strict=True))
-    for name, bare, ours in (("first round", *pairs[0]), (f"median of {rounds}", decoding, redacting)):
-        speeds = f"decode {megabytes / bare:.0f} MB/s, redact {megabytes / ours:.0f} MB/s"
-        print(f"{megabytes:.0f} MB, {name}: {speeds}, ratio {bare / ours:.2f}")
+    _tell("first round", chunks, *_round(chunks, redactor))
+    decoding, redacting = zip(*(_round(chunks, redactor) for _ in range(rounds)), strict=True)
+    _tell(f"median of {rounds}", chunks, statistics.median(decoding), statistics.median(redacting))
+    if built := redactor.built():
+        with NamedTemporaryFile() as file:
+            file.write(built)
+            file.flush()
+            subprocess.run([sys.executable, "-m", "bench.redaction", str(home), "--kept", file.name], check=True)
+
+
+def with_kept(home: Path, kept: Path) -> None:
+    """Print the same for the first round of a process that has the line filter already."""
+    chunks = chunks_of(home)
+    _tell("first round, line filter kept", chunks, *_round(chunks, Redactor(b"bench", kept=kept.read_bytes)))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 5)
+    if sys.argv[2:3] == ["--kept"]:
+        with_kept(Path(sys.argv[1]), Path(sys.argv[3]))
+    else:
+        main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 5)

@@ -222,7 +222,7 @@ class _Sweep:
             limits = Limits(settings.session_seconds, settings.worker_memory_bytes)
             is_indexed = store.settings.search.index == "on"
             shop = Workshop(store.key, store.redactor, str(store.raw.staging), store.places, limits, is_indexed)
-            self._workers = Workers(shop, settings.workers)
+            self._workers = Workers(shop, settings.workers, store.prepare_engine)
         return self._workers
 
     # -- which files belong to which session -------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,15 @@ from helix_assets.core.places import PlaceRules
 from helix_assets.core.redaction import Redactor, Rule
 from helix_assets.settings import Settings
 from helix_assets.storage.catalog import CATALOG, Catalog, create_catalog, open_catalog
+from helix_assets.storage.durable import replace_file
 from helix_assets.storage.facts import FactFiles
 from helix_assets.storage.key import load_key, make_key, text_hash
 from helix_assets.storage.lock import WAIT_S, writer_lock
 from helix_assets.storage.raw_files import RawFiles
 from helix_assets.storage.tables import raw_files
+
+ENGINE = "engine"
+"""The automaton that passes over lines without secrets, as hyperscan writes it down."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,14 @@ class Store:
         """The rules in force: the built-in ones and the person's own."""
         own = self.settings.redaction
         rules = [Rule(name=r.name, keyword=r.keyword or "", pattern=r.pattern) for r in own.rules]
-        return Redactor(self.key, extra_rules=rules, allow=own.allow)
+        return Redactor(self.key, extra_rules=rules, allow=own.allow, kept=partial(_kept_engine, self.data_dir))
+
+    def prepare_engine(self) -> None:
+        """Build what finds secrets in much text, unless it is kept, and keep it. Needs the writer lock."""
+        self.redactor.prepare()
+        if built := self.redactor.built():
+            with suppress(OSError):  # it saves time only
+                replace_file(self.data_dir / ENGINE, built)
 
     def path_key(self, path: str) -> str:
         """The name of a source in the catalog: its path, or a keyed hash of one that holds a secret or is no UTF-8."""
@@ -108,6 +119,13 @@ class Store:
 
     def close(self) -> None:
         self.catalog.close()
+
+
+def _kept_engine(data_dir: Path) -> bytes | None:
+    try:
+        return (data_dir / ENGINE).read_bytes()
+    except OSError:
+        return None
 
 
 def open_store(settings: Settings) -> Store:

@@ -24,10 +24,10 @@ from helix_assets.backup import FACTS, own_copies
 from helix_assets.core.errors import StoreError
 from helix_assets.core.redaction import Redactor
 from helix_assets.storage.parquet import read_rows
-from helix_assets.store import Store
+from helix_assets.store import ENGINE, Store
 
 CANARIES = "canaries.txt"
-_NOT_TEXT = frozenset({CANARIES, "key"})
+_NOT_TEXT = frozenset({CANARIES, "key", ENGINE})
 _TEXT_BYTES = 1 << 20
 _OVERLAP = 1 << 14
 _SQLITE = b"SQLite format 3\0"

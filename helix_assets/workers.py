@@ -32,8 +32,6 @@ from helix_assets.core.errors import HelixError
 from helix_assets.task import Ingested, IngestTask, Limits, Workshop
 
 IN_PLACE_BYTES = 8 << 20
-PREPARED_BYTES = 32 << 20
-"""With so much to do, what much reading needs is built once and shared, rather than in each process."""
 PART_BYTES = 2 << 20
 TASK_BYTES = 64 << 10
 """What a session costs beside its bytes, mostly its file, as so many bytes more."""
@@ -65,11 +63,13 @@ class Work:
 
 
 class Workers:
-    """Runs ingest tasks, in worker processes when there is enough to do."""
+    """Runs ingest tasks, in worker processes when there is enough to do; before these start, `prepare` makes what they
+    are to have in common."""
 
-    def __init__(self, shop: Workshop, count: int) -> None:
+    def __init__(self, shop: Workshop, count: int, prepare: Callable[[], None]) -> None:
         self._local = shop
         self._count = count
+        self._prepare = prepare
         self._pool: ProcessPoolExecutor | None = None
         self._waiting: deque[tuple[Work, list[IngestTask]]] = deque()
         self._running: dict[Future[list[Outcome]], tuple[Work, list[IngestTask], ProcessPoolExecutor]] = {}
@@ -83,8 +83,8 @@ class Workers:
         total = sum(task.weight + TASK_BYTES for task in tasks)
         if self._pool is None and total < IN_PLACE_BYTES and _can_interrupt():
             return Work(in_place=tasks)
-        if self._pool is None and total >= PREPARED_BYTES and _can_fork():
-            self._local.redactor.prepare()
+        if self._pool is None and total >= IN_PLACE_BYTES:
+            self._prepare()
         work = Work(with_pool=len(tasks))
         parts = [(work, part) for part in _parts(tasks)]
         self._waiting = deque([*parts, *self._waiting] if first else [*self._waiting, *parts])

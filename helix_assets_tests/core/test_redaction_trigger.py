@@ -16,6 +16,7 @@ pytest.importorskip("hyperscan", reason="it has no wheel for this platform")
 BLOB = base64.b64encode(random.Random(5).randbytes(3000)).decode()
 TEXTS = [made_up(rule.example, 3) for rule in TOKENS + CONTEXTS]
 CHUNK = "".join(json.dumps({"text": text}) + '\n{"clean": true}\n' for text in TEXTS).encode()
+SHORT = f'{{"text":"DB_PASSWORD={password(1)}"}}\n'.encode()
 
 
 def prepared(*own_rules: Rule) -> Trigger:
@@ -28,6 +29,9 @@ def ready() -> Redactor:
     redactor = Redactor(b"k")
     redactor.prepare()
     return redactor
+
+
+BUILT = ready().built() or b""
 
 
 def test_line_of_each_rule_is_worth_a_look_for_both_engines() -> None:
@@ -72,3 +76,67 @@ def test_much_reading_finds_the_same_without_hyperscan(monkeypatch: pytest.Monke
     text = f"DB_PASSWORD={password(1)}"
     assert slow.lines(CHUNK) == quick.lines(CHUNK)
     assert slow.text(text) == quick.text(text)
+
+
+def test_filter_that_another_process_built_finds_the_same_from_the_first_byte() -> None:
+    reader = Redactor(b"k", kept=lambda: BUILT)
+    assert reader.lines(CHUNK) == Redactor(b"k").lines(CHUNK)
+    assert reader.built() is None
+    reader.prepare()
+    assert reader.built() is None
+
+
+def test_nothing_is_built_for_little() -> None:
+    redactor = Redactor(b"k")
+    redactor.lines(SHORT)
+    assert redactor.built() is None
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        None,
+        b"",
+        BUILT[:31],
+        BUILT[:32],
+        BUILT[:5000],
+        BUILT[:-1],
+        BUILT[:9000] + b"\0" + BUILT[9001:],
+        bytes(40),
+        BUILT[32:],
+    ],
+)
+def test_filter_that_is_damaged_is_not_used(kept: bytes | None) -> None:
+    redactor = Redactor(b"k", kept=lambda: kept)
+    assert redactor.lines(SHORT).hits == 1
+    assert redactor.built() is None
+    redactor.prepare()
+    assert redactor.built() == BUILT
+
+
+def test_filter_of_other_rules_or_another_store_is_not_used() -> None:
+    own = Redactor(b"k", [Rule("badge", "BADGE", r"Badge-\d{6}")], kept=lambda: BUILT)
+    assert own.text("BADGE, Badge-123456").hits == 1
+    for redactor in (own, Redactor(b"other", kept=lambda: BUILT)):
+        redactor.prepare()
+        assert redactor.built() not in (None, BUILT)
+
+
+def test_filter_that_the_processor_refuses_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    import hyperscan
+
+    def refuse(*_: object) -> None:
+        raise hyperscan.DatabasePlatformError
+
+    monkeypatch.setattr(hyperscan, "loadb", refuse)
+    redactor = Redactor(b"k", kept=lambda: BUILT)
+    assert redactor.lines(SHORT).hits == 1
+    assert redactor.built() == BUILT
+
+
+def test_hits_are_the_same_with_far_too_many_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = " ".join(TEXTS)
+    whole = ready().text(text)
+    monkeypatch.setattr(engine, "_MOST_HITS", 3)
+    assert ready().text(text) == whole
+    assert whole.hits > 300

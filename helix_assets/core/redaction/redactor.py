@@ -14,7 +14,7 @@ import orjson
 
 from helix_assets.core.redaction import assignment, blocks, rules
 from helix_assets.core.redaction.finder import Finder, Span
-from helix_assets.core.redaction.trigger import Trigger
+from helix_assets.core.redaction.trigger import Kept, Trigger
 from helix_assets.core.redaction.view import BLANK, View, may_be_coloured, plain_view, without_colours
 
 # Part of the version: raise it when the judgement changes while the rules do not.
@@ -49,14 +49,17 @@ class RedactedLines:
 class Redactor:
     """Redacts by the built-in rules and the user's own; `allow` are texts that are no secrets wherever they stand.
 
-    Pickles as its arguments; patterns are compiled when first needed, in each process.
+    Pickles as its arguments; patterns are compiled when first needed, in each process. `kept` gives what `built` once
+    gave, or None; what it gives is not trusted to be for these rules.
     """
 
-    def __init__(self, key: bytes, extra_rules: Sequence[rules.Rule] = (), allow: Sequence[str] = ()) -> None:
-        self._arguments = (key, tuple(extra_rules), tuple(allow))
+    def __init__(
+        self, key: bytes, extra_rules: Sequence[rules.Rule] = (), allow: Sequence[str] = (), kept: Kept | None = None
+    ) -> None:
+        self._arguments = (key, tuple(extra_rules), tuple(allow), kept)
         self._key = key if len(key) <= 64 else hashlib.blake2b(key).digest()
         self._finder = Finder(extra_rules, allow)
-        self._trigger = Trigger(extra_rules)
+        self._trigger = Trigger(extra_rules, self._key, kept)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Redactor, self._arguments
@@ -65,12 +68,16 @@ class Redactor:
     def version(self) -> str:
         """Short hash of all rules in force; the key is no part of it."""
         patterns = (assignment.ASSIGNMENT, assignment.FLAG, assignment.COMMAND, *assignment.TRIGGERS, blocks.TRIGGER)
-        stated = repr((_REVISION, rules.TOKENS, rules.CONTEXTS, patterns, self._arguments[1:]))
+        stated = repr((_REVISION, rules.TOKENS, rules.CONTEXTS, patterns, self._arguments[1:3]))
         return hashlib.blake2b(stated.encode(), digest_size=6).hexdigest()
 
     def prepare(self) -> None:
         """Build now what reading much needs, so that processes forked from this one share it."""
         self._trigger.prepare()
+
+    def built(self) -> bytes | None:
+        """What this process had to build to read much, for other processes that do; None if it did not."""
+        return self._trigger.built()
 
     def text(self, text: str) -> Redacted:
         """Redact a plain string: cwd, branch, title, message, file; one that cannot be redacted is withheld whole."""

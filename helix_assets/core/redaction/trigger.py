@@ -6,8 +6,9 @@ which engine. What is a secret is decided on the plain view, in `finder.py`; fal
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
+from hashlib import blake2b
 from typing import NamedTuple
 
 from helix_assets.core.redaction import assignment, blocks
@@ -26,8 +27,11 @@ _REPEAT = re.compile(r"\{(\d+),?\d*\}")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{128,}")
 # What can be hit in base64 is no longer than this.
 _LONGEST_IN_BLOB = 80
-# Who reads more than this gets the line filter: what it takes to build it is earned back in about 100 MB.
+# Who reads more than this gets the line filter even if it has to be built.
 _MUCH = 8 << 20
+_PROOF = 32
+Kept = Callable[[], bytes | None]
+"""Gives what `Trigger.built` gave to another process."""
 
 
 class Worth(NamedTuple):
@@ -41,8 +45,10 @@ class Worth(NamedTuple):
 class Trigger:
     """Says what is worth a look; patterns are compiled when first needed."""
 
-    def __init__(self, own_rules: Sequence[Rule]) -> None:
+    def __init__(self, own_rules: Sequence[Rule], key: bytes = b"", kept: Kept | None = None) -> None:
         self._own = own_rules
+        self._key = key
+        self._kept = kept
         self._read = 0
 
     @cached_property
@@ -83,14 +89,31 @@ class Trigger:
         return compile_pattern(union(self._patterns), never_capture=True, within_lines=True)
 
     @cached_property
+    def _loaded(self) -> bytes | None:
+        """The line filter that was built by another process, if it is for the same patterns."""
+        kept = self._kept() if self._kept else None
+        return kept[_PROOF:] if kept and kept[:_PROOF] == self._proof(kept[_PROOF:]) else None
+
+    @cached_property
     def _multiple(self) -> Multiple | None:
         """None also for patterns of people's own that google-re2 alone is known to read rightly."""
-        return Multiple.of(self._patterns) if all(rule.keyword for rule in self._own) else None
+        return Multiple.of(self._patterns, self._loaded) if all(rule.keyword for rule in self._own) else None
+
+    def _proof(self, built: bytes) -> bytes:
+        return blake2b(repr(self._patterns).encode() + built, digest_size=_PROOF, key=self._key).digest()
 
     def prepare(self) -> None:
         """Build now what much reading needs, so that forked processes have it in common."""
         self._read = _MUCH
         self._quick(b" ")
+
+    def built(self) -> bytes | None:
+        """The line filter to be kept for other processes, if this one had to build it."""
+        multiple = self.__dict__.get("_multiple")
+        if multiple is None or not multiple.is_new:
+            return None
+        built: bytes = multiple.dump()
+        return self._proof(built) + built
 
     def occurs_in(self, text: bytes) -> bool:
         """Say whether a text is worth a look."""
@@ -119,7 +142,7 @@ class Trigger:
 
     def _quick(self, text: bytes) -> Multiple | None:
         self._read += len(text)
-        return self._multiple if self._read > _MUCH else None
+        return self._multiple if self._read > _MUCH or self._loaded else None
 
     def _searched(self, chunk: bytes) -> Iterator[tuple[int, int]]:
         at = 0
