@@ -308,6 +308,20 @@ security unlock-keychain -p § login.keychain
 hydra -l app -p § ssh://host
 kinit app <<< '§'
 ConvertTo-SecureString -AsPlainText "§" -Force
+"password": ["§"]
+let pw: &str = "§";
+const DB_PASSWORD: &'static str = "§";
+builder.user("app").password("§")
+pwd for the vm = §
+changed the password from x to §
+rootpw --plaintext §
+set system login user bob authentication plain-text-password-value §
+EXEC sp_addlogin 'bob', '§';
+rclone config create x sftp pass §
+rclone obscure §
+echo -e "§\n§" | passwd bob
+cy.get('#pw').type('§')
+chpasswd: {list: "root:§"}
 """.strip().splitlines()
 
 KEY_PLACES = r"""
@@ -503,6 +517,13 @@ def test_password_may_hold_any_sign_in_quotes_and_in_env_files(secret: str) -> N
             text.replace("&", "\\u0026").replace("<", "\\u003c"),
         ):
             assert secret[2:8] not in REDACTOR.text(form).text
+
+
+def test_password_in_quotes_may_have_a_dot_in_it_and_what_names_something_stays() -> None:
+    for place in ('"password": "§"', "$dbpass = '§'", 'fetch(u, {body: JSON.stringify({password: "§"})})'):
+        assert "CYxo.y" not in REDACTOR.text(place.replace("§", "bDCYxo.yOBlEr")).text
+        for name in ("settings.password", "auth.signInForm", "process.env", "myConfig.dbPassword"):
+            assert REDACTOR.text(place.replace("§", name)).hits == 0
 
 
 def test_password_reaches_to_the_end_of_its_line_in_yaml() -> None:

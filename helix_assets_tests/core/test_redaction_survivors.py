@@ -137,6 +137,11 @@ git@github.com:acme/app.git and https://github.com/acme/app/blob/{hex40}/src/app
 /nix/store/{lo32}-glibc-2.38
 vpc-{hex17} subnet-{hex17} arn:aws:iam::{dig12}:role/app-ExecutionRole
 ghp_****************************ab12
+"password": ["required", "string", "confirmed"]
+"tokens": ["the", "a1b2"], "key": ["Ctrl", "K"]
+fn check(password: &str) -> bool; let token: &'static Token = self.token;
+builder.password(config.password).token(token)
+changed the password field from text to password and set the token to null
 [redacted:github:abcdefg] and password=[redacted:password:abcdefg]
 """.strip().splitlines()
 

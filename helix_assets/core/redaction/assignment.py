@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from helix_assets.core.redaction.judge import (
+    is_broken_by_a_dot,
     is_cache_key,
     is_digest,
     is_placeholder,
@@ -39,7 +40,8 @@ _NAME = rf"(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|[A-Za-z0-9_.-]{
 # What stands between name and value: quotes, a bracket, then a sign of assignment.
 _SIGN = (
     r"(?:[\"'`]?:[ \t]{1,4}!![a-z/]{3,24}[ \t]{1,4}"  # YAML's tag
-    r"|[\"'`]?:[ ]?[A-Za-z][\w.\[\]|? ]{0,30}[ \t]=[ \t]{1,4}|:[ ]?(?i:str|string)="  # typed: `token: str = `
+    r"|[\"'`]?:[ ]?(?:&(?:'\w{1,16} )?)?[A-Za-z][\w.\[\]|? ]{0,30}[ \t]=[ \t]{1,4}"  # typed: `token: str = `
+    r"|:[ ]?(?i:str|string)="
     r"|[ \t]+(?i:string)[ \t]*=[ \t]*"
     r"|[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|→|::?)[ \t]{0,8}"  # = := == => : -> →
     r"|(?::\*{2}|\*{2}:)[ \t]{1,4}"  # Markdown's bold
@@ -53,7 +55,7 @@ _PAIR_SIGN = (
     r"|[\"'`]?\]?\)?[ \t]{1,3}or[ \t]{1,3})"  # getenv("NAME") or "value"
 )
 # What a value begins with, so that the many names without one worth reading cost nothing.
-_QUOTED_VALUE = r"[ \t]{0,4}[bBnNrRfFuU]{0,2}(?:\"{1,3}[^\n\"]{4}|'{1,3}[^\n']{4}|`[^\n`]{4})"
+_QUOTED_VALUE = r"(?:[ \t]{0,4}\[)?[ \t]{0,4}[bBnNrRfFuU]{0,2}(?:\"{1,3}[^\n\"]{4}|'{1,3}[^\n']{4}|`[^\n`]{4})"
 _VALUE = (
     rf"(?:{_QUOTED_VALUE}|[ \t]{{0,4}}(?:[^\s\"'`<>,;&|]{{5}}|[A-Za-z]{{3,5}}[ :=])"
     r"|[!-~]{5,64}[ \t]{0,8}(?:[\r\n\x00]|$)|[!#-&(-~]{5,64}[\"'])"
@@ -75,7 +77,7 @@ COMMAND = (
 
 # The same in raw bytes, where quotes and signs are escaped: has to find the lines worth a look, and few others.
 _QUOTE = r"(?:[\\\"'`\])]|u00[0-9a-fA-F]{2}|&quot;)*"
-_OPEN = r"(?:\\*[\"'`]|[ \t(]|\\+(?:t|u00[0-9a-fA-F]{2})|&quot;|!!str )*(?:[bBnNrRfFuU]\\*[\"'])?"
+_OPEN = r"(?:\\*[\"'`]|[ \t(\[]|\\+(?:t|u00[0-9a-fA-F]{2})|&quot;|!!str )*(?:[bBnNrRfFuU]\\*[\"'])?"
 _QUOTED = r"[ \t]*(?:[bBrRfFuU]?\\*[\"'`]|\\+u00[0-9a-fA-F]{2}|&quot;)+"
 _ESCAPED = r"\\+(?:u00[0-9a-fA-F]{2}|/)"
 _BODY = rf"(?:[^\s\"'\\<>,;(){{}}\[\]$*&|]|{_ESCAPED})"
@@ -100,7 +102,7 @@ _TOKEN_NAME = rf"(?i:token|authorization|[a-z][_.-]?key|connection[_.-]?string){
 _STRONG_NAME = rf"(?i:pass(?:word|wd|wort|phrase|code)?|pwd|secret|credential|token|authorization|[_.-]key){_MORE}"
 _EQUALS = (
     rf"{_QUOTE}(?:\*\*)?[ \t]*"
-    r"(?:(?:[:=>|](?:\*\*)?|->|→|\\u2192|\?\?|u003[dD])[=>|:]*(?:[ ]?[A-Za-z][\w.\[\]|? ]*=)?|(?i:string)[ \t]*=)"
+    r"(?:(?:[:=>|](?:\*\*)?|->|→|\\u2192|\?\?|u003[dD])[=>|:]*(?:[ ]?[A-Za-z&][\w.\[\]|? &']*=)?|(?i:string)[ \t]*=)"
 )
 _PAIR = rf"(?:[\\\"']+[ \t]*,|{_QUOTE}(?:\(|[ ]or[ ])){_QUOTED}"
 _APART = r"[\\\"'`]*(?:[\s,]|\\[nrt])(?:[\s,\\\"'0-9:→+-]|\\(?:[nrt]|u2192))*[Vv]alue[\\\"']*\s*[:=]"
@@ -110,7 +112,8 @@ TRIGGERS = (
     rf"{_PASS}{_MORE}{_EQUALS}{_CHOSEN}",
     rf"{_TOKEN_NAME}{_EQUALS}{_OPEN}{_mixed(_BODY)}",
     # One for both: the engine begins anew for each pattern at each `token` of a log.
-    rf"{_STRONG_NAME}(?:{_PAIR}[^\s\"'\\<>,;(){{}}\[\]$*&|/.]{_DIGITS}|{_APART}[\\\"'` ]*[^\s\"'`\\]{{4}})",
+    rf"{_STRONG_NAME}(?:{_PAIR}[^\s\"'\\<>,;(){{}}\[\]$*&|/.](?:{_DIGITS}|{_BODY}{{3}}{_BODY}*[0-9])"
+    rf"|{_APART}[\\\"'` ]*[^\s\"'`\\]{{4}})",
     rf"(?:[Pp]ass|_PASS|(?i:pw|psk))[0-9]?{_EQUALS}{_CHOSEN}",
     rf"PASS[0-9]?=[\\\"']*{_BODY}{{5}}",
     rf"{_CHOSEN_NAME}(?:(?:{_EQUALS}|{_APART}){_OPEN}|{_PAIR}){_DIGITS}",
@@ -123,7 +126,7 @@ TRIGGERS = (
 )
 
 _PREFIX = re.compile(rb"[\w.$-]{1,48}\Z")
-_OPENING = re.compile(rb"[ \t]{0,4}(?:[bBnNrRfFuU]{1,2}(?=[\"']))?(\"\"\"|'''|[\"'`])?")
+_OPENING = re.compile(rb"[ \t]{0,4}(?:\[[ \t]{0,4}(?=[\"']))?(?:[bBnNrRfFuU]{1,2}(?=[\"']))?(\"\"\"|'''|[\"'`])?")
 _BARE = re.compile(rb"(?:[^\s\"'`<>,;&|\x00\x80-\xff]|(?<=\w)&(?![\w.-]*=|&|\w+;)(?=[!-~]))+")
 _LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
 _QUOTED_ASSIGNMENT = {b'"': re.compile(rb"[!#-~]{1,256}(?=\")"), b"'": re.compile(rb"[!-&(-~]{1,256}(?=')")}
@@ -293,7 +296,7 @@ def _is_code(text: bytes, form: Form) -> bool:
     if (form.quoted or form.whole_line) and _BROKEN_CALL.match(text):
         return False
     if form.quoted:
-        return text[:1] in b"$%{<" or not looks_generated(text, 24)
+        return text[:1] in b"$%{<" or not (looks_generated(text, 24) or is_broken_by_a_dot(text))
     return _CODE.match(text) is not None or not switches_often(text)
 
 

@@ -75,7 +75,8 @@ _PATH = re.compile(
     rb"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[a-z._-]|~/|[A-Z]:\\|@[a-z][\w-]*/|file:)"
     rb"|\.(?:py|js|ts|tsx|json|ya?ml|toml|txt|md|pem|key|crt|env|go|rs|sh|html?|css|cfg|ini|conf|lock|log|sql|java|rb|php|xml|csv)(?::\d{1,6}){0,2}$"
 )
-_DOTTED = re.compile(rb"(?=[^0-9]*[0-9])[A-Za-z]\w{3,}\.\w{4,}\Z")
+_DIGIT = re.compile(rb"[0-9]")
+_DOTTED = re.compile(rb"[A-Za-z]\w{3,}\.\w{4,}\Z")
 _WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # `handles3Items`, `test_parses_v2`: what a test runner names after PASS.
 _TEST_NAME = re.compile(
@@ -119,14 +120,19 @@ def is_wordlike(value: bytes) -> bool:
 
 def is_reference(value: bytes) -> bool:
     """Say whether the value is code or names something else: a variable, a call, a path, a URL, a hash."""
-    if _DOTTED.match(value) and _is_broken_by_a_dot(value):
+    if _DIGIT.search(value) and is_broken_by_a_dot(value):
         return False
     return bool(_REFERENCE.match(value) or (_PATH.search(value) and is_pathlike(value)) or is_digest(value))
 
 
-def _is_broken_by_a_dot(value: bytes) -> bool:
+def is_broken_by_a_dot(value: bytes) -> bool:
     """Say whether what reads like `module.name` is chance with a dot in it: all sorts of characters, and no word."""
-    if value.upper() == value or value.lower() == value or any(is_wordlike(part) for part in value.split(b".")):
+    if (
+        not _DOTTED.match(value)
+        or value.upper() == value
+        or value.lower() == value
+        or any(is_wordlike(part) for part in value.split(b"."))
+    ):
         return False
     return looks_generated(value.replace(b".", b""), 10)
 
