@@ -125,7 +125,7 @@ TRIGGERS = (
     rf"(?:{_STRONG_NAME}|{_WEAK})[\\\"']*[ \t]+(?:--?\w+[ =])?{_OPEN}{_DIGITS}",
 )
 
-_PREFIX = re.compile(rb"[\w.$-]{1,48}\Z")
+_IN_NAMES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-"
 _OPENING = re.compile(rb"[ \t]{0,4}(?:\[[ \t]{0,4}(?=[\"']))?(?:[bBnNrRfFuU]{1,2}(?=[\"']))?(\"\"\"|'''|[\"'`])?")
 _BARE = re.compile(rb"(?:[^\s\"'`<>,;&|\x00\x80-\xff]|(?<=\w)&(?![\w.-]*=|&|\w+;)(?=[!-~]))+")
 _LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
@@ -178,8 +178,8 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
     sign = view[sign_start:sign_end]
     if sign.isspace() and view.startswith(b"--", sign_end):
         return None  # the next flag
-    prefix = _PREFIX.search(view, max(0, start - 48), start)
-    name_start = prefix.start() if prefix else start
+    before = view[max(0, start - 48) : start]
+    name_start = start - len(before) + len(before.rstrip(_IN_NAMES))
     standard = name_standard(view[name_start:sign_start])
     if standard is None or (sign == b">" and view[name_start - 1 : name_start] not in (b"<", b":")):
         return None

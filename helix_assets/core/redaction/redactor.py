@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import orjson
 
@@ -148,15 +148,17 @@ class Redactor:
             secret = view.text[span.start : span.end]
             start, end = _whole_characters(raw, *view.raw_span(span.start, span.end))
             quote = _missing_quote(raw, start, end)
-            out += (raw[at:start], quote, self._mark(span.kind, secret), quote)
+            out += (raw[at:start], quote, _mark(self._key, span.kind, secret), quote)
             at = end
         out.append(raw[at:])
         return b"".join(out)
 
-    def _mark(self, kind: str, secret: bytes) -> bytes:
-        digest = hashlib.blake2b(secret, key=self._key, digest_size=5).digest()
-        tag = base64.b32encode(digest)[:7].lower()
-        return b"[redacted:%s:%s]" % (kind.encode(), tag)
+
+@lru_cache(maxsize=1024)
+def _mark(key: bytes, kind: str, secret: bytes) -> bytes:
+    digest = hashlib.blake2b(secret, key=key, digest_size=5).digest()
+    tag = base64.b32encode(digest)[:7].lower()
+    return b"[redacted:%s:%s]" % (kind.encode(), tag)
 
 
 def strip_tags(text: str) -> str:

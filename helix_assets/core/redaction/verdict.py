@@ -34,7 +34,7 @@ def is_report(view: bytes, name: tuple[int, int], value: tuple[int, int], *, quo
     if word.endswith(b"pin") and _HARDWARE.match(text):
         return True
     line = view[max(0, name[0] - 80) : name[0]].rpartition(b"\n")[2]
-    if _DURATION.match(view, value[1]) or _RESOURCE.search(line) or (_MARK.search(line) and is_test_name(text)):
+    if _DURATION.match(view, value[1]) or _RESOURCE.search(line) or (is_test_name(text) and _MARK.search(line)):
         return True
     if word == b"key":
         return _CACHE.search(line) is not None
