@@ -5,7 +5,6 @@ data in `rules.py`.
 """
 
 import re
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -127,17 +126,21 @@ TRIGGERS = (
 
 _IN_NAMES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-"
 _OPENING = re.compile(rb"[ \t]{0,4}(?:\[[ \t]{0,4}(?=[\"']))?(?:[bBnNrRfFuU]{1,2}(?=[\"']))?(\"\"\"|'''|[\"'`])?")
-_BARE = re.compile(rb"(?:[^\s\"'`<>,;&|\x00\x80-\xff]|(?<=\w)&(?![\w.-]*=|&|\w+;)(?=[!-~]))+")
+_BARE = re.compile(rb"(?:[^\s\"'`<>,;&|\x00\x80-\xff]++|(?<=\w)&(?![\w.-]*=|&|\w+;)(?=[!-~]))+")
 _LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
 _QUOTED_ASSIGNMENT = {b'"': re.compile(rb"[!#-~]{1,256}(?=\")"), b"'": re.compile(rb"[!-&(-~]{1,256}(?=')")}
 _LINE_LEAD = re.compile(
-    rb"(?:\A|[\n\x00])[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV )?[\w.-]*\Z"
+    rb"[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV )?[\w.-]*\Z"
 )
+_FURTHER_NAME = re.compile(rb"([A-Za-z][\w.-]{1,48})=(?=\w)")
 _SCHEME = re.compile(rb"(?i)(?:bearer|basic|ssws|splunk|bot|oauth|jwt|flyv1|[a-z-]*(?:token|key))[ :=]\s*(?=\S)")
 _HOST = re.compile(rb"@[\w-]+(?:\.[\w-]+)+[/:]")
 _ENDS_PAIR = re.compile(rb"[\"'][ \t]*,[ \t]*\Z|\(")
 _BOTH = re.compile(rb"[A-Za-z].*\d.*\d|\d.*\d.*[A-Za-z]")
+_PUNCTUATION = b".:!?*\\)]}"
 _LONGEST = 8192
+# How far an unquoted value is read at first, and the `=` that say it is no value but more assignments.
+_BARE_LENGTHS = ((128, 8), (512, 4), (1 << 40, 1))
 _REST_OF_LINE = re.compile(rb"[&;,|][!-~]{0,64}[\w!#$%^*?+=~.@-](?=[ \t]*(?:[\r\n]|\Z))")
 _MORE_THAN_A_VALUE = re.compile(rb"[&;,][\w.-]+=|[\"'`<>]|\)[;,]?\Z")
 _DIGIT = re.compile(rb"[0-9]")
@@ -160,8 +163,7 @@ class Form(NamedTuple):
     loose: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """An assigned value in the view, and how it was written."""
 
     start: int
@@ -185,6 +187,9 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
         return None
     if (sign.startswith(b"(") and b"." in view[start:sign_start]) or sign.strip() == b"::":
         return None
+    further = _FURTHER_NAME.match(view, sign_end)
+    if further and name_standard(further.group(1)):
+        return None  # `password=token=...` is looked at once more, where the other name stands
     value = _read_value(view, name_start, sign_end, sign)
     if value is None or (sign == b">" and view[value.end : value.end + 2] != b"</"):
         return None
@@ -200,7 +205,7 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
 
 
 def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | None:
-    loose = _ENDS_PAIR.match(sign) is not None or b"|" in sign
+    is_pair = _ENDS_PAIR.match(sign) is not None
     opening = _OPENING.match(view, at)
     quote = opening.group(1) if opening else None
     start = opening.end() if opening else at
@@ -209,9 +214,10 @@ def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | N
         end = view.find(quote, start, limit)
         end = limit if end < 0 else end
         line_end = view.find(b"\n", start, end)
-        return _value(view, start, end if line_end < 0 else line_end, Form(True, False, loose))
-    if _ENDS_PAIR.match(sign):
+        return _value(view, start, end if line_end < 0 else line_end, Form(True, False, is_pair or b"|" in sign))
+    if is_pair:
         return None
+    loose = b"|" in sign
     whole = _whole(view, name_start, start, sign)
     if whole and not _MORE_THAN_A_VALUE.search(whole.group()):
         return _value(view, start, whole.end(), Form(False, True, loose))
@@ -223,8 +229,9 @@ def _to_line_end(view: bytes, name_start: int, value: Value) -> Value:
     rest = None if value.form.quoted else _REST_OF_LINE.match(view, value.end)
     if rest is None or _MORE_THAN_A_VALUE.search(rest.group()):
         return value
-    is_alone = _LINE_LEAD.search(view, max(0, name_start - 64), name_start) is not None
-    return replace(value, end=rest.end(), text=view[value.start : rest.end()]) if is_alone else value
+    if not _begins_line(view, name_start):
+        return value
+    return value._replace(end=rest.end(), text=view[value.start : rest.end()])
 
 
 def _whole(view: bytes, name_start: int, start: int, sign: bytes) -> re.Match[bytes] | None:
@@ -237,16 +244,25 @@ def _whole(view: bytes, name_start: int, start: int, sign: bytes) -> re.Match[by
 
 def _stands_alone(view: bytes, name_start: int, sign: bytes) -> bool:
     """Say whether the assignment is tight and begins its line, as in .env files."""
-    tight = b"=" in sign and not sign.endswith((b" ", b"\t"))
-    return tight and _LINE_LEAD.search(view, max(0, name_start - 64), name_start) is not None
+    return b"=" in sign and not sign.endswith((b" ", b"\t")) and _begins_line(view, name_start)
+
+
+def _begins_line(view: bytes, name_start: int) -> bool:
+    """Say whether nothing stands before a name in its line but what .env files, diffs and listings put there."""
+    lowest = max(0, name_start - 64)
+    line = 1 + max(view.rfind(b"\n", lowest, name_start), view.rfind(b"\x00", lowest, name_start))
+    return (line > 0 or lowest == 0) and _LINE_LEAD.match(view, line, name_start) is not None
 
 
 def _bare_end(view: bytes, start: int) -> int:
     """Find the end of an unquoted value; a long one is read whole only if it does not look like more assignments."""
-    bare = _BARE.match(view, start, start + 512)
-    if bare and bare.end() == start + 512 and view.count(b"=", start, bare.end()) < 4:
-        bare = _BARE.match(view, start)
-    return bare.end() if bare else start
+    end = start
+    for most, signs in _BARE_LENGTHS:
+        bare = _BARE.match(view, start, start + most)
+        end = bare.end() if bare else start
+        if end < start + most or view.count(b"=", start, end) >= signs:
+            break
+    return end
 
 
 def _value(view: bytes, start: int, end: int, form: Form) -> Value | None:
@@ -258,14 +274,13 @@ def _value(view: bytes, start: int, end: int, form: Form) -> Value | None:
     if not form.quoted:
         host = _HOST.search(view, start, end) if view.find(b"@", start, end) >= 0 else None
         end = host.start() if host else end
-    text = view[start:end].strip(b" ")
-    if not form.quoted:
+    text = view[start:end].lstrip(b" ")
+    start = end - len(text)
+    text = text.rstrip(b" ")
+    if not form.quoted and text[-1:] in _PUNCTUATION:
         brackets = b"(" in text or b"[" in text or b"{" in text
-        text = text.rstrip(b"\\" if form.whole_line or brackets else b".:!?*\\)]}")
-    if not text:
-        return None
-    start = view.find(text, start)
-    return Value(start, start + len(text), text, form)
+        text = text.rstrip(b"\\" if form.whole_line or brackets else _PUNCTUATION)
+    return Value(start, start + len(text), text, form) if text else None
 
 
 @lru_cache(maxsize=4096)
