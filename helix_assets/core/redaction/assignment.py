@@ -132,15 +132,15 @@ _QUOTED_ASSIGNMENT = {b'"': re.compile(rb"[!#-~]{1,256}(?=\")"), b"'": re.compil
 _LINE_LEAD = re.compile(
     rb"[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV )?[\w.-]*\Z"
 )
-_FURTHER_NAME = re.compile(rb"([A-Za-z][\w.-]{1,48})=(?=\w)")
+_NEXT_NAME = re.compile(rf"[/+?$-]{{0,2}}(?:\w{{1,16}}[_.-])?{_NAME}[=:]+(?=[\w/+?$>-])".encode())
 _SCHEME = re.compile(rb"(?i)(?:bearer|basic|ssws|splunk|bot|oauth|jwt|flyv1|[a-z-]*(?:token|key))[ :=]\s*(?=\S)")
 _HOST = re.compile(rb"@[\w-]+(?:\.[\w-]+)+[/:]")
 _ENDS_PAIR = re.compile(rb"[\"'][ \t]*,[ \t]*\Z|\(")
 _BOTH = re.compile(rb"[A-Za-z].*\d.*\d|\d.*\d.*[A-Za-z]")
 _PUNCTUATION = b".:!?*\\)]}"
 _LONGEST = 8192
-# How far an unquoted value is read at first, and the `=` that say it is no value but more assignments.
-_BARE_LENGTHS = ((128, 8), (512, 4), (1 << 40, 1))
+# How far an unquoted value is read at first, and the signs that say it is no value but more assignments.
+_BARE_LENGTHS = ((128, 8), (512, 4), (_LONGEST + 1, 1))
 _REST_OF_LINE = re.compile(rb"[&;,|][!-~]{0,64}[\w!#$%^*?+=~.@-](?=[ \t]*(?:[\r\n]|\Z))")
 _MORE_THAN_A_VALUE = re.compile(rb"[&;,][\w.-]+=|[\"'`<>]|\)[;,]?\Z")
 _DIGIT = re.compile(rb"[0-9]")
@@ -187,8 +187,7 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
         return None
     if (sign.startswith(b"(") and b"." in view[start:sign_start]) or sign.strip() == b"::":
         return None
-    further = _FURTHER_NAME.match(view, sign_end)
-    if further and name_standard(further.group(1)):
+    if _NEXT_NAME.match(view, sign_end):
         return None  # `password=token=...` is looked at once more, where the other name stands
     value = _read_value(view, name_start, sign_end, sign)
     if value is None or (sign == b">" and view[value.end : value.end + 2] != b"</"):
@@ -260,7 +259,7 @@ def _bare_end(view: bytes, start: int) -> int:
     for most, signs in _BARE_LENGTHS:
         bare = _BARE.match(view, start, start + most)
         end = bare.end() if bare else start
-        if end < start + most or view.count(b"=", start, end) >= signs:
+        if end < start + most or view.count(b"=", start, end) + view.count(b":", start, end) >= signs:
             break
     return end
 
@@ -286,7 +285,7 @@ def _value(view: bytes, start: int, end: int, form: Form) -> Value | None:
 @lru_cache(maxsize=4096)
 def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
     """Judge a value by the standard of its name and by how it was written; values repeat, so answers are kept."""
-    if is_placeholder(text) or len(text) > 8192 or _is_code(text, form):
+    if is_placeholder(text) or len(text) > _LONGEST or _is_code(text, form):
         return False
     if b" " in text and not looks_generated(text.replace(b" ", b""), 40):
         return False
