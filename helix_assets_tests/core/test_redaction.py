@@ -156,6 +156,15 @@ def test_catastrophic_pattern_stays_linear() -> None:
     assert redactor.text("a" * 50_000 + "b").hits == 0
 
 
+@pytest.mark.parametrize(
+    "unit",
+    ["password:", "secret=", "--pwd:", "pw->", "glrtr-.", "session.glsoat-", "pwxai-", "--eyJaaaaaaaaaa", "mergify_"],
+)
+def test_what_repeats_without_end_is_not_read_to_the_end_each_time(unit: str) -> None:
+    """Each of these took minutes to hours when every name and every beginning of a token was read to the end."""
+    assert Redactor(b"k").text(unit * (400_000 // len(unit))).hits < 10
+
+
 @pytest.mark.parametrize("before", [0, 5_000, 12_280, 16_380, 16_384, 28_660, 100_000])
 @pytest.mark.parametrize("secret", ["ID-" + "7" * 20, "ID-" + "7" * 30_000])
 def test_own_rule_holds_anywhere_in_a_long_text(before: int, secret: str) -> None:

@@ -129,10 +129,8 @@ _OPENING = re.compile(rb"[ \t]{0,4}(?:\[[ \t]{0,4}(?=[\"']))?(?:[bBnNrRfFuU]{1,2
 _BARE = re.compile(rb"(?:[^\s\"'`<>,;&|\x00\x80-\xff]++|(?<=\w)&(?![\w.-]*=|&|\w+;)(?=[!-~]))+")
 _LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
 _QUOTED_ASSIGNMENT = {b'"': re.compile(rb"[!#-~]{1,256}(?=\")"), b"'": re.compile(rb"[!-&(-~]{1,256}(?=')")}
-_LINE_LEAD = re.compile(
-    rb"[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV )?[\w.-]*\Z"
-)
-_NEXT_NAME = re.compile(rf"[/+?$-]{{0,2}}(?:\w{{1,16}}[_.-])?{_NAME}[=:]+(?=[\w/+?$>-])".encode())
+_LINE_LEAD = re.compile(rb"[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV )?[\w.-]*\Z")
+_NEXT_NAME = re.compile(rf"[!-,./?@^-]{{0,2}}(?:\w{{1,16}}[_.-])?{_NAME}[=:]+(?=[!#-&(-_a-~])".encode())
 _SCHEME = re.compile(rb"(?i)(?:bearer|basic|ssws|splunk|bot|oauth|jwt|flyv1|[a-z-]*(?:token|key))[ :=]\s*(?=\S)")
 _HOST = re.compile(rb"@[\w-]+(?:\.[\w-]+)+[/:]")
 _ENDS_PAIR = re.compile(rb"[\"'][ \t]*,[ \t]*\Z|\(")
@@ -152,15 +150,19 @@ _OWN_NAME = re.compile(rb"(?i)password|passwd|secret")
 _PLAIN_VALUE = re.compile(rb"[\w+/=.~:%|-]+\Z")
 # A bracket amid letters and digits, and nothing else that code has.
 _BROKEN_CALL = re.compile(rb"(?=[^0-9]*[0-9])[A-Za-z_]\w*[(\[{][^\s.,;:\"'=]*[^\s.,;:\"'=)\]}({\[]\Z")
+_COLOUR = re.compile(rb"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})(?:[;}]|\Z)")
 _CODE = re.compile(rb"[A-Za-z_][\w.]*(?:\[[^\]]*\]|\(.*\)|\()|.*(?:\(\)|=>|\)\{)")
 
 
 class Form(NamedTuple):
-    """How a value was written: in quotes, alone to the end of a line, loosely bound to its name (a pair, a table)."""
+    """How a value was written: in quotes, alone to the end of a line, loosely bound to its name (a pair, a table), as
+    a shell's variable (`NAME=value`), where nothing names anything else.
+    """
 
     quoted: bool
     whole_line: bool
     loose: bool
+    shell: bool = False
 
 
 class Value(NamedTuple):
@@ -187,6 +189,8 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
         return None
     if (sign.startswith(b"(") and b"." in view[start:sign_start]) or sign.strip() == b"::":
         return None
+    if sign == b":" and view.startswith(b"?", sign_end) and view[name_start - 1 : name_start] == b"{":
+        return None  # `${PASSWORD:?is not set}`
     if _NEXT_NAME.match(view, sign_end):
         return None  # `password=token=...` is looked at once more, where the other name stands
     value = _read_value(view, name_start, sign_end, sign)
@@ -220,7 +224,8 @@ def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | N
     whole = _whole(view, name_start, start, sign)
     if whole and not _MORE_THAN_A_VALUE.search(whole.group()):
         return _value(view, start, whole.end(), Form(False, True, loose))
-    return _value(view, start, _bare_end(view, start), Form(False, False, loose))
+    shell = sign == b"=" and view[name_start : at - 1].isupper()
+    return _value(view, start, _bare_end(view, start), Form(False, False, loose, shell))
 
 
 def _to_line_end(view: bytes, name_start: int, value: Value) -> Value:
@@ -305,6 +310,8 @@ def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
 
 def _is_code(text: bytes, form: Form) -> bool:
     """Say whether the value is an expression or a reference and not a literal."""
+    if _COLOUR.match(text):
+        return True
     if not is_reference(text) or is_digest(text):
         return is_digest(text)
     if (form.quoted or form.whole_line) and _BROKEN_CALL.match(text):
@@ -316,9 +323,9 @@ def _is_code(text: bytes, form: Form) -> bool:
 
 def _is_password(text: bytes, form: Form) -> bool:
     bare = not form.quoted and not form.whole_line
-    if bare and _IDENTIFIER.match(text) and not looks_generated(text):
+    if bare and _IDENTIFIER.match(text) and not looks_generated(text) and not (form.shell and text[-1:].isdigit()):
         return False
-    if not form.whole_line and _OWN_NAME.search(text) and is_wordlike(text):
+    if not form.whole_line and _OWN_NAME.search(text) and is_wordlike(text) and not text[:1].isdigit():
         return False
     if text.isdigit():
         return len(text) >= 6

@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from helix_assets.core.redaction import assignment, blocks
@@ -33,12 +33,17 @@ from helix_assets.core.redaction.view import BLANK
 _PIECE = 16_384
 _OVERLAP = 4_096
 _LONGEST = 1 << 20
+# So much of a value says what it is, and of a token: each of many that follow each other would be read to the end else.
+_JUDGED = 128
+_MOST_OF_TOKEN = 8_192
 _COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
 _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
+_NO_WORD = re.compile(rb"[^A-Za-z0-9_]")
 _HYPHEN = ord("-")
 _HASH_OF = re.compile(rb"(?i)sha(?:1|224|256|384|512)[=:-]\Z")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _DIGIT = re.compile(rb"[0-9]")
+_DIGITS = b"0123456789"
 _OWN_NAME = re.compile(rb"(?i)password|passwd|secret|token")
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
 _IDENTIFIER = re.compile(
@@ -61,9 +66,9 @@ class Finder:
         self._extra = [(_own(rule), compile_user_pattern(rule.name, rule.pattern)) for rule in extra_rules]
         self._allow = frozenset(text.encode("utf-8", "surrogatepass") for text in allow)
         self._compiled: dict[str, Pattern] = {}
-        self._by_first_byte: dict[int, list[Rule]] = defaultdict(list)
+        self._by_first_byte: dict[int, list[tuple[bytes, Rule]]] = defaultdict(list)
         for rule in TOKENS:
-            self._by_first_byte[ord(rule.keyword[0])].append(rule)
+            self._by_first_byte[ord(rule.keyword[0])].append((rule.keyword.encode(), rule))
 
     @cached_property
     def _assignments(self) -> tuple[Pattern, ...]:
@@ -100,22 +105,32 @@ class Finder:
             span = self._token_at(view, start)
             if span:
                 yield span
-            # Inside a word another token may begin at once; what was judged no token is passed over.
-            at = span.end if span else trigger.end() if _begins_word(view, start) else start + 1
+            if span:
+                at = span.end
+            elif _begins_word(view, start):
+                at = trigger.end()  # what was judged no token is passed over
+            else:
+                after = _NO_WORD.search(view, start + 1)
+                at = after.start() if after else len(view)
 
     def _token_at(self, view: bytes, start: int) -> Span | None:
         if not _begins_word(view, start) or _HASH_OF.search(view, max(0, start - 7), start):
             return None
-        for rule in self._by_first_byte[view[start]]:
-            if not view.startswith(rule.keyword.encode(), start):
+        for keyword, rule in self._by_first_byte[view[start]]:
+            if not view.startswith(keyword, start):
                 continue
             pattern = self._pattern(rule)
-            match = pattern.match(view, start)
+            match = pattern.match(view, start, start + _MOST_OF_TOKEN)
             if match is None:
                 continue
             begin, end = match.span(1) if pattern.groups else match.span()
-            body = view[begin if begin > start or rule.check == "pem64" else begin + len(rule.keyword) : end]
-            if _ends_word(view, start, end) and _passes(rule.check, body, view):
+            body = view[begin if begin > start or rule.check == "pem64" else begin + len(keyword) : end]
+            if not _is_token(rule.check, body[:_JUDGED]):
+                continue
+            if end == start + _MOST_OF_TOKEN:
+                match = pattern.match(view, start) or match
+                end = match.end(min(pattern.groups, 1))
+            if _ends_word(view, start, end):
                 return Span(begin, end, rule.kind or rule.name)
         return None
 
@@ -195,6 +210,12 @@ def _ends_word(view: bytes, start: int, end: int) -> bool:
     return view[end : end + 1] not in (b"+", b"/") or not _BLOB.match(view, end)
 
 
+@lru_cache(maxsize=4096)
+def _is_token(check: Check, body: bytes) -> bool:
+    """Judge the beginning of a token's body; tokens repeat, so answers are kept."""
+    return _passes(check, body, body)
+
+
 def _passes(check: Check, value: bytes, view: bytes) -> bool:
     """Say whether a match is a secret by the rule's check; see `rules.Check`."""
     if check == "any":
@@ -208,7 +229,7 @@ def _passes(check: Check, value: bytes, view: bytes) -> bool:
     if check == "fixed":
         return True
     if check == "token":
-        return not is_wordlike(value) or sum(48 <= byte <= 57 for byte in value) > len(value) // 16
+        return not is_wordlike(value) or len(value) - len(value.translate(None, _DIGITS)) > len(value) // 16
     if check == "session" and is_uuid(value):
         return False  # the agents' own sessions are named like this
     if check in ("generated", "session"):

@@ -5,10 +5,11 @@ and `assignment.py`.
 """
 
 import re
+from itertools import pairwise
 
 # The letter pairs that make up 93 % of the words in English source code; random letters hit them far less often.
 _PAIRS = frozenset(
-    first + second
+    (ord(first), ord(second))
     for first, seconds in (
         group.split(":")
         for group in [
@@ -111,9 +112,9 @@ def is_wordlike(value: bytes) -> bool:
     for word in words:
         if len(word) < 4:
             continue
-        lower = word.lower().decode("ascii")
+        lower = word.lower()
         pairs += len(lower) - 1
-        hits += sum(lower[i : i + 2] in _PAIRS for i in range(len(lower) - 1))
+        hits += sum(map(_PAIRS.__contains__, pairwise(lower)))
     # Chance breaks up into many short pieces, names into few long ones.
     return pairs >= len(value) * 0.4 and hits >= pairs * _WORDLIKE_SHARE
 
@@ -192,8 +193,8 @@ def looks_chosen(value: bytes) -> bool:
     """Say whether a person may have chosen the value as a password; `value` is no placeholder and no reference."""
     if len(value) < 5 or len(value) > 256 or b" " in value:
         return False
-    has_digit = any(48 <= byte <= 57 for byte in value)
-    has_alpha = any(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
+    has_digit = value.translate(None, _DIGITS) != value
+    has_alpha = value.translate(None, _LETTERS) != value
     has_sign = any(byte in b"!#$%^&*~+=?@-_." for byte in value[1:])
     if has_digit:
         return has_alpha or has_sign or len(value) >= 6

@@ -40,7 +40,7 @@ class Rule:
 
 
 R = Rule
-_FOR = r"(?: (?:for|of|to|on) [\w@.'`-]+(?: \w+)?)"
+_FOR = r"(?: (?:for|of|to|on) [\w@.'`-]+(?: \w+){0,2})"
 _WORDS = r"(?: [\w@.'`-]+)*"
 _IS = r" (?i:is|was|are|to|will be|should be|ist|lautet|es|est|é|è)(?: (?:now|still|currently))?"
 
@@ -706,6 +706,9 @@ CONTEXTS: tuple[Rule, ...] = (
     R("stored_secret", "value", r"(?:keyvault secret set|SecureString|secretsmanager (?:create-secret|put-secret-value|update-secret))\b[^\n|;]{0,160}?--(?:value|secret-string)[ =][\"'`]?([^\s\"'`{]{4,})",
       "az keyvault secret set --vault-name x --name y --value {an14}", "Put into a cloud's store", "secret", check="chosen",
       trigger=r"(?:keyvault secret set|SecureString|secretsmanager [a-z-]+) "),
+    R("secret_set", "secret", r"\b(?:gh|fly|flyctl|doppler|railway|netlify|vercel) secrets? set \S{1,80} (?:--body|-b)[ =][\"'`]?([^\s\"'`$]{4,})",
+      "gh secret set KEY --body {an14}", "Secrets of repositories", "secret", check="chosen",
+      trigger=r"(?:gh|fly|flyctl|doppler|railway|netlify|vercel) secrets? set [^ ]+ -"),
     R("poetry_basic", "http-basic", r"\bhttp-basic\.[\w-]{1,40} \S{1,80} [\"'`]?([^\s\"'`]{4,})",
       "poetry config http-basic.acme app {an14}", "Password for an index", "password", check="chosen",
       trigger=r"http-basic\.[\w-]+ "),
@@ -716,10 +719,10 @@ CONTEXTS: tuple[Rule, ...] = (
     R("sql_password", "", r"(?i)\b(?:identified\s+(?:with\s+\S+\s+)?(?:by|as)|password)\s+(?:password\s+)?['\"]([^'\"\n]{3,})['\"]",
       "CREATE USER a PASSWORD '{an14}'", "CREATE USER and ALTER ROLE", check="chosen",
       trigger=r"(?i:password|identified by|_password (?:by|as)) +\\*['\"][^'\"\\\s]{3}"),
-    R("sentence", "", r"(?i)\b(?:pass(?:word|phrase|code|wd)?|pwd|pw|pin|secret|token|api[ _-]?key|key|credentials?|login|code|passwort|kennwort|contraseña|mot de passe|senha)s?(?:(?:\s(?:for|of|to|on)\s[\w@.'\"`-]{1,40}(?:\s\w{1,20})?){0,2}\s(?:is|was|are|to|will be|should be|ist|lautet|es|est|é|è)(?:\s(?:now|still|currently))?|(?:\s(?:for|of|to|on)\s[\w@.'\"`-]{1,40}(?:\s\w{1,20})?){1,2}\s?[:=])\s{0,2}:?\s{0,2}[\"'`*(\[]{0,3}([^\s\"'`]{6,})",
+    R("sentence", "", r"(?i)\b(?:pass(?:word|phrase|code|wd)?|pwd|pw|pin|secret|token|api[ _-]?key|key|credentials?|login|code|passwort|kennwort|contraseña|mot de passe|senha)s?(?:(?:\s(?:for|of|to|on)\s[\w@.'\"`-]{1,40}(?:\s\w{1,20}){0,2}){0,2}\s(?:is|was|are|to|will be|should be|ist|lautet|es|est|é|è)(?:\s(?:now|still|currently))?|(?:\s(?:for|of|to|on)\s[\w@.'\"`-]{1,40}(?:\s\w{1,20}){0,2}){1,2}\s?[:=])\s{0,2}:?\s{0,2}[\"'`*(\[]{0,3}([^\s\"'`]{6,})",
       "the password is {an12}7", "People tell passwords", "password", check="told",
       trigger=(rf"(?i:pass(?:word|phrase|code|wd|wort)?|pwd|pw|mdp|kennwort|contrase[^ ]{{1,10}}a|mot de passe|senha)s?(?:{_WORDS}{_IS}|{_FOR}+ ?[:=])[ :\\\"'`*(\[]+[^\s\"'`\\]{{6}}",
-               rf"(?i:pin|secret|token|key|credential|login|code)s?{_FOR}?{_IS}[ :\\\"'`*(\[]+[^\s\"'`\\0-9]*[0-9]")),
+               rf"(?i:pin|secret|token|key|credential|login|code)s?(?:{_FOR}?{_IS}|{_FOR} ?[:=])[ :\\\"'`*(\[]+[^\s\"'`\\0-9]*[0-9]")),
     R("told_password", "", r"(?i)(?:^|[\s,;(\"'`>])(?:(?:with|use|using|my|new|old|default|temp(?:orary)?|root|admin|db|database|the|user|and|wifi)\s(?:pass|pw)|password|passphrase|passcode)\s{1,2}:?\s{0,2}[\"'`*(\[]{0,3}([^\s\"'`]{6,})",
       "log in with password {an12}7", "People tell passwords", check="told",
       trigger=r"(?i:(?:with|use|using|my|new|old|default|temp|temporary|root|admin|db|database|the|user|and|wifi) (?:pass|pw)|password|passphrase|passcode)[ :]{1,4}[\\\"'`*(\[]*[^\s\"'`\\0-9]*[0-9]"),
@@ -775,6 +778,9 @@ CONTEXTS: tuple[Rule, ...] = (
       trigger=r"</[\w:]*(?i:password|passwd|secret|token|apikey)>"),
     R("net_use", "net use", r"(?i)\bnet use (?:\w: )?\S{3,80} ([^\s/\"'][^\s\"']{3,}) /user",
       'net use Z: \\\\srv\\share {an14} /user:app', "Windows shares", "password", check="chosen",
+      trigger="(?i:net use) "),
+    R("net_use_last", "/user", r"(?i)\bnet use [^\n|;]{3,100}? /user:\S{1,80} ([^\s/\"'-][^\s\"']{3,})",
+      'net use Z: \\\\srv\\share /user:app {an14}', "Windows shares", "password", check="chosen",
       trigger="(?i:net use) "),
     R("snmp_flag", "snmp", r"\bsnmp\w{2,8}\s[^\n|;]{0,160}?\s-[AXc]\s?[\"']?([^\s\"']{6,})",
       "snmpwalk -v3 -A {an14} host", "SNMP passphrases", "password", check="chosen", trigger=r"snmp\w{2,8} -"),

@@ -23,6 +23,8 @@ _VEILS = (
 )
 _RULES = (*TOKENS, *CONTEXTS)
 _REPEAT = re.compile(r"\{(\d+),?\d*\}")
+_CLASS = re.compile(r"\\.|\[[^\]]*\]")
+_ENDLESS = re.compile(r"[+*]|,\}")
 # So much base64 before a hit is more than any key holds before what it is known by.
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{128,}")
 # What can be hit in base64 is no longer than this.
@@ -161,7 +163,7 @@ def _tokens(places: tuple[int, ...]) -> Pattern | None:
     """Find where a token of some rules may begin; for the few of one text this is built in no time."""
     if not places:
         return None
-    return compile_pattern(union(head for place in places for head in heads(TOKENS[place])), never_capture=True)
+    return compile_pattern(union(begin for place in places for begin in _beginnings(TOKENS[place])), never_capture=True)
 
 
 def _lines_of(hits: Sequence[int], chunk: bytes) -> Iterator[tuple[int, int]]:
@@ -192,6 +194,15 @@ def heads(rule: Rule) -> tuple[str, ...]:
         if int(repeat.group(1)) >= 10 and before.count("(") == before.count(")"):
             return (f"{before}{{{min(int(repeat.group(1)), limit)}}}",)
     return (rule.pattern,)
+
+
+def _beginnings(rule: Rule) -> Iterable[str]:
+    """Return the heads, but for one that may go on without end: of many in a row each would be read to the last."""
+    return (
+        heads(rule)
+        if not any(_ENDLESS.search(_CLASS.sub("", head)) for head in heads(rule))
+        else [re.escape(rule.keyword)]
+    )
 
 
 def _word(keyword: str) -> str:
