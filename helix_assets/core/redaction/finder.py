@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from helix_assets.core.redaction import assignment, blocks
+from helix_assets.core.redaction import assignment, blocks, tables
 from helix_assets.core.redaction.engine import Pattern, RuleError, compile_pattern, compile_user_pattern
 from helix_assets.core.redaction.judge import (
     is_cache_key,
@@ -78,6 +78,10 @@ class Finder:
     def _block_trigger(self) -> Pattern:
         return compile_pattern(blocks.TRIGGER, never_capture=True)
 
+    @cached_property
+    def _table_trigger(self) -> Pattern:
+        return compile_pattern(tables.TRIGGER, never_capture=True)
+
     def spans(self, view: bytes, worth: Worth) -> list[Span]:
         """Return the secrets in the view in order, overlaps merged."""
         found = [*(self._tokens(view, worth.tokens) if worth.tokens else ()), *self._assigned(view)]
@@ -85,6 +89,8 @@ class Finder:
             found += self._matches(rule, self._pattern(rule), view)
         if self._block_trigger.search(view):
             found += [Span(start, end, "private_key") for start, end in blocks.private_key_spans(view)]
+        if self._table_trigger.search(view):
+            found += [Span(*cell) for cell in tables.cells_below(view)]
         for rule, pattern in self._extra:
             if rule.keyword.lower().encode() in view.lower():
                 found += self._own_matches(rule, pattern, view)

@@ -12,13 +12,13 @@ from functools import cached_property, lru_cache
 
 import orjson
 
-from helix_assets.core.redaction import assignment, blocks, rules
+from helix_assets.core.redaction import assignment, blocks, rules, tables
 from helix_assets.core.redaction.finder import Finder, Span
 from helix_assets.core.redaction.trigger import Kept, Trigger
 from helix_assets.core.redaction.view import BLANK, View, may_be_coloured, plain_view, without_colours
 
 # Part of the version: raise it when the judgement changes while the rules do not.
-_REVISION = 5
+_REVISION = 6
 # A mark can bring the text on both its sides together, so a hit line is read again until nothing more is found.
 _MOST_PASSES = 4
 WITHHELD = "[withheld: redaction failed]"
@@ -67,7 +67,14 @@ class Redactor:
     @cached_property
     def version(self) -> str:
         """Short hash of all rules in force; the key is no part of it."""
-        patterns = (assignment.ASSIGNMENT, assignment.FLAG, assignment.COMMAND, *assignment.TRIGGERS, blocks.TRIGGER)
+        patterns = (
+            assignment.ASSIGNMENT,
+            assignment.FLAG,
+            assignment.COMMAND,
+            *assignment.TRIGGERS,
+            blocks.TRIGGER,
+            tables.TRIGGER,
+        )
         stated = repr((_REVISION, rules.TOKENS, rules.CONTEXTS, patterns, self._arguments[1:3]))
         return hashlib.blake2b(stated.encode(), digest_size=6).hexdigest()
 

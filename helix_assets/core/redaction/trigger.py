@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-from helix_assets.core.redaction import assignment, blocks
+from helix_assets.core.redaction import assignment, blocks, tables
 from helix_assets.core.redaction.engine import Multiple, Pattern, PatternSet, compile_pattern
 from helix_assets.core.redaction.rules import CONTEXTS, TOKENS, Rule
 
@@ -56,7 +56,7 @@ class Trigger:
     @cached_property
     def _patterns(self) -> list[str]:
         own = [_word(rule.keyword) if rule.keyword else _unanchored(rule.pattern) for rule in self._own]
-        return [*self._heads, *assignment.TRIGGERS, blocks.TRIGGER, *_VEILS, *own]
+        return [*self._heads, *assignment.TRIGGERS, blocks.TRIGGER, tables.TRIGGER, *_VEILS, *own]
 
     @cached_property
     def _heads(self) -> dict[str, list[int]]:
