@@ -31,6 +31,7 @@ from helix_assets.storage.tables import raw_files
 
 ENGINE = "engine"
 """The automaton that passes over lines without secrets, as hyperscan writes it down."""
+_MOST_OF_ENGINE = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,11 @@ class Store:
 
 
 def _kept_engine(data_dir: Path) -> bytes | None:
+    """Read what `prepare_engine` kept, if it is there and a plain file of a size that it can have."""
     try:
-        return (data_dir / ENGINE).read_bytes()
+        with open(os.open(data_dir / ENGINE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            status = os.fstat(file.fileno())
+            return file.read() if stat.S_ISREG(status.st_mode) and status.st_size <= _MOST_OF_ENGINE else None
     except OSError:
         return None
 

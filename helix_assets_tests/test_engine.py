@@ -1,5 +1,6 @@
 """What finds secrets in much text is built once for a store; each process after it loads it."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -69,6 +70,27 @@ def test_damaged_or_missing_it_costs_time_only(memory: Memory) -> None:
         assert SECRET not in memory.exported().decode()
     path.unlink()
     assert again(memory).store.redactor.text(f"export DB_PASSWORD={SECRET}").hits == 1
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "giant"])
+def test_what_is_no_plain_file_of_its_size_is_not_read(memory: Memory, kind: str) -> None:
+    path = memory.store.data_dir / ENGINE
+    sound = path.rename(memory.folder / "sound")
+    if kind == "pipe":
+        os.mkfifo(path)  # who opens it as a file waits for ever
+    elif kind == "link":
+        path.symlink_to(sound)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(b"")
+        os.truncate(path, 2 << 30)
+    memory = again(memory)
+    memory.write("b", prompt("p2", "11:00:00", f"export DB_PASSWORD={SECRET}"))
+    assert memory.sweep().problems == []
+    assert SECRET not in memory.exported().decode()
+    assert not path.is_symlink()
+    memory.close()
 
 
 def test_small_sweep_builds_none(tmp_path: Path) -> None:
