@@ -165,6 +165,14 @@ def test_what_repeats_without_end_is_not_read_to_the_end_each_time(unit: str) ->
     assert Redactor(b"k").text(unit * (400_000 // len(unit))).hits < 10
 
 
+def test_what_is_torn_where_the_reading_around_a_mark_begins_is_no_secret() -> None:
+    kebab = "task-sk-" + "Ab1Cd2Ef3Gh4" * 4  # a token, were it not for the word before it
+    secret = "ghp_" + "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Qr9St0Uv1Wx2"
+    for length in range(2_040, 2_060):
+        before = f"{kebab}.".ljust(length, "y") + " "
+        assert REDACTOR.text(f"{before}{secret} password=").text.startswith(f"{before}[redacted:github:")
+
+
 @pytest.mark.parametrize("before", [0, 5_000, 12_280, 16_380, 16_384, 28_660, 100_000])
 @pytest.mark.parametrize("secret", ["ID-" + "7" * 20, "ID-" + "7" * 30_000])
 def test_own_rule_holds_anywhere_in_a_long_text(before: int, secret: str) -> None:

@@ -101,7 +101,7 @@ def test_nothing_is_built_for_little() -> None:
         BUILT[:32],
         BUILT[:5000],
         BUILT[:-1],
-        BUILT[:9000] + b"\0" + BUILT[9001:],
+        BUILT[:9000] + bytes([BUILT[9000] ^ 1]) + BUILT[9001:],
         bytes(40),
         BUILT[32:],
     ],

@@ -56,7 +56,7 @@ _PAIR_SIGN = (
 # What a value begins with, so that the many names without one worth reading cost nothing.
 _QUOTED_VALUE = r"(?:[ \t]{0,4}\[)?[ \t]{0,4}[bBnNrRfFuU]{0,2}(?:\"{1,3}[^\n\"]{4}|'{1,3}[^\n']{4}|`[^\n`]{4})"
 _VALUE = (
-    rf"(?:{_QUOTED_VALUE}|[ \t]{{0,4}}(?:[^\s\"'`<>,;&|]{{5}}|[A-Za-z]{{3,5}}[ :=])"
+    rf"(?:{_QUOTED_VALUE}|[ \t]{{0,4}}(?:[^\s\"'`<>,;&|\x80-\xff]{{5}}|[A-Za-z]{{3,5}}[ :=])"
     r"|[!-~]{5,64}[ \t]{0,8}(?:[\r\n\x00]|$)|[!#-&(-~]{5,64}[\"'])"
 )
 ASSIGNMENT = rf"({_NAME})(?:({_SIGN}){_VALUE}|({_PAIR_SIGN}){_QUOTED_VALUE})"
@@ -130,7 +130,10 @@ _BARE = re.compile(rb"(?:[^\s\"'`<>,;&|\x00\x80-\xff]++|(?<=\w)&(?![\w.-]*=|&|\w
 _LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
 _QUOTED_ASSIGNMENT = {b'"': re.compile(rb"[!#-~]{1,256}(?=\")"), b"'": re.compile(rb"[!-&(-~]{1,256}(?=')")}
 _LINE_LEAD = re.compile(rb"[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV )?[\w.-]*\Z")
-_NEXT_NAME = re.compile(rf"[!-,./?@^-]{{0,2}}(?:\w{{1,16}}[_.-])?{_NAME}[=:]+(?=[!#-&(-_a-~])".encode())
+_NEXT_NAME = (
+    rf"[!-,./?@^\w-]{{0,2}}(?:\w{{1,16}}[_.-])?{_NAME}(?:[ \t]{{0,2}}[=:]{{1,8}}[ \t]{{0,2}}|->|→)(?=[!#-&(-_a-~])"
+)
+_NEXT_NAMES = re.compile(rf"(?:{_NEXT_NAME}(?={_NEXT_NAME}))*+(?={_NEXT_NAME})".encode())
 _SCHEME = re.compile(rb"(?i)(?:bearer|basic|ssws|splunk|bot|oauth|jwt|flyv1|[a-z-]*(?:token|key))[ :=]\s*(?=\S)")
 _HOST = re.compile(rb"@[\w-]+(?:\.[\w-]+)+[/:]")
 _ENDS_PAIR = re.compile(rb"[\"'][ \t]*,[ \t]*\Z|\(")
@@ -174,6 +177,12 @@ class Value(NamedTuple):
     form: Form
 
 
+def next_name(view: bytes, at: int) -> int | None:
+    """Say where the last of the names begins that stand in the place of a value: `password=token=...`."""
+    names = _NEXT_NAMES.match(view, at)
+    return names.end() if names else None
+
+
 def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> Value | None:
     """Return the secret that an assignment, flag or command gives to its name, if it is one.
 
@@ -191,8 +200,6 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
         return None
     if sign == b":" and view.startswith(b"?", sign_end) and view[name_start - 1 : name_start] == b"{":
         return None  # `${PASSWORD:?is not set}`
-    if _NEXT_NAME.match(view, sign_end):
-        return None  # `password=token=...` is looked at once more, where the other name stands
     value = _read_value(view, name_start, sign_end, sign)
     if value is None or (sign == b">" and view[value.end : value.end + 2] != b"</"):
         return None

@@ -142,11 +142,14 @@ class Finder:
 
     def _assigned(self, view: bytes) -> Iterator[Span]:
         for pattern in self._assignments:
-            at = 0
+            at, last_group = 0, pattern.groups
             while found := pattern.search(view, at):
                 start, name_end = found.span(1)
-                sign_end = found.end(2)
-                value = assignment.assigned_secret(view, start, name_end, found.end(3) if sign_end < 0 else sign_end)
+                sign_end = max(found.end(2), found.end(last_group))
+                if at_last := assignment.next_name(view, sign_end):
+                    at = at_last
+                    continue
+                value = assignment.assigned_secret(view, start, name_end, sign_end)
                 if value:
                     yield Span(value.start, value.end, kind_of(view[start:name_end]))
                 at = value.end if value else name_end

@@ -19,8 +19,11 @@ from helix_assets.core.redaction.view import BLANK, View, may_be_coloured, plain
 
 # Part of the version: raise it when the judgement changes while the rules do not.
 _REVISION = 6
-# A mark can bring the text on both its sides together, so a hit line is read again until nothing more is found.
+# A mark can bring the text on both its sides together, so what stands around it is read again until nothing is found.
 _MOST_PASSES = 4
+_AROUND = 2_048
+# What is found so near to where such a piece was cut may be the half of something.
+_EDGE = 64
 WITHHELD = "[withheld: redaction failed]"
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
 _UNQUOTED = re.compile(rb"((?:\\)*\")[ \t]*:[ \t]*\Z")
@@ -136,17 +139,31 @@ class Redactor:
         # Most lines with colours are worth a look for these only.
         if may_be_coloured(raw) and not self._trigger.occurs_in(without_colours(raw)):
             return raw, 0
+        pieces: list[tuple[int, int]] | None = None
         for _ in range(_MOST_PASSES):
             view = plain_view(raw)
-            worth = self._trigger.worth(view.text)
-            spans = self._finder.spans(view.text, worth) if worth else []
+            spans = self._spans(view.text, pieces or [(0, len(view.text))])
             if not spans:
                 break
             raw = self._replaced(raw, view, spans)
             hits += len(spans)
-            if not self._trigger.occurs_in(_blanked(view.text, spans)):
+            after = _blanked(view.text, spans)
+            pieces = _around(spans, len(after))
+            if not any(self._trigger.occurs_in(after[start:end]) for start, end in pieces):
                 break
         return raw, hits
+
+    def _spans(self, text: bytes, pieces: list[tuple[int, int]]) -> list[Span]:
+        found = []
+        for start, end in pieces:
+            piece = text[start:end]
+            worth = self._trigger.worth(piece)
+            lowest = start + _EDGE if start else 0
+            highest = end - _EDGE if end < len(text) else end
+            for span in self._finder.spans(piece, worth) if worth else ():
+                if start + span.start >= lowest and start + span.end <= highest:
+                    found.append(Span(start + span.start, start + span.end, span.kind))
+        return found
 
     def _replaced(self, raw: bytes, view: View, spans: list[Span]) -> bytes:
         out: list[bytes] = []
@@ -177,6 +194,18 @@ def _blanked(text: bytes, spans: list[Span]) -> bytes:
     """Return the view as it will be once the spans are marks."""
     edges = [0, *(edge for span in spans for edge in (span.start, span.end)), len(text)]
     return BLANK.join(text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
+
+
+def _around(spans: list[Span], length: int) -> list[tuple[int, int]]:
+    """Return the places around the marks that take those of the spans, in the view as it will be."""
+    pieces: list[tuple[int, int]] = []
+    shorter = 0
+    for span in spans:
+        at = span.start - shorter
+        start, end = max(0, at - _AROUND), min(length, at + _AROUND)
+        pieces.append((pieces.pop()[0] if pieces and start <= pieces[-1][1] else start, end))
+        shorter += span.end - span.start - len(BLANK)
+    return pieces
 
 
 def _stand_in(line: bytes) -> bytes:

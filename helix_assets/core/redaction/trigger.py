@@ -188,7 +188,7 @@ def heads(rule: Rule) -> tuple[str, ...]:
     """Return what is telling enough of a rule for the first scan: its triggers, or its pattern up to a long repeat."""
     if rule.trigger:
         return (rule.trigger,) if isinstance(rule.trigger, str) else rule.trigger
-    limit = 32 if len(rule.keyword) <= 3 else 16
+    limit = 24 if len(rule.keyword) <= 3 else 10
     for repeat in _REPEAT.finditer(rule.pattern):
         before = rule.pattern[: repeat.start()]
         if int(repeat.group(1)) >= 10 and before.count("(") == before.count(")"):
