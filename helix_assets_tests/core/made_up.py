@@ -17,10 +17,11 @@ _ALPHABETS = {
     "dig": string.digits,
     "hex": "0123456789abcdef",
     "HEX": "0123456789ABCDEF",
+    "b32_": string.ascii_uppercase + "234567",
     "b64_": string.ascii_letters + string.digits + "+/",
     "url": string.ascii_letters + string.digits + "-_",
 }
-_BLANK = re.compile(r"\{(an|lo|up|az|dig|hex|HEX|b64_|url)(\d+)\}|\{(uuid|pair)\}")
+_BLANK = re.compile(r"\{(an|lo|up|az|dig|hex|HEX|b32_|b64_|url)(\d+)\}|\{(uuid|pair)\}")
 _WORDS = ("copper", "lantern", "meadow", "harbor", "velvet", "pepper", "thunder", "saddle", "orchid", "walnut")
 
 

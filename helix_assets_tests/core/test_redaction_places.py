@@ -48,6 +48,21 @@ docker run -e "POSTGRES_PASSWORD=§" postgres
 test: ["CMD", "redis-cli", "-a", "§", "ping"]
 **Password:** §
 - **password**: §
+$ echo 'app:§&&' | sudo chpasswd
+<password>§?</password>
+{"db_password": {"value": "§", "type": "string", "sensitive": true}}
+  6   - name: DB_PASSWORD\n  7     value: "§"
+public string Password { get; set; } = "§";
+password: >-\n    §
+<key>password</key>\n<string>§</string>
+SET PASSWORD FOR 'app'@'%' = PASSWORD('§');
+curl --digest -u app:'§' http://10.0.0.1/
+printf '%s\\n' '§' | sudo -S -p '' id
+$ terraform output -raw db_password\n§
+$ kubectl get secret db -o jsonpath='{.data.password}' | base64 -d\n§
+$ cat ~/.vault_pass.txt\n§
+WIFI:T:WPA;S:home;P:§;;
+{"element":"Password textbox","ref":"e7","text":"§","submit":true}
       MYSQL_ROOT_PASSWORD: §
 - name: DB_PASSWORD\n  value: "§"
 - name: DB_PASSWORD\n  value: §

@@ -117,6 +117,18 @@ cache key: node-modules-linux-x64-{hex32}
 Cache restored from key: Linux-node-{hex40}
 #12 CACHED key=sha256:{hex64}
 Refreshing state... [id=arn:aws:secretsmanager:us-east-1:{dig12}:secret:db2-AbCdEf]
+"Resource": "arn:*:secretsmanager:*:*:secret:AmazonMSK_*", "Sid": "AllowPassRoleOnSelfToSsm"
+"AWS::Redshift::EndpointAuthorization": "{hex16}"
+next_page_token: {lo24}, "syncToken": "{an24}", eos_token_id=50256
+routing_key = "orders.created.v2", partition_key="{uuid}"
+password:\n  type: string\n  format: password\n  example: your-password
+forgot: "forgot-your-password-link", password: "confirm-new-password-field"
+$ cat token_parser.py\nimport re2 as regex
+$ echo $TOKEN_COUNT\n1048576
+$ openssl rand -hex 4\nusage: rand2 [options]
+<key>TokenCount</key><string>42</string>
+password: "%s", token: "%d/%s"
+Pass: 98.5%
 PWD=/home/sam/code2
 OLDPWD=/home/sam/code42/app
 "pwd": "/srv/app2/releases/20240115"

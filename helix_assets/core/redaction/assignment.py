@@ -12,6 +12,8 @@ from helix_assets.core.redaction.judge import (
     is_broken_by_a_dot,
     is_cache_key,
     is_digest,
+    is_mixed_with_signs,
+    is_passphrase,
     is_placeholder,
     is_reference,
     is_uuid,
@@ -39,13 +41,14 @@ _NAME = rf"(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|[A-Za-z0-9_.-]{
 # What stands between name and value: quotes, a bracket, then a sign of assignment.
 _SIGN = (
     r"(?:[\"'`]?:[ \t]{1,4}!![a-z/]{3,24}[ \t]{1,4}"  # YAML's tag
-    r"|[\"'`]?:[ ]?(?:&(?:'\w{1,16} )?)?[A-Za-z][\w.\[\]|? ]{0,30}[ \t]=[ \t]{1,4}"  # typed: `token: str = `
+    r"|[\"'`]?:[ ]?(?:&(?:'\w{1,16} )?)?[A-Za-z\[][\w.\[\]|? ]{0,30}[ \t]=[ \t]{1,4}"  # typed: `token: str = `
     r"|:[ ]?(?i:str|string)="
     r"|[ \t]+(?i:string)[ \t]*=[ \t]*"
     r"|[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|→|::?)[ \t]{0,8}"  # = := == => : -> →
     r"|(?::\*{2}|\*{2}:)[ \t]{1,4}"  # Markdown's bold
     r"|[\"']?[ \t]{1,4}\{[ \t]{0,4}\n(?:[^\n{}]{0,100}\n){0,4}[^\n={}]{0,48}default[ \t]{1,12}=[ \t]{1,4}"  # Terraform
-    r"|[\"'`]?[\s,]{1,24}[\"']?(?:\d{1,6}(?:→|[:\t])|[+-])?\s{0,24}[\"']?[Vv]alue[\"']?\s{0,3}[:=]\s{0,3}"  # two lines
+    r"|[\"'`]?[\s,]{1,24}[\"']?(?:\d{1,6}(?:→|[:\t ])|[+-])?\s{0,24}[\"']?"  # two lines
+    r"(?:[Vv]alue|example)[\"']?\s{0,3}[:=]\s{0,3}"
     r"|[\"'`]?\]?\)?[ \t]{0,3}(?:\|\||\?\?)[ \t]{0,3}|[\"'`*]{0,2}[ \t]{1,30}\|[ \t]{1,30}"  # a default; a table
     r"|>)"
 )
@@ -104,7 +107,7 @@ _EQUALS = (
     r"(?:(?:[:=>|](?:\*\*)?|->|→|\\u2192|\?\?|u003[dD])[=>|:]*(?:[ ]?[A-Za-z&][\w.\[\]|? &']*=)?|(?i:string)[ \t]*=)"
 )
 _PAIR = rf"(?:[\\\"']+[ \t]*,|{_QUOTE}(?:\(|[ ]or[ ])){_QUOTED}"
-_APART = r"[\\\"'`]*(?:[\s,]|\\[nrt])(?:[\s,\\\"'0-9:→+-]|\\(?:[nrt]|u2192))*[Vv]alue[\\\"']*\s*[:=]"
+_APART = r"[\\\"'`]*(?:[\s,]|\\[nrt])(?:[\s,\\\"'0-9:→+-]|\\(?:[nrt]|u2192))*(?:[Vv]alue|example)[\\\"']*\s*[:=]"
 _SPACED = r"[\\\"']*(?:[ \t]+|[\\\"']+,\s*)"
 TRIGGERS = (
     rf"(?i:authorization){_EQUALS}{_OPEN}[A-Za-z-]{{2,16}}[ =:]+{_mixed(_PLAIN)}",
@@ -143,6 +146,9 @@ _LONGEST = 8192
 # How far an unquoted value is read at first, and the signs that say it is no value but more assignments.
 _BARE_LENGTHS = ((128, 8), (512, 4), (_LONGEST + 1, 1))
 _REST_OF_LINE = re.compile(rb"[&;,|][!-~]{0,64}[\w!#$%^*?+=~.@-](?=[ \t]*(?:[\r\n]|\Z))")
+# A word of the shell with a comma in it, and what a comma cut off from a value.
+_SHELL_WORD = re.compile(rb"[^\s\"'`<>;&|=,\x80-\xff]+,[^\s\"'`<>;&|=\x80-\xff]+(?=[ \t])")
+_BEHIND_A_COMMA = re.compile(rb",[^\s\"'`<>;&|=,()\[\]{}\x80-\xff]{4,}(?=[ \t\n]|\Z)")
 _MORE_THAN_A_VALUE = re.compile(rb"[&;,][\w.-]+=|[\"'`<>]|\)[;,]?\Z")
 _DIGIT = re.compile(rb"[0-9]")
 _SESSION = re.compile(rb"(?i)(?:session|sid)\Z")
@@ -198,6 +204,8 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
         return None
     if (sign.startswith(b"(") and b"." in view[start:sign_start]) or sign.strip() == b"::":
         return None
+    if view.startswith(b"::", max(0, name_start - 2)):
+        return None  # a kind of resource: `AWS::Redshift::EndpointAuthorization`
     if sign == b":" and view.startswith(b"?", sign_end) and view[name_start - 1 : name_start] == b"{":
         return None  # `${PASSWORD:?is not set}`
     value = _read_value(view, name_start, sign_end, sign)
@@ -208,13 +216,19 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
     value = _to_line_end(view, name_start, value)
     if not _is_secret(value.text, value.form, standard):
         return None
-    if _SESSION.search(view, name_start, sign_start) and (is_uuid(value.text) or _AGENT_ID.match(value.text)):
-        return None  # the agents' own sessions are named like this
+    if _SESSION.search(view, name_start, sign_start) and _is_no_session(value.text):
+        return None
     name, place = (name_start, sign_start), (value.start, value.end)
-    return None if is_report(view, name, place, quoted=value.form.quoted) else value
+    if is_report(view, name, place, quoted=value.form.quoted):
+        return None
+    behind = None if value.form.quoted or sign == b":" else _BEHIND_A_COMMA.match(view, value.end)
+    return value._replace(end=behind.end()) if behind else value
 
 
 def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | None:
+    if sign == b">":
+        end = view.find(b"</", at, at + _LONGEST)
+        return _value(view, at, end, Form(True, False, False)) if end > 0 and b"\n" not in view[at:end] else None
     is_pair = _ENDS_PAIR.match(sign) is not None
     opening = _OPENING.match(view, at)
     quote = opening.group(1) if opening else None
@@ -232,7 +246,8 @@ def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | N
     if whole and not _MORE_THAN_A_VALUE.search(whole.group()):
         return _value(view, start, whole.end(), Form(False, True, loose))
     shell = sign == b"=" and view[name_start : at - 1].isupper()
-    return _value(view, start, _bare_end(view, start), Form(False, False, loose, shell))
+    word = _SHELL_WORD.match(view, start) if shell else None
+    return _value(view, start, word.end() if word else _bare_end(view, start), Form(False, False, loose, shell))
 
 
 def _to_line_end(view: bytes, name_start: int, value: Value) -> Value:
@@ -294,6 +309,11 @@ def _value(view: bytes, start: int, end: int, form: Form) -> Value | None:
     return Value(start, start + len(text), text, form) if text else None
 
 
+def _is_no_session(text: bytes) -> bool:
+    """Say whether the value names a session of an agent, or a statement of a policy: `"Sid": "AllowPassRole"`."""
+    return is_uuid(text) or _AGENT_ID.match(text) is not None or not _DIGIT.search(text)
+
+
 @lru_cache(maxsize=4096)
 def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
     """Judge a value by the standard of its name and by how it was written; values repeat, so answers are kept."""
@@ -319,6 +339,8 @@ def _is_code(text: bytes, form: Form) -> bool:
     """Say whether the value is an expression or a reference and not a literal."""
     if _COLOUR.match(text):
         return True
+    if (form.quoted or form.whole_line) and is_mixed_with_signs(text):
+        return False
     if not is_reference(text) or is_digest(text):
         return is_digest(text)
     if (form.quoted or form.whole_line) and _BROKEN_CALL.match(text):
@@ -336,4 +358,6 @@ def _is_password(text: bytes, form: Form) -> bool:
         return False
     if text.isdigit():
         return len(text) >= 6
+    if is_passphrase(text) and (form.quoted or form.whole_line):
+        return True
     return looks_chosen(text) or looks_generated(text, 256) or (form.whole_line and len(text) >= 10 and text.isalpha())

@@ -16,6 +16,7 @@ from helix_assets.core.redaction import assignment, blocks, tables
 from helix_assets.core.redaction.engine import Pattern, RuleError, compile_pattern, compile_user_pattern
 from helix_assets.core.redaction.judge import (
     is_cache_key,
+    is_mixed_with_signs,
     is_placeholder,
     is_reference,
     is_test_name,
@@ -249,7 +250,9 @@ def _passes(check: Check, value: bytes, view: bytes) -> bool:
         return False  # `enable password authentication`
     if check == "told":
         return not is_reference(value) and _is_told(value)
-    return not is_reference(value) and _is_chosen(value)
+    if check == "printed":
+        return _DIGIT.search(value) is not None and _is_printed(value)
+    return (is_mixed_with_signs(value) or not is_reference(value)) and _is_chosen(value)
 
 
 def _is_chosen(value: bytes) -> bool:
@@ -271,6 +274,12 @@ def _is_told(value: bytes) -> bool:
     if len(value) < 6 or letters < 3 or (_OWN_NAME.search(value) and is_wordlike(value)):
         return False
     return not _IDENTIFIER.match(value) and not is_test_name(value)
+
+
+def _is_printed(value: bytes) -> bool:
+    if _IDENTIFIER.match(value) or (is_reference(value) and not is_mixed_with_signs(value)):
+        return False
+    return looks_generated(value, 10) or looks_chosen(value)
 
 
 def _is_random(value: bytes) -> bool:

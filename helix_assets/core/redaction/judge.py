@@ -47,7 +47,8 @@ _WORDLIKE_SHARE = 0.68
 _PLACEHOLDER = re.compile(
     rb"(?i)^(?:your|enter|insert|replace|paste)[-_ .]|^(?:my|the|some|any|put|add|set|use|change|fill)[-_ .][a-z_ .-]*$"
     rb"|change-?_?(?:me|this|it)|[-_]your[-_]|placeholder|example|dummy|redacted|masked|removed|hidden|censored|omitted|scrubbed"
-    rb"|<[^<>]+>|\$\{|\$\(|\{\{|%\(|^%[a-z_]{2,}%$|#\{|%[sdr].{0,12}%[sdr]"  # to be filled in
+    rb"|<[^<>]+>|\$\{|\$\(|\{\{|%\(|^%[a-z_]{2,}%$|#\{"  # to be filled in
+    rb"|%[sdr](?![A-Za-z0-9]).{0,12}%[sdr](?![A-Za-z0-9])"
     rb"|\[\^?[a-z0]-[z9f]|\(\?[:=!P]"  # a pattern
     rb"|\*{3,}|\.{3}|x{5,}|\xe2\x80\xa6|\xe2\x80\xa2\xe2\x80\xa2|fake[-_]|not[-_]?a?[-_]?real|[-_]here$"
     rb"|\b(?:todo|tbd|fixme|lorem)\b|insecure-?default|1234567890|0123456789|abcdefghij"
@@ -95,6 +96,17 @@ _DIGITS = b"0123456789"
 _DATE_OR_VERSION = re.compile(rb"^v?\d[\d.:TZ+_/-]*(?:[a-z]{1,5}\d*)?$")
 
 
+_DICEWARE = re.compile(rb"[a-z]{3,9}(?:-[a-z]{3,9}){3,7}(?:-\d{1,4})?\Z")
+_INTERFACE = frozenset(
+    b"""password passwd reset forgot login logout user users username field input form page your the and for not new
+    old current confirm change update must with label hint text error errors required secret key token auth account
+    sign email button link icon modal dialog view admin root default test example min max length short long too show
+    hide toggle strength invalid valid missing empty match same from this that file path name type value config
+    settings policy""".split()
+)
+_CALLED = re.compile(rb"[A-Za-z_]{4,}\w*[(\[]|\(\)|=>|\$\{")
+
+
 def is_placeholder(value: bytes) -> bool:
     """Say whether the value stands for a secret without being one: `changeme`, `<token>`, `xxxx`, `sk-...`."""
     body = value.strip(b"\"'`()[]{}<>.,;: ")
@@ -121,6 +133,9 @@ def is_wordlike(value: bytes) -> bool:
 
 def is_reference(value: bytes) -> bool:
     """Say whether the value is code or names something else: a variable, a call, a path, a URL, a hash."""
+    body = value.rstrip(b"?&|!=")
+    if len(body) >= 8 and _DIGIT.search(body):
+        value = body  # `Copper2041??` ends in no operator
     if _DIGIT.search(value) and is_broken_by_a_dot(value):
         return False
     return bool(_REFERENCE.match(value) or (_PATH.search(value) and is_pathlike(value)) or is_digest(value))
@@ -136,6 +151,19 @@ def is_broken_by_a_dot(value: bytes) -> bool:
     ):
         return False
     return looks_generated(value.replace(b".", b""), 10)
+
+
+def is_mixed_with_signs(value: bytes) -> bool:
+    """Say whether the value is letters and digits amid so many signs, and no word, that it is no code either."""
+    if not 10 <= len(value) <= 128 or b" " in value or not _DIGIT.search(value) or is_wordlike(value):
+        return False
+    signs = set(value.translate(None, _LETTERS + _DIGITS + b"_-./"))
+    return len(signs) >= 3 and value.upper() != value and value.lower() != value and not _CALLED.search(value)
+
+
+def is_passphrase(value: bytes) -> bool:
+    """Say whether the value is four words or more, as dice choose them, and no name of a message or a style."""
+    return _DICEWARE.match(value) is not None and not _INTERFACE.intersection(value.split(b"-"))
 
 
 def is_digest(value: bytes) -> bool:

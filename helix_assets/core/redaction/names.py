@@ -27,17 +27,21 @@ _NOT_A_SECRET = frozenset(
     model models map list dict set array tuple iterator iter generator parser stream reader writer lexer tokenizer
     """.split()
 )
+# What makes a key a public one wherever it stands in a name, and what does so right before `key` only.
 _PUBLIC = frozenset(
-    b"""public pub publishable cache primary foreign partition sort idempotency dedup dedupe row column shard routing
-    translation i18n locale object event query react node parent child lookup index unique composite hash map dict
-    page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start end special added image
-    host known fingerprint group item entry field data meta config storage primarykey keyboard hot modifier
-    monkey donkey turkey hotkey keyof anon site csrf xsrf registry lock sourcemap build commit""".split()
+    b"""public pub publishable cache idempotency dedup dedupe translation i18n locale known fingerprint anon site
+    csrf xsrf registry lock sourcemap primarykey keyboard hotkey keyof monkey donkey turkey""".split()
+)
+_PUBLIC_KEYS = frozenset(
+    b"""primary foreign partition sort row column shard routing object event query react node parent child lookup index
+    unique composite hash map dict page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start
+    end special added image host group item entry field data meta config storage hot modifier build commit""".split()
 )
 _PUBLIC_TOKENS = frozenset(
-    b"""public pub publishable page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start end
-    special added image cancellation""".split()
+    b"""page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start end special added image
+    cancellation""".split()
 )
+_PUBLIC_WORDS = frozenset(b"public pub publishable".split())
 _PASSWORD_WORDS = frozenset(b"password passwd pwd passphrase passcode passwort pass pw psk pin sshpass".split())
 _SECRET_WORDS = frozenset(b"secret credential".split())
 _TOKEN_WORDS = frozenset(b"token authorization apikey jwt pat bearer sas".split())
@@ -70,18 +74,26 @@ def name_standard(name: bytes) -> Standard | None:
         )
     ):
         return None if b"pass" in words and segments[-1] != b"pass" and len(segments) > 1 else "password"
+    if segments[-2:] == [b"rediscli", b"auth"]:
+        return "password"
     if words & _SECRET_WORDS or joined.endswith(b"secret"):
         return "secret"
-    if words & _PUBLIC_TOKENS or (
-        (words & _PUBLIC and b"token" not in words and not joined.endswith(b"token"))
-        and not words & {b"secret", b"password"}
-    ):
+    if _is_public(name, segments, words):
         return "weak" if words & {b"primary", b"storage", b"hash", b"host"} and len(segments) > 2 else None
     if words & _TOKEN_WORDS or joined.endswith((b"token", b"apikey", b"accesskey", b"privatekey", b"secretkey")):
         return "token"
     if b"key" in words and words & _KEY_QUALIFIERS:
         return "token"
     return "weak"
+
+
+def _is_public(name: bytes, segments: list[bytes], words: set[bytes]) -> bool:
+    """Say whether a key or token of this name is none to hide: `publishable_key`, `cache-key`, `next_page_token`."""
+    before = segments[-2] if len(segments) > 1 else b""
+    if b"token" in words or segments[-1].endswith(b"token"):
+        # `syncToken` leads to the next page of a calendar; `CRM_SYNC_TOKEN` is some variable's.
+        return bool(words & _PUBLIC_WORDS) or (before in _PUBLIC_TOKENS and not (before == b"sync" and name.isupper()))
+    return bool(words & _PUBLIC) or before in _PUBLIC_KEYS or segments[-1] in _PUBLIC_KEYS
 
 
 def _ends_in_secret_id(segments: list[bytes]) -> bool:

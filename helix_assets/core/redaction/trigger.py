@@ -169,8 +169,10 @@ def _tokens(places: tuple[int, ...]) -> Pattern | None:
 def _lines_of(hits: Sequence[int], chunk: bytes) -> Iterator[tuple[int, int]]:
     at = 0
     for hit in hits:
-        if hit > at and not _inside_blob(chunk, max(at, hit - _LONGEST_IN_BLOB), hit):
-            start, at = _line_around(chunk, hit - 1)
+        # A hit may end with the end of its line.
+        place = hit - 2 if chunk.startswith(b"\n", hit - 1) else hit - 1
+        if place >= at and not _inside_blob(chunk, max(at, hit - _LONGEST_IN_BLOB), hit):
+            start, at = _line_around(chunk, place)
             yield start, at
 
 

@@ -12,7 +12,8 @@ _DURATION = re.compile(rb"[ \t]+[(\[][0-9#.]+ ?(?:ms|s|sec|seconds)[)\]]")
 _TIMING = re.compile(rb"[ \t]+(?:[(\[]?[0-9#.]+ ?(?:ms|s|sec|seconds)\b|(?:took|ran|done|finished)\b)")
 _MARK = re.compile(rb"(?:\xe2\x9c[\x85\x93-\x98]|\xe2\x88\x9a|\xc3\x97|\b(?i:not )?ok(?: \d+)?(?: -)?)[ \t]*\Z")
 _CACHE = re.compile(rb"(?i)\b(?:cache|restored from|saved with)[ \t]*\Z")
-_RESOURCE = re.compile(rb"\barn:aws[\w:/*-]*:\Z")
+_PERCENT = re.compile(rb"[0-9.]+%\Z")
+_RESOURCE = re.compile(rb"\barn:(?:aws|\*)[\w:/*-]*:\Z")
 _FOLDER = re.compile(rb"[/~]|[A-Za-z]:\\")
 _HARDWARE = re.compile(rb"(?i)(?:gpio|io|p[a-k]|[ad])_?(?:num_)?\d+\Z")
 _BEFORE_PASS = re.compile(
@@ -42,7 +43,7 @@ def is_report(view: bytes, name: tuple[int, int], value: tuple[int, int], *, quo
 
 
 def _is_verdict(view: bytes, name_end: int, line: bytes, text: bytes, end: int) -> bool:
-    if is_test_name(text) or text.endswith(b"%") or _TIMING.match(view, end) or _BEFORE_PASS.search(line):
+    if is_test_name(text) or _PERCENT.match(text) or _TIMING.match(view, end) or _BEFORE_PASS.search(line):
         return True
     is_shouted = view.startswith(b"PASS:", name_end - 4)
     return is_shouted and not _ACCOUNT.search(line) and not _MIXED.search(text)
