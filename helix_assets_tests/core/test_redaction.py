@@ -131,6 +131,38 @@ def test_own_rule_is_applied_with_its_group_and_keyword() -> None:
     assert strip_tags(redactor.text("Badge no hello, badge").text) == "Badge no [redacted:my_badge], badge"
 
 
+@pytest.mark.parametrize(
+    ("keyword", "pattern", "text"),
+    [
+        ("", r'badge="(\d+)"', 'my badge="70531234" is'),
+        ("", r"badge:\s+(\d+)", "badge:\n 70531234"),
+        ("", r"badgeü (\d+)", "badgeü 70531234"),
+        ("", r"C:\\keys\\(\d+)", "in C:\\keys\\70531234"),
+        ("", r"(?:badge|pass) no (\d+)", "pass no 70531234"),
+        ("", r"\d{2}/(\d{6,})", "12/70531234"),
+        ("SCHLÜSSEL", r"(?i)schlüssel (\d+)", "Schlüssel 70531234"),
+        ("größe", r"(?i)größe-(\d+)", "GRÖßE-70531234"),
+        ("é", r"caf(é+7053\d+)", "caféé70531234"),
+        ("", r"[]abc]\x62adg(\d{8})", "cbadg70531234"),
+    ],
+)
+@pytest.mark.parametrize("reads_much", [False, True])
+def test_own_rule_holds_whatever_json_escapes(keyword: str, pattern: str, text: str, reads_much: bool) -> None:
+    redactor = Redactor(b"k", [Rule("badge", keyword, pattern)])
+    if reads_much:
+        redactor.prepare()
+    for ascii_only in (True, False):
+        line = json.dumps({"m": [1, text]}, ensure_ascii=ascii_only)
+        for form in (text, line, json.dumps({"o": line}, ensure_ascii=ascii_only)):
+            assert "70531234" not in redactor.text(form).text
+            assert b"70531234" not in redactor.lines(b'{"a":1}\n' + form.replace("\n", " ").encode() + b"\n").data
+
+
+def test_own_pattern_counts_characters_and_not_bytes() -> None:
+    redactor = Redactor(b"k", [Rule("pin", "PIN", "PIN-(.{6})")])
+    assert strip_tags(redactor.text("PIN-äöüxyz, PIN-123456").text) == "PIN-[redacted:pin], PIN-[redacted:pin]"
+
+
 def test_allowed_text_is_left_alone() -> None:
     redactor = Redactor(b"k", allow=[TOKEN])
     assert redactor.text(f"{TOKEN} {OTHER}").text.startswith(f"{TOKEN} [redacted:")
@@ -143,6 +175,8 @@ def test_allowed_text_is_left_alone() -> None:
         ("x(?=y)", "position 1"),
         (r"(a)\1", "position 3"),
         ("b|", "position 0"),
+        (r"[$^]\$x$", "position 7"),
+        (r"a|\Ab", "position 2"),
         ("[z-a]", "position"),
     ],
 )
@@ -152,7 +186,7 @@ def test_bad_pattern_is_refused_with_its_position(pattern: str, position: str) -
 
 
 def test_catastrophic_pattern_stays_linear() -> None:
-    redactor = Redactor(b"k", [Rule("slow", "", r"(a+)+$")])
+    redactor = Redactor(b"k", [Rule("slow", "", r"(a+)+b{2}")])
     assert redactor.text("a" * 50_000 + "b").hits == 0
 
 
@@ -163,6 +197,44 @@ def test_catastrophic_pattern_stays_linear() -> None:
 def test_what_repeats_without_end_is_not_read_to_the_end_each_time(unit: str) -> None:
     """Each of these took minutes to hours when every name and every beginning of a token was read to the end."""
     assert Redactor(b"k").text(unit * (400_000 // len(unit))).hits < 10
+
+
+TOKEN_PATH = "/home/jane/work/acme/platform/services/billing/src/main/resources/"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "/workspace/services/app/§",
+        f'{{"cwd":"{TOKEN_PATH}§"}}',
+        f'{{"cwd":"{TOKEN_PATH * 3}§"}}',
+        f"https://x.example/§{TOKEN_PATH}",
+        '{"m":"\\"\\" §","next":"field"}',
+        '{"token":"\\"\\" §","next":"field"}',
+    ],
+)
+def test_token_is_found_in_long_paths_and_behind_quotes(form: str) -> None:
+    text = form.replace("§", TOKEN)
+    assert TOKEN not in REDACTOR.text(text).text
+    redacted = REDACTOR.lines(text.encode()).data.decode()
+    assert strip_tags(redacted) == form.replace("§", "[redacted:github]")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r'{"m":"tok gh\u0070_Ab3dE6gH1jK4mN7pQ0sT9vW2yZ5cF8hJ1kLq"}',
+        r'{"m":"tok ghp_Ab3\u0064E6gH1jK4mN7pQ0sT9vW2yZ5cF8hJ1kLq"}',
+        r'{"m":"p\u0061ssword: 9FCVBos4TOEn7Zab7q"}',
+        r'{"m":"password\u003a 9FCVBos4TOEn7Zab7q"}',
+        r'{"m":"postgres:\u002F\u002Fapp:S3cretPw9x7Tq@db:5432\u002Fmain"}',
+        r'{"DB_PASSWORD": "\"7RF6qiyNo6nCTPGwEFd5LfbZwIEZsS\""}',
+    ],
+)
+def test_no_escape_of_a_letter_or_a_quote_hides_a_secret(line: str) -> None:
+    result = REDACTOR.lines(line.encode())
+    assert (result.hits, result.withheld) == (1, 0)
+    json.loads(result.data)
 
 
 def test_what_is_torn_where_the_reading_around_a_mark_begins_is_no_secret() -> None:

@@ -68,3 +68,28 @@ def test_any_bytes_around_a_secret_are_kept(raw: bytes, secret: str) -> None:
     redacted = REDACTOR.lines(raw + b" \n" + secret.encode() + b"\n" + raw).data
     assert len(redacted.split(b"\n")) == 3
     assert secret.encode() not in redacted
+
+
+def nested(depth: int) -> st.SearchStrategy[object]:
+    """Values whose strings hold JSON themselves, quotes and backslashes above all."""
+    leaves = st.one_of(quoted, st.booleans(), st.none(), st.integers(0, 10**12))
+    if not depth:
+        return leaves
+    names = st.one_of(quoted, st.sampled_from(["password", "token", "api_key", "content"]))
+    inner = st.deferred(lambda: nested(depth - 1))
+    return st.one_of(leaves, st.dictionaries(names, inner, max_size=3), inner.map(json.dumps))
+
+
+quoted = st.lists(
+    st.one_of(st.sampled_from(['"', "\\", '""', "'", ",", ": ", "\n", "x"]), assignments), max_size=5
+).map("".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.sampled_from(["password", "m", "token"]), nested(3), min_size=1, max_size=3))
+def test_quotes_at_any_depth_end_no_string_and_no_field(record: dict[str, object]) -> None:
+    line = json.dumps(record)
+    result = REDACTOR.lines(line.encode())
+    assert result.withheld == 0
+    assert json.loads(result.data).keys() == record.keys()
+    assert json.loads(REDACTOR.text(line).text) == json.loads(result.data)

@@ -27,6 +27,10 @@ _MOST_HITS = 100_000
 _NOT_LINEAR = re.compile(r"\(\?(?:=|!|<=|<!|P=|>|\()|\\[1-9]|[+*?}]\+")
 
 
+_ANCHOR = re.compile(r"[\^$]|\\[AzZ]")
+_NO_ANCHOR = re.compile(r"\\[^AzZ]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+
+
 class RuleError(HelixError, ValueError):
     """A user's rule or allow-list entry cannot be used; says which, where and why."""
 
@@ -51,22 +55,18 @@ class Pattern(Protocol):
     def finditer(self, text: bytes) -> Iterator[Found]: ...
 
 
-def compile_pattern(pattern: str, *, never_capture: bool = False, within_lines: bool = False) -> Pattern:
-    """Compile one of our own patterns; they work on bytes and stay linear in either engine.
-
-    `within_lines` keeps a pattern from matching over the end of a line, where the engine can.
-    """
+def compile_pattern(pattern: str, *, never_capture: bool = False) -> Pattern:
+    """Compile one of our own patterns; they work on bytes and stay linear in either engine."""
     encoded = pattern.encode("utf-8")
     if re2 is None:
         return re.compile(encoded)  # type: ignore[return-value]
-    compiled: Pattern = re2.compile(encoded, _options(never_capture=never_capture, never_nl=within_lines))
+    compiled: Pattern = re2.compile(encoded, _options(never_capture=never_capture))
     return compiled
 
 
-def _options(*, never_capture: bool = False, never_nl: bool = False) -> "re2.Options":
+def _options(*, never_capture: bool = False, of_bytes: bool = True) -> "re2.Options":
     options = re2.Options()
-    options.never_nl = never_nl
-    options.encoding = re2.Options.Encoding.LATIN1
+    options.encoding = re2.Options.Encoding.LATIN1 if of_bytes else re2.Options.Encoding.UTF8
     options.max_mem = _MAX_MEMORY
     options.log_errors = False
     options.never_capture = never_capture
@@ -182,8 +182,13 @@ def compile_user_pattern(name: str, pattern: str) -> Pattern:
             f"rule {name!r}: bad pattern at position {odd.start()}: {odd.group()!r} cannot run in linear time "
             "(no look-around, back-references or possessive repeats)"
         )
+    if anchor := _ANCHOR.search(_NO_ANCHOR.sub(lambda found: "." * len(found.group()), pattern)):
+        raise RuleError(
+            f"rule {name!r}: bad pattern at position {anchor.start()}: {anchor.group()!r} does not hold in logs, where "
+            "texts stand inside JSON; use \\b or what stands around the secret"
+        )
     try:
-        compiled = compile_pattern(pattern)
+        compiled: Pattern = re2.compile(pattern.encode(), _options(of_bytes=False))
     except re2.error as error:
         raise RuleError(f"rule {name!r}: bad pattern{_reason(pattern, error)}") from error
     if any(found.start() == found.end() for text in _SAMPLES for found in compiled.finditer(text)):

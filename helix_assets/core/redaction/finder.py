@@ -7,7 +7,7 @@ Belongs here: how rules are tried and their matches judged and merged. What repl
 import base64
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from helix_assets.core.redaction import assignment, blocks, tables
 from helix_assets.core.redaction.engine import Pattern, RuleError, compile_pattern, compile_user_pattern
 from helix_assets.core.redaction.judge import (
+    is_blob,
     is_cache_key,
     is_mixed_with_signs,
     is_placeholder,
@@ -43,6 +44,7 @@ _NO_WORD = re.compile(rb"[^A-Za-z0-9_]")
 _HYPHEN = ord("-")
 _HASH_OF = re.compile(rb"(?i)sha(?:1|224|256|384|512)[=:-]\Z")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
+_BLOB_LENGTH = 64
 _DIGIT = re.compile(rb"[0-9]")
 _DIGITS = b"0123456789"
 _OWN_NAME = re.compile(rb"(?i)password|passwd|secret|token")
@@ -83,8 +85,8 @@ class Finder:
     def _table_trigger(self) -> Pattern:
         return compile_pattern(tables.TRIGGER, never_capture=True)
 
-    def spans(self, view: bytes, worth: Worth) -> list[Span]:
-        """Return the secrets in the view in order, overlaps merged."""
+    def spans(self, view: bytes, worth: Worth, string_end: Callable[[int, int], int]) -> list[Span]:
+        """Return the secrets in the view in order, overlaps merged. None goes on beyond `string_end(start, end)`."""
         found = [*(self._tokens(view, worth.tokens) if worth.tokens else ()), *self._assigned(view)]
         for rule in worth.contexts:
             found += self._matches(rule, self._pattern(rule), view)
@@ -92,12 +94,14 @@ class Finder:
             found += [Span(start, end, "private_key") for start, end in blocks.private_key_spans(view)]
         if self._table_trigger.search(view):
             found += [Span(*cell) for cell in tables.cells_below(view)]
+        text = view.decode("utf-8", "replace").casefold() if self._extra else ""
         for rule, pattern in self._extra:
-            if rule.keyword.lower().encode() in view.lower():
+            if rule.keyword.casefold() in text:
                 found += self._own_matches(rule, pattern, view)
+        found = [Span(span.start, string_end(span.start, span.end), span.kind) for span in found]
         if self._allow:
             found = [span for span in found if view[span.start : span.end] not in self._allow]
-        return _merged(found)
+        return _merged([span for span in found if span.start < span.end])
 
     def _pattern(self, rule: Rule) -> Pattern:
         compiled = self._compiled.get(rule.pattern)
@@ -211,13 +215,18 @@ def _begins_word(view: bytes, start: int) -> bool:
         return view[start - 3 : start - 2] == b"%"
     if before == _HYPHEN and start > 1 and view[start - 2] in _WORD:
         return view[start - 3 : start - 1] == b"--"
-    return before not in b"+/" or not _BLOB.match(view, max(0, start - 64))
+    return before not in b"+/" or start < _BLOB_LENGTH or not _is_blob_at(view, start - _BLOB_LENGTH)
 
 
 def _ends_word(view: bytes, start: int, end: int) -> bool:
     if end < len(view) and view[end] in _WORD and view[end - 1] in _WORD:
         return False
-    return view[end : end + 1] not in (b"+", b"/") or not _BLOB.match(view, end)
+    return view[end : end + 1] not in (b"+", b"/") or not _is_blob_at(view, end)
+
+
+def _is_blob_at(view: bytes, at: int) -> bool:
+    blob = _BLOB.match(view, at, at + _BLOB_LENGTH)
+    return blob is not None and is_blob(blob.group())
 
 
 @lru_cache(maxsize=4096)

@@ -92,6 +92,7 @@ _CACHE_KEY = re.compile(
 )
 _SWITCHES = re.compile(rb"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_CAPITALS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = b"0123456789"
 _DATE_OR_VERSION = re.compile(rb"^v?\d[\d.:TZ+_/-]*(?:[a-z]{1,5}\d*)?$")
 
@@ -184,6 +185,11 @@ def is_cache_key(value: bytes) -> bool:
 def is_pathlike(value: bytes) -> bool:
     """Say whether a value with slashes or a suffix reads like a path and not like base64."""
     return b"://" in value[:24] or is_wordlike(value) or len(value) < 12
+
+
+def is_blob(piece: bytes) -> bool:
+    """Say whether a piece of letters, digits and slashes is base64: a path has few capitals, a hash few characters."""
+    return len(set(piece)) > 16 and len(piece) - len(piece.translate(None, _CAPITALS)) > len(piece) // 5
 
 
 def is_test_name(value: bytes) -> bool:

@@ -18,7 +18,7 @@ from helix_assets.core.redaction.trigger import Kept, Trigger
 from helix_assets.core.redaction.view import BLANK, View, may_be_coloured, plain_view, without_colours
 
 # Part of the version: raise it when the judgement changes while the rules do not.
-_REVISION = 6
+_REVISION = 7
 # A mark can bring the text on both its sides together, so what stands around it is read again until nothing is found.
 _MOST_PASSES = 4
 _AROUND = 2_048
@@ -96,6 +96,8 @@ class Redactor:
             if not self._trigger.occurs_in(raw):
                 return Redacted(text, 0)
             redacted, hits = self._bytes(raw)
+            if hits and _was_json(raw, redacted):
+                return Redacted(f'"{WITHHELD}"', 1)
         except Exception:  # noqa: BLE001 - whatever goes wrong, the text must not pass unredacted
             return Redacted(WITHHELD, 1)
         return Redacted(redacted.decode("utf-8", "surrogatepass"), hits) if hits else Redacted(text, 0)
@@ -128,7 +130,7 @@ class Redactor:
         """Redact one line; a line that cannot be redacted safely becomes a stand-in with 0 hits."""
         try:
             redacted, hits = self._bytes(line)
-            if hits and line[:1] in (b"{", b"[") and not _is_json(redacted) and _is_json(line):
+            if hits and _was_json(line, redacted):
                 return _stand_in(line), 0
         except Exception:  # noqa: BLE001 - whatever goes wrong, the line must not pass unredacted
             return _stand_in(line), 0
@@ -142,7 +144,7 @@ class Redactor:
         pieces: list[tuple[int, int]] | None = None
         for _ in range(_MOST_PASSES):
             view = plain_view(raw)
-            spans = self._spans(view.text, pieces or [(0, len(view.text))])
+            spans = self._spans(view, pieces or [(0, len(view.text))])
             if not spans:
                 break
             raw = self._replaced(raw, view, spans)
@@ -153,15 +155,19 @@ class Redactor:
                 break
         return raw, hits
 
-    def _spans(self, text: bytes, pieces: list[tuple[int, int]]) -> list[Span]:
+    def _spans(self, view: View, pieces: list[tuple[int, int]]) -> list[Span]:
         found = []
         for start, end in pieces:
-            piece = text[start:end]
+            piece = view.text[start:end]
             worth = self._trigger.worth(piece)
-            lowest = start + _EDGE if start else 0
-            highest = end - _EDGE if end < len(text) else end
-            for span in self._finder.spans(piece, worth) if worth else ():
-                if start + span.start >= lowest and start + span.end <= highest:
+            lowest = _EDGE if start else 0
+            highest = len(piece) - _EDGE if end < len(view.text) else len(piece)
+
+            def string_end(begin: int, last: int, offset: int = start) -> int:
+                return view.string_end(offset + begin, offset + last) - offset
+
+            for span in self._finder.spans(piece, worth, string_end) if worth else ():
+                if span.start >= lowest and span.end <= highest:
                     found.append(Span(start + span.start, start + span.end, span.kind))
         return found
 
@@ -210,6 +216,10 @@ def _around(spans: list[Span], length: int) -> list[tuple[int, int]]:
 
 def _stand_in(line: bytes) -> bytes:
     return b'{"type":"helix_withheld","reason":"redaction_failed","bytes":%d}' % len(line)
+
+
+def _was_json(before: bytes, after: bytes) -> bool:
+    return before[:1] in (b"{", b"[") and not _is_json(after) and _is_json(before)
 
 
 def _is_json(line: bytes) -> bool:

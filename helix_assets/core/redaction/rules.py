@@ -15,8 +15,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 Check = Literal[
-    "token", "fixed", "any", "chosen", "set", "told", "printed", "generated", "session", "random", "pair", "pem64",
-    "cookie", "jwk"
+    "token",
+    "fixed",
+    "any",
+    "chosen",
+    "set",
+    "told",
+    "printed",
+    "generated",
+    "session",
+    "random",
+    "pair",
+    "pem64",
+    "cookie",
+    "jwk",
 ]
 """How a match is judged: token = no placeholder, no words; fixed = the shape is proof enough, only placeholders are
 left; any = always; chosen = may be a chosen password; set = the same, but no mere word; told = the same in a

@@ -13,17 +13,26 @@ from typing import NamedTuple
 
 from helix_assets.core.redaction import assignment, blocks, tables
 from helix_assets.core.redaction.engine import Multiple, Pattern, PatternSet, compile_pattern
+from helix_assets.core.redaction.judge import is_blob
 from helix_assets.core.redaction.rules import CONTEXTS, TOKENS, Rule
 
 # Lines that hide text from the heads (colours, escaped or encoded letters) are always worth a look.
 _VEILS = (
     r"(?:\x1b|u001[bB]|x1[bB]|\\033|\\e)[\[\]]",
-    r"(?:\\+u00[2-7][0-9a-fA-F]){3}",
+    # JSON has to escape neither letters, digits nor these signs: -./:@_
+    r"\\+u00(?:2[d-fD-F]|3[0-9aA]|4[0-9a-fA-F]|5[0-9aAfF]|6[1-9a-fA-F]|7[0-9aA])",
     r"&\#(?:x[0-9a-fA-F]{2}|[0-9]{2,3});",
 )
 _RULES = (*TOKENS, *CONTEXTS)
 _REPEAT = re.compile(r"\{(\d+),?\d*\}")
 _CLASS = re.compile(r"\\.|\[[^\]]*\]")
+_GROUP = re.compile(r"\([^()]*\)")
+_OPTIONAL = re.compile(r".(?:[?*]|\{\d*,?\d*\})")
+_ATOM = re.compile(r"\\x..|\\[0-7]+|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+# Others may be escaped, or are caught as veils where they are.
+_UNESCAPED = re.compile(r"[A-Za-z0-9_.:@-]{2,}")
+_SHORTEST_WORD = 3
+_LINE = re.compile(rb"[^\n]+")
 _ENDLESS = re.compile(r"[+*]|,\}")
 # So much base64 before a hit is more than any key holds before what it is known by.
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{128,}")
@@ -48,14 +57,15 @@ class Trigger:
     """Says what is worth a look; patterns are compiled when first needed."""
 
     def __init__(self, own_rules: Sequence[Rule], key: bytes = b"", kept: Kept | None = None) -> None:
-        self._own = own_rules
+        self._own = [own_word(rule) for rule in own_rules]
+        self._reads_all = not all(self._own)
         self._key = key
         self._kept = kept
         self._read = 0
 
     @cached_property
     def _patterns(self) -> list[str]:
-        own = [_word(rule.keyword) if rule.keyword else _unanchored(rule.pattern) for rule in self._own]
+        own = [f"(?i:{re.escape(word)})" for word in self._own if word]
         return [*self._heads, *assignment.TRIGGERS, blocks.TRIGGER, tables.TRIGGER, *_VEILS, *own]
 
     @cached_property
@@ -84,13 +94,6 @@ class Trigger:
         return compile_pattern(union(self._patterns), never_capture=True)
 
     @cached_property
-    def _in_lines(self) -> Pattern:
-        """The same for chunks of lines. A person's pattern must not run on over all the lines that follow."""
-        if not self._own:
-            return self._anywhere
-        return compile_pattern(union(self._patterns), never_capture=True, within_lines=True)
-
-    @cached_property
     def _loaded(self) -> bytes | None:
         """The line filter that was built by another process, if it is for the same patterns."""
         kept = self._kept() if self._kept else None
@@ -98,8 +101,7 @@ class Trigger:
 
     @cached_property
     def _multiple(self) -> Multiple | None:
-        """None also for patterns of people's own that google-re2 alone is known to read rightly."""
-        return Multiple.of(self._patterns, self._loaded) if all(rule.keyword for rule in self._own) else None
+        return Multiple.of(self._patterns, self._loaded)
 
     def _proof(self, built: bytes) -> bytes:
         return blake2b(repr(self._patterns).encode() + built, digest_size=_PROOF, key=self._key).digest()
@@ -119,6 +121,8 @@ class Trigger:
 
     def occurs_in(self, text: bytes) -> bool:
         """Say whether a text is worth a look."""
+        if self._reads_all:
+            return True
         quick = self._quick(text)
         return quick.occurs_in(text) if quick else self._anywhere.search(text) is not None
 
@@ -126,11 +130,11 @@ class Trigger:
         """Say what a text is worth a look for, or None."""
         quick = self._quick(text)
         if quick is None:
-            if not self._anywhere.search(text):
+            if not self._reads_all and not self._anywhere.search(text):
                 return None
             return Worth(self._all_tokens, [CONTEXTS[index] for index in self._contexts.occurring(text)])
         found = quick.occurring(text)
-        if not found:
+        if not found and not self._reads_all:
             return None
         places = sorted({place for head in found if head < len(self._places) for place in self._places[head]})
         first = bisect_left(places, len(TOKENS))
@@ -138,9 +142,12 @@ class Trigger:
 
     def lines_hit(self, chunk: bytes) -> Iterator[tuple[int, int]]:
         """Yield the spans of the lines that are worth a look, in order."""
+        if self._reads_all:
+            yield from (line.span() for line in _LINE.finditer(chunk))
+            return
         quick = self._quick(chunk)
         hits = quick.hits(chunk) if quick else None
-        return self._searched(chunk) if hits is None else _lines_of(hits, chunk)
+        yield from self._searched(chunk) if hits is None else _lines_of(hits, chunk)
 
     def _quick(self, text: bytes) -> Multiple | None:
         self._read += len(text)
@@ -148,7 +155,7 @@ class Trigger:
 
     def _searched(self, chunk: bytes) -> Iterator[tuple[int, int]]:
         at = 0
-        while at < len(chunk) and (found := self._in_lines.search(chunk, at)):
+        while at < len(chunk) and (found := self._anywhere.search(chunk, at)):
             if _inside_blob(chunk, found.start(), found.start()):
                 at = found.start() + 1
                 continue
@@ -207,16 +214,21 @@ def _beginnings(rule: Rule) -> Iterable[str]:
     )
 
 
-def _word(keyword: str) -> str:
-    return f"(?i:{re.escape(keyword)})"
+def own_word(rule: Rule) -> str:
+    """Return what a line has to hold, however it is escaped, for a person's rule to be tried; "" if that is unknown.
 
-
-def _unanchored(pattern: str) -> str:
-    """Drop what need not hold in raw bytes, where an escaped newline hides the edge of a word."""
-    return re.sub(r"(?<!\\)((?:\\\\)*)(?:\\b|\^|\$(?=$|\)|\|))", r"\1", pattern)
+    The longest piece of its keyword, or of its pattern outside groups, that no JSON escapes and nothing makes optional.
+    """
+    if rule.keyword:
+        return max(_UNESCAPED.findall(rule.keyword), key=len, default="")
+    pattern = _ATOM.sub("\0", rule.pattern)
+    while (simpler := _GROUP.sub("\0", pattern)) != pattern:
+        pattern = simpler
+    words = [] if "|" in pattern else _UNESCAPED.findall(_OPTIONAL.sub("\0", pattern))
+    return max((word for word in words if len(word) >= _SHORTEST_WORD), key=len, default="")
 
 
 def _inside_blob(chunk: bytes, start: int, end: int) -> bool:
     """Say whether a hit lies deep inside base64, as in images, where it can only be chance."""
     before = _BLOB.match(chunk, max(0, start - 128), end)
-    return before is not None and before.end() == end and len(set(before.group())) > 16
+    return before is not None and before.end() == end and is_blob(before.group())

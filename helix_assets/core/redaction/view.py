@@ -89,6 +89,33 @@ class View:
             return start, end
         return self._raw(start), self._raw(end - 1, after=True)
 
+    def string_end(self, start: int, end: int) -> int:
+        """Return where a span has to end so as not to leave the JSON string, at whatever depth, that it begins in."""
+        if self._begins_behind_a_string(start):
+            return start
+        at = self.text.find(b'"', start, end)
+        if at < 0:
+            return end
+        inner = max(self._depth(self.text.rfind(b'"', max(0, start - 256), start)), self.text[:1] in (b"{", b"["))
+        while at >= 0 and self._depth(at) >= inner:
+            at = self.text.find(b'"', at + 1, end)
+        return end if at < 0 else at
+
+    def _begins_behind_a_string(self, start: int) -> bool:
+        """Say whether the quotes right before a place are no opening: `"\\""` and `""` are whole strings."""
+        before = self.text[max(0, start - 3) : start]
+        first = start - len(before) + len(before.rstrip(b'"'))
+        depths = [self._depth(at) for at in range(first, start)]
+        return len(depths) > 1 and (depths[-1] < max(depths) or (depths == [0, 0] and self.text[:1] in (b"{", b"[")))
+
+    def _depth(self, at: int) -> int:
+        """Say how many strings deep a quote stands: `"` 0, `\\"` 1, `\\\\\\"` 2; two backslashes before it are text."""
+        piece = bisect_right(self.plain_starts, at) - 1
+        if at < 0 or piece < 0 or not piece % 2:
+            return 0
+        slashes = self.raw_starts[piece + 1] - self.raw_starts[piece] - 1
+        return (slashes ^ (slashes + 1)).bit_length() - 1
+
     def _raw(self, at: int, *, after: bool = False) -> int:
         # Even pieces are literal text, odd ones escapes, which go whole.
         piece = bisect_right(self.plain_starts, at) - 1
