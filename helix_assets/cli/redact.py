@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
-import orjson
 
 from helix_assets.cli.output import emit
 from helix_assets.core.errors import SkipSource
@@ -29,10 +28,16 @@ def redact(jsonl: bool, as_json: bool, key_file: Path | None) -> None:
     """Redact a text from standard input to standard output."""
     if jsonl and as_json:
         raise click.UsageError("--jsonl or --json, not both")
-    redactor = _redactor(key_file.read_bytes() if key_file else secrets.token_bytes(32))
+    key = key_file.read_bytes() if key_file else secrets.token_bytes(32)
+    if not key:
+        raise click.UsageError(f"--key-file: {key_file} is empty; a store's key is data/key")
+    if sys.stdin is None:
+        raise click.UsageError("standard input is closed; the text to redact is read from there")
+    redactor = _redactor(key)
     out = sys.stdout.buffer
     if not jsonl:
-        found = redactor.text(sys.stdin.buffer.read().decode("utf-8", "surrogateescape"))
+        # Bytes that are no UTF-8 pass as they are, but JSON has no room for them.
+        found = redactor.text(sys.stdin.buffer.read().decode("utf-8", "replace" if as_json else "surrogateescape"))
         if as_json:
             emit({"text": found.text, "secrets": found.hits}, as_json)
         else:
@@ -54,13 +59,11 @@ def redacted_lines(redactor: Redactor, lines: Iterable[bytes]) -> Iterator[bytes
 
 def _record(line: bytes, number: int) -> dict[str, str]:
     try:
-        record = orjson.loads(line)
-    except ValueError:
-        # orjson refuses lone surrogates, which transcripts have.
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise SkipSource(f"standard input, line {number}: not JSON; each line must be one object") from error
+        record = json.loads(line)  # takes lone surrogates and numbers of any length, which orjson does not
+    except (ValueError, RecursionError) as error:
+        raise SkipSource(
+            f"standard input, line {number}: not JSON, or too deep; each line must be one object"
+        ) from error
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise SkipSource(f'standard input, line {number}: an object with a string "text" is needed')
     return record

@@ -21,6 +21,7 @@ BAD = [
     ("pattern = 'a(?=b)'", 7, "rule 'second': bad pattern at position 1: '(?=' cannot run in linear time"),
     ("pattern = '(a)\\1'", 7, "rule 'second': bad pattern at position 3: '\\\\1' cannot run in linear time"),
     ("pattern = 'ab\\Z'", 7, "rule 'second': bad pattern at position 2: invalid escape sequence: \\Z"),
+    ("pattern = 'ab$'", 7, "rule 'second': bad pattern at position 2: '$' does not hold in logs"),
     ("pattern = 'x{1,9000}'", 7, "rule 'second': bad pattern at position 1: invalid repetition size: {1,9000}"),
     ("pattern = 'x*'", 7, "rule 'second': bad pattern at position 0: it matches the empty text"),
     ("pattern = '\\b'", 7, "rule 'second': bad pattern at position 0: it matches the empty text"),
@@ -28,7 +29,7 @@ BAD = [
     ("patern = 'x'", 7, "a redaction rule has no key 'patern'"),
     ("keyword = 'x'", 5, "a redaction rule needs a 'pattern'"),
 ]
-CATASTROPHIC = ["(a+)+$", "(a|aa)+\\d", "([a-z]+)*\\d{3}x", "(?s)a.*zzz|a", "[\\s\\S]*a", "(?:.{0,100}a){9}z"]
+CATASTROPHIC = ["(a+)+b{2}", "(a|aa)+\\d", "([a-z]+)*\\d{3}x", "(?s)a.*zzz|a", "[\\s\\S]*a", "(?:.{0,100}a){9}z"]
 
 
 def write_rules(home: Path, text: str) -> None:

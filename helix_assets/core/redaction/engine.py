@@ -27,8 +27,8 @@ _MOST_HITS = 100_000
 _NOT_LINEAR = re.compile(r"\(\?(?:=|!|<=|<!|P=|>|\()|\\[1-9]|[+*?}]\+")
 
 
-_ANCHOR = re.compile(r"[\^$]|\\[AzZ]")
-_NO_ANCHOR = re.compile(r"\\[^AzZ]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_ANCHOR = re.compile(r"[\^$]|\\A")
+_NO_ANCHOR = re.compile(r"\\[^A]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 
 
 class RuleError(HelixError, ValueError):
