@@ -16,8 +16,8 @@ _BOUNDARY = re.compile(
 )
 _BREAK = re.compile(rb"[\n\x00]|[\"']\s*,\s*[\"']|<br ?/?>|(?=-----)")
 _NUMBERING = (
-    rb"[ \t\"'>|]*(?:[\w./~-]{1,128}:(?=[^\s]))?"  # grep's file
-    rb"(?:\d{1,6}[ \t]*(?:\xe2\x86\x92|[:|\t)]|-(?= ))[ \t]?)?[+\-> |]{0,3}[ \t\"']*"
+    rb"[ \t\"'>|]*(?:[\w./~-]{1,128}:(?=[^\s]))?(?:[+-][ \t]{1,8}(?=\d))?"  # grep's file, a diff's sign
+    rb"(?:\d{1,6}[ \t]*(?:\xe2\x86\x92|[:|\t)]|-(?= )| (?=[A-Za-z0-9+/=]{2,}[ \t]*\Z))[ \t]?)?[+\-> |]{0,3}[ \t\"']*"
 )
 _ONLY_NUMBERING = re.compile(_NUMBERING + rb"\Z")
 _KEY_LINE = re.compile(_NUMBERING + rb"([A-Za-z0-9+/_-]{2,}={0,3})[ \t\"',\\;]*\Z")

@@ -286,7 +286,7 @@ def _is_told(value: bytes) -> bool:
 
 
 def _is_printed(value: bytes) -> bool:
-    if _IDENTIFIER.match(value) or (is_reference(value) and not is_mixed_with_signs(value)):
+    if (_IDENTIFIER.match(value) and b"=" not in value) or (is_reference(value) and not is_mixed_with_signs(value)):
         return False
     return looks_generated(value, 10) or looks_chosen(value)
 

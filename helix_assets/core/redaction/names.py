@@ -37,6 +37,7 @@ _PUBLIC_KEYS = frozenset(
     unique composite hash map dict page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start
     end special added image host group item entry field data meta config storage hot modifier build commit""".split()
 )
+_KEYS_OF_SERVICES = frozenset(b"primary storage hash host event data".split())
 _PUBLIC_TOKENS = frozenset(
     b"""page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start end special added image
     cancellation""".split()
@@ -79,7 +80,7 @@ def name_standard(name: bytes) -> Standard | None:
     if words & _SECRET_WORDS or joined.endswith(b"secret"):
         return "secret"
     if _is_public(name, segments, words):
-        return "weak" if words & {b"primary", b"storage", b"hash", b"host"} and len(segments) > 2 else None
+        return "weak" if words & _KEYS_OF_SERVICES and len(segments) > 2 else None
     if words & _TOKEN_WORDS or joined.endswith((b"token", b"apikey", b"accesskey", b"privatekey", b"secretkey")):
         return "token"
     if b"key" in words and words & _KEY_QUALIFIERS:
