@@ -14,6 +14,9 @@ TABLES = {
     "mysql": "+------+--------------+\n| name | password     |\n+------+--------------+\n"
     "| ana  | m4ngoTree    |\n| joe  | Pa1ntedDoor! |\n+------+--------------+\n",
     "boxes": "│ name │ password     │\n├──────┼──────────────┤\n│ ana  │ m4ngoTree    │\n│ joe  │ Pa1ntedDoor! │\n",
+    "csv": "host,user,password,port\ndb1,ana,m4ngoTree,22\ndb2,joe,Pa1ntedDoor!,22\n",
+    "csv last": '"id";"name";"Password"\r\n"1";"ana";"m4ngoTree"\r\n"2";"joe";"Pa1ntedDoor!"\r\n',
+    "tabs": "user\tpassword\trole\nana\tm4ngoTree\tadmin\njoe\tPa1ntedDoor!\tguest\n",
     "numbered": "   1→| name | password |\n   2→|---|---|\n   3→| ana | m4ngoTree |\n   4→| joe | Pa1ntedDoor! |\n",
 }
 
@@ -41,6 +44,9 @@ def test_a_column_of_tokens_is_judged_as_tokens_are() -> None:
         "| Field | Password |\n|---|---|\n| length | 12 |\n| source | settings.DB_PASSWORD |\n| else | changeme1 |\n",
         "| Variable | For |\n|---|---|\n| `APP_API_KEY` | all |\n| `E2E_MODEL_4B` | CI |\n| `K8S_APP_2_PW` | all |\n",
         "| Password |\n\n| after3 | the4Table |\n",
+        "def connect(\n    user, password, host,\n    port2, timeout3x, retries4,\n):\n",
+        "name,token,count\nthe,a1b2,12\ncat,k9,7\n",
+        "import user, password, token\nself.x1, other_pass2, y3z\n",
         "pass | fail\n-----+-----\n 12  | a1b2c3d4\n",
     ],
 )

@@ -78,22 +78,19 @@ class Finder:
         return tuple(map(compile_pattern, (assignment.ASSIGNMENT, assignment.FLAG, assignment.COMMAND)))
 
     @cached_property
-    def _block_trigger(self) -> Pattern:
-        return compile_pattern(blocks.TRIGGER, never_capture=True)
-
-    @cached_property
-    def _table_trigger(self) -> Pattern:
-        return compile_pattern(tables.TRIGGER, never_capture=True)
+    def _table_heads(self) -> Pattern:
+        return compile_pattern("|".join(tables.TRIGGERS), never_capture=True)
 
     def spans(self, view: bytes, worth: Worth, string_end: Callable[[int, int], int]) -> list[Span]:
         """Return the secrets in the view in order, overlaps merged. None goes on beyond `string_end(start, end)`."""
         found = [*(self._tokens(view, worth.tokens) if worth.tokens else ()), *self._assigned(view)]
         for rule in worth.contexts:
             found += self._matches(rule, self._pattern(rule), view)
-        if self._block_trigger.search(view):
+        if worth.blocks:
             found += [Span(start, end, "private_key") for start, end in blocks.private_key_spans(view)]
-        if self._table_trigger.search(view):
-            found += [Span(*cell) for cell in tables.cells_below(view)]
+        if worth.tables:
+            heads = (head.start() for head in self._table_heads.finditer(view))
+            found += [Span(*cell) for cell in tables.cells_below(view, heads)]
         text = view.decode("utf-8", "replace").casefold() if self._extra else ""
         for rule, pattern in self._extra:
             if rule.keyword.casefold() in text:

@@ -76,7 +76,7 @@ class Redactor:
             assignment.COMMAND,
             *assignment.TRIGGERS,
             blocks.TRIGGER,
-            tables.TRIGGER,
+            *tables.TRIGGERS,
         )
         stated = repr((_REVISION, rules.TOKENS, rules.CONTEXTS, patterns, self._arguments[1:3]))
         return hashlib.blake2b(stated.encode(), digest_size=6).hexdigest()

@@ -46,11 +46,13 @@ Kept = Callable[[], bytes | None]
 
 
 class Worth(NamedTuple):
-    """What a text may be worth a look for; with neither it may still be for an assignment, a block, a person's rule."""
+    """What a text may be worth a look for; without any it may still be for an assignment or a person's rule."""
 
     tokens: Pattern | None
     """Finds where one may begin."""
     contexts: Sequence[Rule]
+    blocks: bool
+    tables: bool
 
 
 class Trigger:
@@ -66,7 +68,7 @@ class Trigger:
     @cached_property
     def _patterns(self) -> list[str]:
         own = [f"(?i:{re.escape(word)})" for word in self._own if word]
-        return [*self._heads, *assignment.TRIGGERS, blocks.TRIGGER, tables.TRIGGER, *_VEILS, *own]
+        return [*self._heads, *assignment.TRIGGERS, blocks.TRIGGER, *tables.TRIGGERS, *_VEILS, *own]
 
     @cached_property
     def _heads(self) -> dict[str, list[int]]:
@@ -88,6 +90,13 @@ class Trigger:
     @cached_property
     def _contexts(self) -> PatternSet:
         return PatternSet([union(heads(rule)) for rule in CONTEXTS])
+
+    @cached_property
+    def _shapes(self) -> tuple[Pattern, Pattern]:
+        """Find where a block or a table may begin."""
+        return compile_pattern(blocks.TRIGGER, never_capture=True), compile_pattern(
+            union(tables.TRIGGERS), never_capture=True
+        )
 
     @cached_property
     def _anywhere(self) -> Pattern:
@@ -132,13 +141,17 @@ class Trigger:
         if quick is None:
             if not self._reads_all and not self._anywhere.search(text):
                 return None
-            return Worth(self._all_tokens, [CONTEXTS[index] for index in self._contexts.occurring(text)])
+            contexts = [CONTEXTS[index] for index in self._contexts.occurring(text)]
+            return Worth(self._all_tokens, contexts, *(bool(pattern.search(text)) for pattern in self._shapes))
         found = quick.occurring(text)
         if not found and not self._reads_all:
             return None
         places = sorted({place for head in found if head < len(self._places) for place in self._places[head]})
         first = bisect_left(places, len(TOKENS))
-        return Worth(_tokens(tuple(places[:first])), [_RULES[place] for place in places[first:]])
+        blocks_at = len(self._places) + len(assignment.TRIGGERS)
+        has_table = any(at in found for at in range(blocks_at + 1, blocks_at + 1 + len(tables.TRIGGERS)))
+        contexts = [_RULES[place] for place in places[first:]]
+        return Worth(_tokens(tuple(places[:first])), contexts, blocks_at in found, has_table)
 
     def lines_hit(self, chunk: bytes) -> Iterator[tuple[int, int]]:
         """Yield the spans of the lines that are worth a look, in order."""
