@@ -10,14 +10,14 @@ from itertools import pairwise
 from helix_assets.core.redaction.judge import is_placeholder, is_reference, looks_chosen, looks_generated
 from helix_assets.core.redaction.names import Standard, name_standard
 
-_NAME = r"(?i:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[ _-]?key)s?"
+_NAME = r"(?i:pass(?:word|wd|wort|phrase|code)?|pwd|secret|token|api[ _-]?key)s?"
 _BARS = r"(?:\||│|\\u2502)"
 _MARKS = r"[ *_`]*"
 _SEPARATOR = r"(?:[,;\t]|\\+t)"
 _LINE_ENDS = r"(?:\r|\n|\\+[nr])"
 TRIGGERS = (
     rf"{_NAME}{_MARKS}{_BARS}|{_BARS}{_MARKS}{_NAME}{_MARKS}(?:[\\\"\r\n]|$)",
-    rf"{_SEPARATOR}[\\\" ]*{_NAME}[\\\"]*(?:{_SEPARATOR}[\w\\\" ,;.-]*)?{_LINE_ENDS}",
+    rf"{_SEPARATOR}[\\\" ]*[\w -]*{_NAME}[\\\"]*(?:{_SEPARATOR}[\w\\\" ,;.-]*)?{_LINE_ENDS}",
     rf"{_NAME}[\\\"]*{_SEPARATOR}[\w\\\" ,;.-]*{_LINE_ENDS}",
 )
 _BAR = re.compile("\\||│".encode())
@@ -51,7 +51,7 @@ def cells_below(view: bytes, heads: Iterable[int]) -> Iterator[tuple[int, int, s
         at = line.stop + 1
         while columns and at < len(view):
             line = _line(view, at)
-            text = view[line.start : line.stop]
+            text = view[line.start : line.stop].partition(b'"}')[0]  # where the JSON around the table goes on
             row = _cells(text, bar) if len(text) < _LONGEST_LINE else []
             if is_below and len(row) == len(cells) and not (is_csv and _ARGUMENTS.match(text)):
                 for column, standard in columns.items():
