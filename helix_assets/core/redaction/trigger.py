@@ -38,8 +38,9 @@ _ENDLESS = re.compile(r"[+*]|,\}")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{128,}")
 # What can be hit in base64 is no longer than this.
 _LONGEST_IN_BLOB = 80
-# Who reads more than this gets the line filter even if it has to be built.
+# Who reads more than this gets the line filter even if it has to be built; what is looked at closely counts as more.
 _MUCH = 8 << 20
+_CLOSELY = 8
 _PROOF = 32
 Kept = Callable[[], bytes | None]
 """Gives what `Trigger.built` gave to another process."""
@@ -137,6 +138,7 @@ class Trigger:
 
     def worth(self, text: bytes) -> Worth | None:
         """Say what a text is worth a look for, or None."""
+        self._read += _CLOSELY * len(text)
         quick = self._quick(text)
         if quick is None:
             if not self._reads_all and not self._anywhere.search(text):
