@@ -80,7 +80,7 @@ def take_in(store: Store, notes: Sequence[Note]) -> int:
         named = select(sessions.c.native_session_id, sessions.c.session_uid)
         rows_of = connection.execute(named.where(sessions.c.native_session_id.in_(wanted)))
         known = {row.native_session_id: row.session_uid for row in rows_of}
-    rows = [_row(note, known[note.session]) for note in notes if note.session in known and note.event]
+    rows = [_row(store, note, known[note.session]) for note in notes if note.session in known and note.event]
     added = 0
     if rows:
         with store.catalog.writing() as connection:
@@ -101,8 +101,9 @@ def drop_notes_of(data_dir: Path, natives: Collection[str]) -> None:
             (inbox_of(data_dir) / note.name).unlink(missing_ok=True)
 
 
-def _row(note: Note, uid: str) -> Mapping[str, object]:
-    return {"session_uid": uid, "at": iso(note.at_us), "event": note.event, "call_id": note.call or ""}
+def _row(store: Store, note: Note, uid: str) -> Mapping[str, object]:
+    call_id = store.redactor.text(note.call or "").text
+    return {"session_uid": uid, "at": iso(note.at_us), "event": note.event, "call_id": call_id}
 
 
 def _read(path: Path) -> Note:

@@ -17,7 +17,7 @@ from pathlib import Path
 import orjson
 
 from helix_assets.adapters import ADAPTERS
-from helix_assets.adapters.base import Adapter, JsonObject, Parser, Problem, SessionFacts, utf8_name
+from helix_assets.adapters.base import Adapter, Identity, JsonObject, Parser, Problem, SessionFacts, utf8_name
 from helix_assets.adapters.jsonl import PACKED, block_reader, decode, open_source, whole_lines
 from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
 from helix_assets.core.errors import RetryLater, SkipSource, StoreError
@@ -313,17 +313,32 @@ class _SessionRun:
         for row in rows:
             if row.raw and row.record_key not in self._told:
                 redacted = self._shop.redactor.lines(row.raw)  # by the rules in force, which may be newer
-                raw = redacted.data
+                obj = decode(redacted.data)
+                key, names = self._named_again(row, obj)
+                if key in self._told:
+                    continue
                 self.withheld += redacted.withheld
-                obj = decode(raw)
                 self.unparsed_before += row.native_type == UNPARSED
-                # the row may bear the time of its event, such as the begin of a message that the record closes
-                ts_us = self.adapter.identify(obj).ts_us if isinstance(obj, dict) else row.ts_us
                 if row.file not in self._files or not self._files[row.file].offset:
                     self.outlived.add(row.file)  # else it stands before the cursor that is read on from
-                record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, row.record_id,
-                                row.parent_id, ts_us, row.native_type, raw)  # fmt: skip
+                record = Record(row.order_us, row.file, row.line, row.offset, key, *names, redacted.data)
                 yield record, obj if isinstance(obj, dict) else None
+
+    def _named_again(self, row: Row, obj: object) -> tuple[int, Identity]:
+        """Key, ids, time and type of a stored record as its line tells them by the rules in force.
+
+        The row may bear the time of its event, such as the begin of a message that the record closes. The key follows
+        the id, as if the line were read now: so it is the same record to whoever tells it again.
+        """
+        key, names = row.record_key, Identity(row.record_id, row.parent_id, row.ts_us, row.native_type)
+        if isinstance(obj, dict):
+            told = self.adapter.identify(obj)
+            names = told._replace(native_id=None, native_type=DOCUMENT) if row.native_type == DOCUMENT else told
+            if names.native_id and names.native_id != row.record_id:
+                key = self._hash64(b"id:" + names.native_id.encode("utf-8", "replace"))
+        clean = self._shop.redactor.text
+        native_id, parent_id = (name and clean(name).text for name in names[:2])
+        return key, Identity(native_id, parent_id, names.ts_us, clean(names.native_type).text)
 
     def _take(self, item: _Line) -> None:
         record, obj = item

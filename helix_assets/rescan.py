@@ -89,9 +89,10 @@ def redact_names(store: Store) -> int:
                 if values:
                     connection.execute(update(table).where(table.c.id == row.id).values(**values))
                     changed += 1
-        for key, message_id in connection.execute(select(shared_keys.c.key, shared_keys.c.message_id)).all():
-            if message_id and (clean := redactor.text(message_id)).hits:
-                connection.execute(update(shared_keys).where(shared_keys.c.key == key).values(message_id=clean.text))
+        for column in (shared_keys.c.message_id, hook_events.c.call_id):
+            for name in connection.execute(select(column).where(column.is_not(None)).distinct()).scalars().all():
+                if (clean := redactor.text(name)).hits:
+                    connection.execute(update(column.table).where(column == name).values({column: clean.text}))
         changed += redact_executions(store, connection)
         connection.execute(delete(meta).where(meta.c.name == REMEMBERED))  # by names of models, and made anew
         connection.execute(delete(retries))  # they name sessions and files: what was set aside is tried at once

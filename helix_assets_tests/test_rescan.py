@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from helix_assets.prices import REMEMBERED
 from helix_assets.settings import load_settings
 from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.parquet import read_rows
+from helix_assets.storage.tables import hook_events
 from helix_assets.store import Store, open_store
 from helix_assets.verify import verify
+from helix_assets.verify_secrets import surviving_secrets
 from helix_assets_tests.memory import Memory, answer, call, conversation, prompt, result
 
 WORD = "quokkaword1234"
@@ -212,3 +215,49 @@ def test_rows_that_can_not_be_told_again_are_redacted_where_they_lie(memory: Mem
     assert WORD.encode() not in stored_bytes(store)
     assert verify(store) == []
     assert memory.digest("claude:s1")["record_count"] == before["record_count"] == 6
+
+
+def named_by_word(at: str, name: str, parent: str | None) -> bytes:
+    """A record of a type that no parser knows, with the word in its type, its id and its parent's."""
+    return json.dumps({"type": f"note-{WORD}", "uuid": name, "parentUuid": parent, "cwd": "/home/u/shop",
+                       "timestamp": f"2026-06-05T{at}.000Z"}).encode() + b"\n"  # fmt: skip
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_ids_and_types_of_stored_records_are_redacted_by_new_rules(memory: Memory, is_gone: bool):
+    first, second = f"first-of-them-{WORD}", f"second-of-them-{WORD}"
+    log = memory.write("s2", named_by_word("12:00:00", first, None), named_by_word("12:00:01", second, first))
+    memory.sweep()
+    if is_gone:
+        log.unlink()
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD not in told(store)
+    (parts,) = store.catalog.files_of([store.catalog.session("claude:s2").id]).values()
+    rows = list(read_rows([store.raw.path(part.name) for part in parts], raw=False))
+    assert rows[1].parent_id == rows[0].record_id != rows[1].record_id
+    assert rows[1].parent_seq == 0
+    assert verify(store) == []
+    assert surviving_secrets(store) == []
+
+
+def test_record_with_a_redacted_id_is_the_same_one_when_its_log_is_read_anew(memory: Memory):
+    lines = [named_by_word("12:00:00", f"first-of-them-{WORD}", None), *conversation(1, session="b")]
+    memory.write("s2", *lines)
+    memory.sweep()
+    store = with_new_rules(memory)
+    memory.sweep()
+    memory.path("s2").unlink()
+    memory.write("s2", prompt("p0", "09:00:00", "a line before"), *lines)
+    memory.sweep()
+    assert store.catalog.session("claude:s2").record_count == 6
+    assert verify(store) == []
+
+
+def test_ids_of_calls_that_hooks_told_are_redacted_by_new_rules(memory: Memory):
+    store, told_of = memory.store, {"session_uid": "claude:s1", "event": "PreToolUse", "call_id": f"toolu_{WORD}"}
+    with store.catalog.writing() as connection:
+        connection.execute(hook_events.insert().values(at="2026-06-05T10:00:00Z", **told_of))
+    assert WORD in told(with_new_rules(memory))
+    memory.sweep()
+    assert WORD not in told(memory.store)
