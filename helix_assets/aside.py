@@ -22,6 +22,7 @@ from sqlalchemy import Row, Table, delete, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from helix_assets.backup import SET_ASIDE, STAGED
+from helix_assets.core.encoded import name_again
 from helix_assets.core.errors import StoreError
 from helix_assets.core.redaction.again import row_again
 from helix_assets.core.redaction.redactor import Redactor
@@ -266,7 +267,7 @@ def _renew_hash(aside: Store, table: Table, name: str, path: Path, fresh: Path) 
 
 def _uid_again(redactor: Redactor, uid: str) -> str:
     flavor, colon, native = uid.partition(":")
-    return f"{flavor}:{redactor.text(native).text}" if colon else redactor.text(uid).text
+    return f"{flavor}:{name_again(redactor, native)}" if colon else redactor.text(uid).text
 
 
 # -- the catalog -----------------------------------------------------------------------------------------------------
@@ -297,7 +298,7 @@ def _values_again(aside: Store, table: Table, row: Row[Any]) -> dict[str, Any]:
     values = {} if table is digests else changed_texts(table, row, redactor)
     values |= {name: _uid_again(redactor, there[name]) for name in _UIDS if there.get(name)}
     if there.get("native_session_id"):
-        values["native_session_id"] = redactor.text(row.native_session_id).text
-    if there.get("path_key") and redactor.text(row.path_key).hits:
+        values["native_session_id"] = name_again(redactor, row.native_session_id)
+    if there.get("path_key") and name_again(redactor, row.path_key) != row.path_key:
         values["path_key"] = aside.path_key(row.path_key)
     return {name: value for name, value in values.items() if value != there[name]}

@@ -19,7 +19,7 @@ from sqlalchemy import Row
 
 from helix_assets import retries
 from helix_assets.adapters import ADAPTERS
-from helix_assets.adapters.base import FoundFile, Problem, utf8_name
+from helix_assets.adapters.base import FoundFile, Problem
 from helix_assets.adapters.jsonl import failed_status
 from helix_assets.aside import redact_set_aside
 from helix_assets.backup import back_up_if_due
@@ -290,7 +290,7 @@ class _Sweep:
             "path": candidate.shown,
             "flavor": flavor,
             "role": file.role,
-            "native_id": file.native_id and utf8_name(file.native_id),
+            "native_id": file.native_id and self._store.shown_path(file.native_id),
             "file_rank": file_rank(file.path, file.role),
             "dev": file.dev,
             "inode": file.inode,

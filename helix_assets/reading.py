@@ -142,7 +142,10 @@ def is_outdated(store: Store, redaction_version: str | None) -> bool:
 
 def row_shown(store: Store, row: Row[Any]) -> Any:
     """A row of the catalog with its texts by the rules in force."""
-    return SimpleNamespace(**value_again(store.redactor, dict(row._mapping)))
+    shown = value_again(store.redactor, dict(row._mapping))
+    if "path" in shown:
+        shown["path"] = store.shown_path(row.path)
+    return SimpleNamespace(**shown)
 
 
 def digest_shown(store: Store, text: str, redaction_version: str | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from sqlalchemy import JSON, Connection, Row, Table, Text, delete, or_, select, update
 
+from helix_assets.core.encoded import name_again
 from helix_assets.core.errors import StoreError
 from helix_assets.core.redaction.again import digest_again, row_again, text_again, value_again
 from helix_assets.core.redaction.redactor import Redactor
@@ -50,6 +51,8 @@ RESCAN_BYTES = 256 << 20
 """How many bytes of stored sessions, and of digests and facts of evicted ones, one sweep redacts again."""
 _NAMED = "names_redacted_with"
 _STAMP = "rules_stamp"
+_READ_AS, _DECODED = "names_read_as", "decoded"
+_NAMES = frozenset({"path", "native_id"})
 _OURS = frozenset({"path_key", "flavor", "role", "status", "head_hash", "tail_hash", "day", "file_key", "hash",
                    "redaction_version", "session_uid", "native_session_id", "mark", "name"})  # fmt: skip
 _UIDS = ((digests, "session_uid"), (evictions, "session_uid"), (losses, "session_uid"), (sessions, "parent_uid"),
@@ -62,7 +65,7 @@ def redact_names(store: Store) -> int:
     Comes before a sweep looks at files, which are known by these names.
     """
     redactor = store.redactor
-    if store.catalog.meta_value(_NAMED) == redactor.version:
+    if store.catalog.meta_value(_NAMED) == redactor.version and store.catalog.meta_value(_READ_AS) == _DECODED:
         if store.catalog.meta_value(_STAMP) != store.settings.rules_stamp:
             with store.catalog.writing() as connection:
                 store.catalog.set_meta(connection, _STAMP, store.settings.rules_stamp)
@@ -84,7 +87,7 @@ def redact_names(store: Store) -> int:
         for table in (sources, problems):
             for row in connection.execute(select(table)).all():
                 values = changed_texts(table, row, redactor)
-                if redactor.text(row.path_key).hits:
+                if name_again(redactor, row.path_key) != row.path_key:
                     values["path_key"] = store.path_key(row.path_key)
                 if values:
                     connection.execute(update(table).where(table.c.id == row.id).values(**values))
@@ -98,6 +101,7 @@ def redact_names(store: Store) -> int:
         connection.execute(delete(retries))  # they name sessions and files: what was set aside is tried at once
         if is_done:
             store.catalog.set_meta(connection, _NAMED, redactor.version)
+            store.catalog.set_meta(connection, _READ_AS, _DECODED)
             store.catalog.set_meta(connection, _STAMP, store.settings.rules_stamp)
     return changed
 
@@ -178,7 +182,8 @@ def changed_texts(table: Table, row: Row[Any], redactor: Redactor) -> dict[str, 
     """The texts of a row, also those inside JSON, that the rules in force change."""
     names = [c.name for c in table.columns if isinstance(c.type, Text | JSON) and c.name not in _OURS]
     found = {name: row._mapping[name] for name in names if row._mapping[name]}
-    return {name: again for name, value in found.items() if (again := value_again(redactor, value)) != value}
+    clean = {name: (name_again if name in _NAMES else value_again)(redactor, value) for name, value in found.items()}
+    return {name: again for name, again in clean.items() if again != found[name]}
 
 
 def redact_digest(store: Store, connection: Connection, uid: str, renamed: str | None) -> int:
@@ -283,9 +288,10 @@ def _rename_sessions(store: Store, redactor: Redactor) -> int:
     """Give sessions another id where the rules in force hide theirs; rows, facts, digest and log follow."""
     with store.catalog.reading() as connection:
         natives = connection.execute(select(sessions.c.session_uid, sessions.c.native_session_id)).all()
-    hidden = {row.session_uid for row in natives if redactor.text(row.native_session_id).hits}
+    clean = {row.session_uid: name_again(redactor, row.native_session_id) for row in natives}
+    hidden = {row.session_uid for row in natives if clean[row.session_uid] != row.native_session_id}
     rows = list(store.catalog.sessions_by_uid(hidden).values())
-    uids = {row.session_uid: f"{row.flavor}:{redactor.text(row.native_session_id).text}" for row in rows}
+    uids = {row.session_uid: f"{row.flavor}:{clean[row.session_uid]}" for row in rows}
     if rows:
         facts = _again(store, store.catalog.fact_files({(row.flavor, row.day) for row in rows}), uids)
         _redact_sessions(store, rows, facts, store.catalog.files_of([row.id for row in rows]), uids)

@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy import select
 
 from helix_assets.adapters.base import utf8_name
+from helix_assets.core.encoded import name_again
 from helix_assets.core.errors import StoreError
 from helix_assets.core.places import PlaceRules
 from helix_assets.core.redaction import Redactor, Rule
@@ -68,13 +69,13 @@ class Store:
 
     def path_key(self, path: str) -> str:
         """The name of a source in the catalog: its path, or a keyed hash of one that holds a secret or is no UTF-8."""
-        if utf8_name(path) == path and not self.redactor.text(path).hits:
+        if self.shown_path(path) == path:
             return path
         return f"hidden:{text_hash(self.key, os.fsencode(path))}"
 
     def shown_path(self, path: str) -> str:
-        """The path as it may be stored and shown: valid UTF-8, without secrets."""
-        return self.redactor.text(utf8_name(path)).text
+        """The path as it may be stored and shown: valid UTF-8, without secrets, encoded ones neither."""
+        return name_again(self.redactor, utf8_name(path))
 
     @property
     def places(self) -> PlaceRules:

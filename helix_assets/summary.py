@@ -15,7 +15,6 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from helix_assets.adapters import ADAPTERS
 from helix_assets.aside import SetAside, read_set_aside
-from helix_assets.core.redaction import Redactor
 from helix_assets.core.redaction.again import value_again
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.retries import set_aside
@@ -139,7 +138,7 @@ def read_status(store: Store) -> Status:
             agents=agents,
             usage=usage,
             sources=_counts(connection, sources.c.status),
-            trouble=_trouble(connection, store.redactor),
+            trouble=_trouble(connection, store),
             versions=_versions(connection, store.redactor.version),
             last_sweep=_last_sweep(connection),
             writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,
@@ -161,7 +160,7 @@ def _distilled_bytes(settings: Settings) -> int:
     return sum(os.stat(path).st_size for path in paths if path.exists())
 
 
-def _trouble(connection: Connection, redactor: Redactor) -> Trouble:
+def _trouble(connection: Connection, store: Store) -> Trouble:
     s, p = sessions.c, problems.c
     alive = s.evicted_at.is_(None)
     failed = set_aside(connection)
@@ -172,9 +171,9 @@ def _trouble(connection: Connection, redactor: Redactor) -> Trouble:
 
     return Trouble(
         uncovered=count(sessions, alive, ~is_covered()),
-        failed=[_shown(asdict(one), redactor) for one in failed[:NEWEST]],
+        failed=[_shown(store, asdict(one)) for one in failed[:NEWEST]],
         failed_count=len(failed),
-        problems=[_shown(row._mapping, redactor) for row in connection.execute(newest)],
+        problems=[_shown(store, row._mapping) for row in connection.execute(newest)],
         problem_count=count(problems),
         lost_sessions=int(connection.execute(select(func.count(losses.c.session_uid.distinct()))).scalar_one()),
         never_read=count(sources, sources.c.status == "gone", sources.c.ingested_at.is_(None)),
@@ -182,10 +181,10 @@ def _trouble(connection: Connection, redactor: Redactor) -> Trouble:
     )
 
 
-def _shown(row: Mapping[Any, Any], redactor: Redactor) -> dict[str, Any]:
+def _shown(store: Store, row: Mapping[Any, Any]) -> dict[str, Any]:
     """A row by the redaction rules in force, which may be newer than those it was written by."""
-    shown: dict[str, Any] = value_again(redactor, dict(row))
-    return shown
+    path = {"path": store.shown_path(row["path"])} if "path" in row else {}
+    return {**value_again(store.redactor, dict(row)), **path}
 
 
 def _withheld(connection: Connection) -> int:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from helix_assets.backup import FACTS, own_copies
+from helix_assets.core.encoded import spelled
 from helix_assets.core.errors import StoreError
 from helix_assets.core.redaction import Redactor
 from helix_assets.storage.parquet import read_rows
@@ -28,6 +29,7 @@ from helix_assets.store import ENGINE, Store
 
 CANARIES = "canaries.txt"
 _NOT_TEXT = frozenset({CANARIES, "key", ENGINE})
+_NAMES = frozenset({"path", "path_key", "native_id", "native_session_id", "session_uid"})
 _TEXT_BYTES = 1 << 20
 _OVERLAP = 1 << 14
 _SQLITE = b"SQLite format 3\0"
@@ -57,6 +59,11 @@ class Probe:
     def told(self, data: bytes) -> list[str]:
         """What is in these bytes, in words."""
         return ([_BY_RULES] if self._redactor.scan(data) else []) + self.canaries(data)
+
+    def told_by_name(self, name: bytes) -> list[str]:
+        """What is in a path or in what its names spell, in words."""
+        spellings = spelled(name.decode("utf-8", "replace")) if b"%" in name else ()
+        return list(dict.fromkeys(what for text in (name, *map(str.encode, spellings)) for what in self.told(text)))
 
 
 def load_probe(store: Store) -> Probe:
@@ -89,7 +96,7 @@ def _survivors(store: Store, probe: Probe) -> Iterator[Survivor]:
     for path in _files(store):
         place = str(path.relative_to(store.data_dir) if path.is_relative_to(store.data_dir) else path)
         try:
-            yield from _named(probe.told(place.encode("utf-8", "replace")), "the name of a file")
+            yield from _named(probe.told_by_name(place.encode("utf-8", "replace")), "the name of a file")
             yield from _file(probe, path, place)
         except (OSError, StoreError, BadZipFile, sqlite3.Error) as exc:
             if path.exists():  # else a sweep beside us replaced it
@@ -192,4 +199,5 @@ def _row(probe: Probe, place: str, row: dict[str, Any]) -> Iterator[Survivor]:
     uid = row.get("session_uid")
     for column, value in row.items():
         if isinstance(value, bytes):
-            yield from _named(probe.told(value), f"{place}, column {column}", uid.decode() if uid else None)
+            look = probe.told_by_name if column in _NAMES else probe.told
+            yield from _named(look(value), f"{place}, column {column}", uid.decode() if uid else None)

@@ -290,7 +290,10 @@ def _source_table(store: Store, moment: Moment) -> pa.Table:
 def _shown(store: Store, row: dict[str, Any], names: Sequence[str], version: str | None) -> dict[str, Any]:
     """Some columns of a row, by the rules in force."""
     kept = {name: row[name] for name in names}
-    return value_again(store.redactor, kept) if is_outdated(store, version) else kept
+    if not is_outdated(store, version):
+        return kept
+    path = {"path": store.shown_path(kept["path"])} if "path" in kept else {}
+    return {**value_again(store.redactor, kept), **path}
 
 
 def _schema(types: dict[str, pa.DataType]) -> pa.Schema:

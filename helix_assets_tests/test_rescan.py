@@ -18,6 +18,7 @@ from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.parquet import read_rows
 from helix_assets.storage.tables import hook_events
 from helix_assets.store import Store, open_store
+from helix_assets.summary import read_status
 from helix_assets.verify import verify
 from helix_assets.verify_secrets import surviving_secrets
 from helix_assets_tests.memory import Memory, answer, call, conversation, prompt, result
@@ -261,3 +262,39 @@ def test_ids_of_calls_that_hooks_told_are_redacted_by_new_rules(memory: Memory):
     assert WORD in told(with_new_rules(memory))
     memory.sweep()
     assert WORD not in told(memory.store)
+
+
+def in_encoded_folder(memory: Memory) -> None:
+    """A session of Grok below a folder whose name spells the word, and one beside it that cannot be read."""
+    folder = f"grok/sessions/%2Fhome%2F{WORD.replace('k', '%6B')}"
+    update = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "hello"}}
+    record = {"timestamp": 1780653600, "method": "session/update", "params": {"sessionId": "g1", "update": update}}
+    memory.put(f"{folder}/g1/updates.jsonl", json.dumps(record).encode() + b"\n{bad\n")
+    (memory.folder / "home" / folder / "g2").symlink_to(memory.folder / "home" / folder / "g1")
+
+
+def test_name_that_spells_a_secret_is_hidden_from_the_first(tmp_path: Path):
+    memory = Memory(tmp_path, {"HELIX_REDACTION_RULES": RULES})
+    in_encoded_folder(memory)
+    memory.sweep()
+    assert "%6B" not in told(memory.store)
+    assert "[redacted:house_word:" in told(memory.store)
+    assert memory.sweep().files_changed == 0
+    assert surviving_secrets(memory.store) == verify(memory.store) == []
+    memory.close()
+
+
+def test_name_that_spells_a_secret_is_hidden_by_new_rules(tmp_path: Path):
+    memory = Memory(tmp_path)
+    in_encoded_folder(memory)
+    memory.sweep()
+    assert "%6B" in told(memory.store)
+    memory.close()
+    memory.store = Memory(tmp_path, {"HELIX_REDACTION_RULES": RULES}).store
+    assert surviving_secrets(memory.store)
+    assert "%6B" not in repr(read_status(memory.store).trouble) + repr(session_figures(memory.store))
+    memory.sweep()
+    assert "%6B" not in told(memory.store)
+    assert memory.sweep().files_changed == 0
+    assert surviving_secrets(memory.store) == verify(memory.store) == []
+    memory.close()

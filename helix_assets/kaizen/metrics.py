@@ -78,7 +78,7 @@ def read_executions(store: Store) -> Iterator[Execution]:
     with store.catalog.reading() as connection:
         rows = connection.execute(query.order_by(files.path_key, e.line)).all()
     for row in rows:
-        path, project, agent = value_again(store.redactor, [row.path_key, row.project, row.agent])
+        path, project, agent = map(store.shown_path, (row.path_key, row.project, row.agent))
         yield read_execution(value_again(store.redactor, row.record), project, agent, f"{path}:{row.line}")
 
 
@@ -93,7 +93,7 @@ def redact_executions(store: Store, connection: Connection) -> int:
             connection.execute(update(executions).where(executions.c.id == row.id).values(**values))
             changed += 1
     for file in connection.execute(select(execution_files)).all():
-        names = {name: value_again(store.redactor, getattr(file, name)) for name in ("path_key", "project", "agent")}
+        names = {name: store.shown_path(getattr(file, name)) for name in ("path_key", "project", "agent")}
         connection.execute(update(execution_files).where(execution_files.c.id == file.id).values(**names))
     return changed
 
@@ -136,8 +136,8 @@ class _Reader:
             state |= {"offset": news.offset, "line": news.line, "read_hash": _hash_before(store, fd, news.offset)}
         finally:
             os.close(fd)
-        agent = store.redactor.text(os.path.basename(os.path.dirname(path))).text
-        state |= {"project": project, "agent": agent}
+        agent = store.shown_path(os.path.basename(os.path.dirname(path)))
+        state |= {"project": store.shown_path(project), "agent": agent}
         state["unparsed"] = len(news.problems) + (before.unparsed if before is not None else 0)
         with store.catalog.writing() as connection:
             if known is not None and before is None:

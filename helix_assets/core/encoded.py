@@ -1,0 +1,42 @@
+"""Names of files and folders that spell another text: Grok names a folder by a path, percent-encoded.
+
+Belongs here: having the redaction rules read such a name as it is and as it reads decoded. Not here: the rules
+(`redaction`), or whose names these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote, unquote
+
+from helix_assets.core.redaction.redactor import Redactor
+
+_MOST_PASSES = 4
+
+
+def name_again(redactor: Redactor, path: str) -> str:
+    """A path, or a part of one, by the rules in force; a name that spells a secret is written decoded, without it."""
+    clean = redactor.text(path).text
+    return "/".join(_part_again(redactor, part) for part in clean.split("/")) if "%" in clean else clean
+
+
+def spelled(name: str) -> Iterator[str]:
+    """What a name spells if it is decoded once, twice and so on, as long as that changes it."""
+    while (told := unquote(name)) != name:
+        yield told
+        name = told
+
+
+def _part_again(redactor: Redactor, part: str) -> str:
+    """One name. Any layer may bring a secret to light, so what is left of a name is decoded again."""
+    for _ in range(_MOST_PASSES):
+        found = next((clean.text for told in spelled(part) if (clean := redactor.text(told)).hits), None)
+        if found is None:
+            break
+        part = "".join(map(_plain, found))
+    return part
+
+
+def _plain(char: str) -> str:
+    """A character as it may stand in a name and on a line, and decodes to itself."""
+    return char if char.isprintable() and char not in "%/" else quote(char, safe="")
