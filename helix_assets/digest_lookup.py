@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     if not found:
         return _complain(f"no digest of {uids[0]!r} in {path}", MISSING)
     if len(found) > 1:
-        names = "".join(f"\n  {row[0]}" for row in found[:_MANY])
+        names = "".join(f"\n  {_named(path, row)}" for row in found[:_MANY])
         return _complain(f"{uids[0]!r} may mean any of these sessions:{names}", MISUSED)
     return _tell(path, found[0], as_json="--json" in arguments)
 
@@ -87,10 +87,10 @@ def _rows(path: str, text: str) -> list[_Row]:
 
 
 def _tell(path: str, row: _Row, *, as_json: bool) -> int:
-    uid, text, mark, is_current, stamp = row
+    uid, text, mark, _, _ = row
     if not _is_proven(path, text, mark):
-        return _complain(f"the digest of {uid} is damaged: run `helix verify`", DAMAGED)
-    if is_current == 0 or (stamp is not None and stamp != rules_stamp(os.environ)):
+        return _complain("that digest is damaged: run `helix verify`", DAMAGED)
+    if _is_outdated(row):
         try:
             text = _by_the_rules_in_force(path, uid)
         except Exception as exc:  # noqa: BLE001 - as above
@@ -104,6 +104,24 @@ def _tell(path: str, row: _Row, *, as_json: bool) -> int:
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         sys.stdout.write(_printable(f"{name}: {shown}") + "\n")
     return FOUND
+
+
+def _is_outdated(row: _Row) -> bool:
+    """Whether the row was redacted by other rules than those that may be in force."""
+    _, _, _, is_current, stamp = row
+    return is_current == 0 or (stamp is not None and stamp != rules_stamp(os.environ))
+
+
+def _named(path: str, row: _Row) -> str:
+    """The session's uid as it may be shown."""
+    if not _is_outdated(row):
+        return row[0]
+    import json
+
+    try:
+        return str(json.loads(_by_the_rules_in_force(path, row[0]))["session_uid"])
+    except Exception:  # noqa: BLE001 - as above
+        return "(a session that cannot be named)"
 
 
 def _is_proven(path: str, text: str, mark: str) -> bool:

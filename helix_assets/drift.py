@@ -15,8 +15,8 @@ from typing import Any
 
 from sqlalchemy import select
 
-from helix_assets.storage.catalog import Catalog
 from helix_assets.storage.tables import sessions
+from helix_assets.store import Store
 
 LISTED = 20
 _PLAIN = re.compile(r"[\w./() +-]{1,60}")
@@ -50,14 +50,15 @@ class Drift:
     by_week: dict[str, Tally] = field(default_factory=dict)
 
 
-def drift_of(catalog: Catalog) -> Mapping[str, Drift]:
-    """Per agent, over all sessions, evicted ones too."""
+def drift_of(store: Store) -> Mapping[str, Drift]:
+    """Per agent, over all sessions, evicted ones too; names by the redaction rules in force."""
     s = sessions.c
     columns = (s.flavor, s.day, s.record_count, s.unparsed_count, s.facts["agent_version"], s.facts["unknown_types"])
     drifts: dict[str, Drift] = {}
-    with catalog.reading() as connection:
+    with store.catalog.reading() as connection:
         for flavor, day, records, unparsed, version, types in connection.execute(select(*columns)):
-            _add(drifts.setdefault(flavor, Drift()), day, _plain(version), (records, unparsed), types or {})
+            drift, clean = drifts.setdefault(flavor, Drift()), store.shown(types or {})
+            _add(drift, day, _plain(store.shown(version)), (records, unparsed), clean)
     return dict(sorted(drifts.items()))
 
 

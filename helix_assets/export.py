@@ -156,14 +156,14 @@ def session_figures(store: Store) -> dict[str, dict[str, Any]]:
     runs = _test_runs(store)
     for uid, said in figures.items():
         if said["tests"] is None:
-            said["tests"] = runs.get(uid)
-    return figures
+            said["tests"] = store.shown(runs.get(uid))
+    return {said["uid"]: said for said in figures.values()}
 
 
 def _figures(store: Store, row: Row[Any], files: Sequence[str]) -> dict[str, Any]:
     digest = digest_shown(store, digest_text(row, store.key) or "{}", row.redaction_version)
     return {
-        "uid": row.session_uid,
+        "uid": store.shown(row.session_uid),
         "files": sorted(files),
         **{name: digest[name] for name in _FIGURES},
         **{name: digest.get(name) for name in _COSTS},

@@ -85,8 +85,8 @@ class Memory:
         h = hook_events.c
         with self._store.catalog.reading() as connection:
             found = connection.execute(select(h.session_uid, h.at, h.event, h.call_id).order_by(h.at)).all()
-        shown = {uid: self._store.redactor.text(uid).text for uid in {row.session_uid for row in found}}
-        rows = [(shown[uid], *others) for uid, *others in found]
+        shown = {uid: self._store.shown(uid) for uid in {row.session_uid for row in found}}
+        rows = [(shown[uid], at, event, self._store.shown(call_id)) for uid, at, event, call_id in found]
         names = ("session_uid", "ts", "event", "call_id")
         table = pa.table(
             {name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(names)}

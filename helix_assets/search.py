@@ -165,7 +165,7 @@ class Finder:
             except StoreError:
                 if _mark(self._store) != state.mark:
                     raise _ChangedError from None
-                left_out.add(session.session_uid)
+                left_out.add(self._store.shown(session.session_uid))
                 continue
             if excerpts:
                 hits.append(self._hit(session, places[0].score, excerpts))

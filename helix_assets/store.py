@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import select
 
 from helix_assets.adapters.base import utf8_name
-from helix_assets.core.encoded import name_again
+from helix_assets.core.encoded import name_again, shown_by
 from helix_assets.core.errors import StoreError
 from helix_assets.core.places import PlaceRules
 from helix_assets.core.redaction import Redactor, Rule
@@ -56,9 +56,7 @@ class Store:
     @cached_property
     def redactor(self) -> Redactor:
         """The rules in force: the built-in ones and the person's own."""
-        own = self.settings.redaction
-        rules = [Rule(name=r.name, keyword=r.keyword or "", pattern=r.pattern) for r in own.rules]
-        return Redactor(self.key, extra_rules=rules, allow=own.allow, kept=partial(_kept_engine, self.data_dir))
+        return _redactor(self.settings, self.key)
 
     def prepare_engine(self) -> None:
         """Build what finds secrets in much text, unless it is kept, and keep it. Needs the writer lock."""
@@ -72,6 +70,10 @@ class Store:
         if self.shown_path(path) == path:
             return path
         return f"hidden:{text_hash(self.key, os.fsencode(path))}"
+
+    def shown(self, data: Any) -> Any:
+        """Plain data as a reader may show it: each text in it, names and ids too, by the rules in force."""
+        return shown_by(self.redactor, data)
 
     def shown_path(self, path: str) -> str:
         """The path as it may be stored and shown: valid UTF-8, without secrets, encoded ones neither."""
@@ -121,6 +123,21 @@ class Store:
 
     def close(self) -> None:
         self.catalog.close()
+
+
+def rules_in_force(settings: Settings) -> Redactor:
+    """The rules for who has no store open; marks bear the store's tags where it has its key."""
+    try:
+        key = load_key(settings.data_dir)
+    except (OSError, StoreError):
+        key = os.urandom(32)
+    return _redactor(settings, key)
+
+
+def _redactor(settings: Settings, key: bytes) -> Redactor:
+    own = settings.redaction
+    rules = [Rule(name=r.name, keyword=r.keyword or "", pattern=r.pattern) for r in own.rules]
+    return Redactor(key, extra_rules=rules, allow=own.allow, kept=partial(_kept_engine, settings.data_dir))
 
 
 def _kept_engine(data_dir: Path) -> bytes | None:

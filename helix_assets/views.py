@@ -81,7 +81,7 @@ def open_views(
         connection.execute("SET allowed_paths = ?", [[str(file.path) for file in moment.files]])
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        yield Views(connection, tuple(sorted({*moment.left_out, *damaged})))
+        yield Views(connection, tuple(sorted(store.shown({*moment.left_out, *damaged}))))
     finally:
         connection.close()
 

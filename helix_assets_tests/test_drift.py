@@ -16,7 +16,7 @@ def test_unknown_types_are_counted_by_agent_and_version(tmp_path: Path):
         line("[a](http://x)", "m", "10:00:01", version="2.1.240"),
     )  # fmt: skip
     memory.sweep()
-    drift = drift_of(memory.store.catalog)["claude"]
+    drift = drift_of(memory.store)["claude"]
     memory.close()
     assert (drift.total.unparsed, drift.total.unknown) == (1, 4)
     assert drift.types == {"hologram": 3, "(no plain name)": 1}

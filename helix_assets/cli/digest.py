@@ -10,7 +10,7 @@ from helix_assets.cli.output import Column, Table, emit, human_count
 from helix_assets.core.errors import NotFoundError
 from helix_assets.reading import matching_uids, open_existing, open_session
 from helix_assets.settings import load_settings
-from helix_assets.storage.catalog import Catalog
+from helix_assets.store import Store
 
 _EXIT_AMBIGUOUS = 2
 
@@ -22,7 +22,7 @@ def digest(uid: str, as_json: bool) -> None:
     """Show the digest of the session UID (the first characters of its uid or native id will do)."""
     with (
         closing(open_existing(load_settings())) as store,
-        open_session(store, pick_session(store.catalog, uid)) as session,
+        open_session(store, pick_session(store, uid)) as session,
     ):
         if session.digest is None:
             why = session.row.failure or "the next sweep makes it"
@@ -31,14 +31,14 @@ def digest(uid: str, as_json: bool) -> None:
     emit(found, as_json, digest_tables(found))
 
 
-def pick_session(catalog: Catalog, text: str) -> str:
+def pick_session(store: Store, text: str) -> str:
     """The one session that `text` means; several are listed and end the command with exit code 2."""
-    found = matching_uids(catalog, text)
+    found = matching_uids(store.catalog, text)
     if not found:
         raise NotFoundError(f"no session begins with {text!r}; `helix sessions` lists them")
     if len(found) > 1:
         click.echo(f"{text!r} may mean any of these sessions:", err=True)
-        for uid in found:
+        for uid in store.shown(found):
             click.echo(f"  {uid}", err=True)
         raise click.exceptions.Exit(_EXIT_AMBIGUOUS)
     return found[0]

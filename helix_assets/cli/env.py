@@ -29,5 +29,5 @@ def env(uid: str | None, latest: bool, cwd: str | None, shell: str, as_json: boo
 
 def _meant(store: Store, uid: str | None, cwd: str | None) -> str:
     if uid is not None:
-        return pick_session(store.catalog, uid)
+        return pick_session(store, uid)
     return newest_session(store, os.path.realpath(cwd) if cwd is not None else None)

@@ -1,6 +1,6 @@
 """`helix evict`: shows what would go from the raw cache and why, or evicts it. Planning and applying are `evict`'s."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import closing
 
 import click
@@ -41,26 +41,32 @@ def _show(store: Store, as_json: bool) -> int:
     made = plan(store, now=utc_now())
     at_risk = plan(store, now=utc_now(), allow_loss=True).losses if made.must_analyze else ()
     tables = [
-        _sessions("would go", made.goes),
-        _sessions("would be lost if analysis, which --apply tries first, fails for them", at_risk),
+        _sessions(store, "would go", made.goes),
+        _sessions(store, "would be lost if analysis, which --apply tries first, fails for them", at_risk),
         _staying(made),
         _figures(made, made.usage_after),
     ]
-    emit(made.to_dict() | {"at_risk": at_risk}, as_json, [table for table in tables if table.rows])
+    emit(store.shown(made.to_dict() | {"at_risk": at_risk}), as_json, [table for table in tables if table.rows])
     return 0
 
 
 def _apply(store: Store, as_json: bool) -> int:
     done = apply(store, clock=utc_now, analyze=lambda: sweep(store))
-    tables = [_sessions("gone", done.gone), _staying(done.plan), _figures(done.plan, done.usage_after)]
-    emit(done.to_dict(), as_json, [table for table in tables if table.rows])
+    tables = [_sessions(store, "gone", done.gone), _staying(done.plan), _figures(done.plan, done.usage_after)]
+    emit(store.shown(done.to_dict()), as_json, [table for table in tables if table.rows])
     return EXIT_NOT_DONE if done.stuck or done.usage_after > done.plan.hard_cap else 0
 
 
-def _sessions(title: str, decisions: Sequence[Decision]) -> Table:
+def _sessions(store: Store, title: str, decisions: Iterable[Decision]) -> Table:
     columns = [Column("session"), Column("day"), Column("size", "right"), Column("days old", "right"), Column("why")]
     rows = [
-        [d.session_uid, d.day, human_size(d.bytes), f"{d.age_days:.1f}", _words(d.reason) + ", LOSS" * d.is_loss]
+        [
+            store.shown(d.session_uid),
+            d.day,
+            human_size(d.bytes),
+            f"{d.age_days:.1f}",
+            _words(d.reason) + ", LOSS" * d.is_loss,
+        ]
         for d in decisions
     ]
     return Table(columns, rows, title)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from helix_assets.core.errors import NotFoundError
 from helix_assets.forget import Forgotten
 from helix_assets.forget import forget as erase
 from helix_assets.pipeline import utc_now
-from helix_assets.reading import open_existing
+from helix_assets.reading import open_existing, row_shown
 from helix_assets.settings import load_settings
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
@@ -41,16 +42,17 @@ def forget(uid: str | None, repo: str | None, is_sure: bool, as_json: bool) -> i
         raise click.UsageError("this cannot be undone and nobody can be asked here: add --yes")
     with closing(open_existing(load_settings())) as store:
         found = _chosen(store, uid, repo)
-        if not is_sure and not _is_confirmed(found):
+        if not is_sure and not _is_confirmed([row_shown(store, row) for row in found]):
             click.echo("Nothing was forgotten.")
             return EXIT_NOT_DONE
         done = erase(store, [row.session_uid for row in found], now=utc_now())
+        done = replace(done, session_uids=store.shown(done.session_uids), remade=store.shown(done.remade))
     emit(done, as_json, _result(done))
     return 0 if done.is_finished else EXIT_NOT_DONE
 
 
 def _chosen(store: Store, uid: str | None, repo: str | None) -> Sequence[Row[Any]]:
-    wanted = sessions.c.repo == repo if uid is None else sessions.c.session_uid == pick_session(store.catalog, uid)
+    wanted = sessions.c.repo == repo if uid is None else sessions.c.session_uid == pick_session(store, uid)
     with store.catalog.reading() as connection:
         found = connection.execute(
             select(sessions).where(wanted).order_by(sessions.c.day, sessions.c.session_uid)
@@ -60,7 +62,7 @@ def _chosen(store: Store, uid: str | None, repo: str | None) -> Sequence[Row[Any
     return found
 
 
-def _is_confirmed(found: Sequence[Row[Any]]) -> bool:
+def _is_confirmed(found: Sequence[Any]) -> bool:
     columns = [Column("session"), Column("day"), Column("repo"), Column("stored", "right"), Column("title")]
     rows = [[r.session_uid, r.day, r.repo or "", human_size(r.raw_bytes), (r.title or "")[:60]] for r in found]
     print_table(Table(columns, rows))

@@ -30,12 +30,13 @@ def unpin(uid: str, as_json: bool) -> None:
 
 def _set(text: str, as_json: bool, *, is_pinned: bool) -> None:
     with closing(open_existing(load_settings())) as store, store.writing("pin" if is_pinned else "unpin"):
-        row = store.catalog.session(pick_session(store.catalog, text))
+        row = store.catalog.session(pick_session(store, text))
         with store.catalog.writing() as connection:
             store.catalog.update_session(connection, row.id, is_pinned=is_pinned)
+        uid = store.shown(row.session_uid)
     if as_json:
-        emit({"session_uid": row.session_uid, "is_pinned": is_pinned, "evicted_at": row.evicted_at}, as_json)
+        emit({"session_uid": uid, "is_pinned": is_pinned, "evicted_at": row.evicted_at}, as_json)
         return
-    click.echo(f"{row.session_uid} is {'pinned' if is_pinned else 'no longer pinned'}.")
+    click.echo(f"{uid} is {'pinned' if is_pinned else 'no longer pinned'}.")
     if is_pinned and row.evicted_at:
         click.echo(f"Its raw bytes were evicted at {row.evicted_at}; only what it still grows by is kept.")

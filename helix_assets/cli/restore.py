@@ -1,13 +1,17 @@
 """`helix restore`: puts a copy of the memory back. What that takes is `restore`'s."""
 
+from collections.abc import Sequence
+
 import click
 
 from helix_assets.cli.output import emit, human_count
+from helix_assets.core.encoded import shown_by
 from helix_assets.core.errors import StoreError
 from helix_assets.pipeline import utc_now
 from helix_assets.restore import Restored, choose_copy, is_sound
 from helix_assets.restore import restore as run_restore
 from helix_assets.settings import load_settings
+from helix_assets.store import rules_in_force
 
 
 @click.command()
@@ -24,9 +28,10 @@ def restore(generation: str | None, yes: bool, as_json: bool) -> None:
             f"--yes puts the copy of {copy.made_at} in its place all the same"
         )
     done = run_restore(settings, copy, utc_now())
-    emit(_as_data(done), as_json)
+    rules = rules_in_force(settings)
+    emit(_as_data(done) | shown_by(rules, {"lost": done.lost, "reread": done.reread, "gone": done.gone}), as_json)
     if not as_json:
-        _tell(done)
+        _tell(done, shown_by(rules, done.gone))
 
 
 def _as_data(done: Restored) -> dict[str, object]:
@@ -34,21 +39,18 @@ def _as_data(done: Restored) -> dict[str, object]:
         "copy": done.copy,
         "aside": done.aside,
         "files_set_aside": done.set_aside,
-        "lost": done.lost,
-        "reread": done.reread,
-        "gone": done.gone,
         "newer": done.newer,
     }
 
 
-def _tell(done: Restored) -> None:
+def _tell(done: Restored, gone: Sequence[str]) -> None:
     click.echo(f"The copy of {done.copy.made_at} is back, with {human_count(done.copy.digests)} digests.")
     if done.lost:
         click.echo(
             f"{human_count(len(done.lost))} sessions have no raw bytes any more; their digests stay. "
             f"{human_count(len(done.reread))} of them are read again by the next sweep."
         )
-    for uid in done.gone:
+    for uid in gone:
         click.echo(f"  lost for good, but for the digest: {uid}")
     if done.newer:
         click.echo(

@@ -59,7 +59,7 @@ def show(uid: str, wanted: range | None, kinds: tuple[str, ...], payload: str | 
     """Show the events of the session UID (the first characters of its uid or native id will do)."""
     with (
         closing(open_existing(load_settings())) as store,
-        open_session(store, pick_session(store.catalog, uid)) as session,
+        open_session(store, pick_session(store, uid)) as session,
     ):
         if payload is not None:
             _show_payload(session, payload, as_json)

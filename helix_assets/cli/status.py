@@ -28,7 +28,7 @@ def status(as_json: bool) -> None:
     with closing(open_existing(settings)) as store:
         found = read_status(store)
         soon = vanishing(store, utc_now())
-        unknown = {flavor: dict(drift.types) for flavor, drift in drift_of(store.catalog).items() if drift.types}
+        unknown = {flavor: dict(drift.types) for flavor, drift in drift_of(store).items() if drift.types}
     copy = next(reversed(copies(settings)), None)
     tables = [_store(found), _last_copy(copy), agents_table(found.agents), *_attention(found), *_deadline(soon)]
     tables += _unknown_types(unknown)

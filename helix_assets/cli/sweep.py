@@ -57,7 +57,11 @@ class _Bar(Progress):
 
 def _with_progress(store: Store) -> SweepReport:
     with progress("Reading logs (KiB)") as move:
-        return run_sweep(store, progress=_Bar(move))
+        report = run_sweep(store, progress=_Bar(move))
+    # A session with a damaged file keeps the name that older rules left to it.
+    report.touched = set(store.shown(report.touched))
+    report.problems = [(store.shown(place), store.shown(what)) for place, what in report.problems]
+    return report
 
 
 def _as_data(report: SweepReport) -> dict[str, Any]:

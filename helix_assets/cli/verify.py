@@ -25,6 +25,7 @@ def verify(secrets: bool, as_json: bool) -> int:
         with closing(open_existing(load_settings())) as store:
             found = run_verify(store)
             found += _survivors(store) if secrets else []
+            found = [Violation(**store.shown(violation)) for violation in found]
     except StoreError as exc:  # not even the catalog opens
         found = [Violation("store_opens", str(exc))]
     data = {"is_sound": not found, "violations": [asdict(violation) for violation in found]}

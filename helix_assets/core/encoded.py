@@ -1,12 +1,14 @@
 """Names of files and folders that spell another text: Grok names a folder by a path, percent-encoded.
 
-Belongs here: having the redaction rules read such a name as it is and as it reads decoded. Not here: the rules
-(`redaction`), or whose names these are.
+Belongs here: having the redaction rules read such a name as it is and as it reads decoded, alone or in what a reader
+is about to show. Not here: the rules (`redaction`), or whose names these are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, is_dataclass
+from typing import Any
 from urllib.parse import quote, unquote
 
 from helix_assets.core.redaction.redactor import Redactor
@@ -18,6 +20,17 @@ def name_again(redactor: Redactor, path: str) -> str:
     """A path, or a part of one, by the rules in force; a name that spells a secret is written decoded, without it."""
     clean = redactor.text(path).text
     return "/".join(_part_again(redactor, part) for part in clean.split("/")) if "%" in clean else clean
+
+
+def shown_by(redactor: Redactor, data: Any) -> Any:
+    """Data without structure of its own, such as for JSON, with each text by the rules in force."""
+    if isinstance(data, str):
+        return name_again(redactor, data)
+    if is_dataclass(data) and not isinstance(data, type):
+        data = asdict(data)
+    if isinstance(data, dict):
+        return {shown_by(redactor, key): shown_by(redactor, value) for key, value in data.items()}
+    return [shown_by(redactor, item) for item in data] if isinstance(data, list | tuple | set | frozenset) else data
 
 
 def spelled(name: str) -> Iterator[str]:

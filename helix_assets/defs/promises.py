@@ -96,7 +96,7 @@ def no_secret_survives(store: Store) -> Answer:
 
 def few_lines_are_unparsed(store: Store) -> Answer:
     """Of no agent's lines are many not understood: broken ones, and types that are new; more mean a changed format."""
-    drifts = drift_of(store.catalog)
+    drifts = drift_of(store)
     figures: dict[str, Any] = {}
     for flavor, drift in drifts.items():
         figures |= figures_of(flavor, drift)

@@ -4,12 +4,15 @@ import json
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 from helix_assets.cli.main import run
+from helix_assets.digest_lookup import MISUSED
+from helix_assets.digest_lookup import main as look_up
 from helix_assets_tests.cli.conftest import UID, write_session
-from helix_assets_tests.memory import answer, call, prompt, result
+from helix_assets_tests.memory import answer, call, line, prompt, result
 
 WORD = "quokkaword1234"
 CUT = "x" * 185 + f" {WORD} and more"
@@ -27,7 +30,18 @@ READERS = (
     ["status", "--json"],
     ["export"],
     ["export", "--sessions"],
+    ["evict"],
+    ["evict", "--json"],
+    ["evict", "--apply"],
+    ["evict", "--apply", "--json"],
+    ["pin", "claude:named"],
+    ["unpin", "claude:named", "--json"],
+    ["forget", "claude:named", "--yes", "--json"],
+    ["verify"],
+    ["verify", "--json"],
 )
+QUIET = ("forget", "verify")
+"""Commands that name what the rules hide only where there is something to complain of."""
 
 
 @pytest.fixture
@@ -42,7 +56,9 @@ def outdated(home: Path) -> Path:
         call("c2", "10:00:03", f"mcp__{WORD}__get", "toolu_2", path=WORD),
         b"no record " + WORD.encode() + b"\n",
         answer("a1", "10:00:04", f"the word is {WORD}", message="m1"),
+        line(f"note-{WORD}", "n1", "10:00:05"),
     )
+    write_session(home, f"claude:named-{WORD}", prompt("p2", "11:00:00", "hello"))
     with redirect_stdout(StringIO()):
         assert run(["sweep"]) == 0
     (home / "no-helix.toml").write_text(RULE)
@@ -57,10 +73,11 @@ def shown(capsys: pytest.CaptureFixture[str], *command: str) -> str:
 
 @pytest.mark.parametrize("command", READERS, ids=" ".join)
 def test_no_reader_shows_what_new_rules_hide(
-    outdated: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+    outdated: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
+    monkeypatch.setenv("HELIX_RAW_SOFT_CAP_BYTES", "1")
     (outdated / "no-helix.toml").write_text("")
-    assert command[0] == "status" or WORD in shown(capsys, *command)
+    assert "--apply" in command or command[0] in QUIET or WORD in shown(capsys, *command)
     (outdated / "no-helix.toml").write_text(RULE)
     text = shown(capsys, *command)
     assert WORD not in text
@@ -84,10 +101,10 @@ def test_digest_of_an_evicted_session_is_shown_by_new_rules(
 def test_status_tells_how_far_the_rescan_is(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
     redaction = json.loads(shown(capsys, "status", "--json"))["versions"]["redaction"]
     assert redaction["current"] not in redaction["sessions"]
-    assert "0 of 1 sessions; sweeps do the rest" in shown(capsys, "status")
+    assert "0 of 2 sessions; sweeps do the rest" in shown(capsys, "status")
     shown(capsys, "sweep")
     redaction = json.loads(shown(capsys, "status", "--json"))["versions"]["redaction"]
-    assert redaction["sessions"] == {redaction["current"]: 1}
+    assert redaction["sessions"] == {redaction["current"]: 2}
     assert "sweeps do the rest" not in shown(capsys, "status")
 
 
@@ -107,3 +124,26 @@ def test_status_names_what_was_set_aside_and_cannot_be_read(outdated: Path, caps
     name = f"set-aside/{folder.name}/helix.db"
     assert name in shown(capsys, "sweep")
     assert f"{name} cannot be read" in shown(capsys, "status")
+
+
+def test_sessions_that_may_be_meant_are_named_by_new_rules(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_session(outdated, f"claude:named-{WORD}-too", prompt("p3", "12:00:00", "hello"))
+    (outdated / "no-helix.toml").write_text("")
+    assert run(["sweep"]) == 0
+    for rule, is_shown in (("", True), (RULE, False)):
+        (outdated / "no-helix.toml").write_text(rule)
+        capsys.readouterr()
+        assert run(["show", "named"]) == 2
+        assert (WORD in capsys.readouterr().err) is is_shown
+        assert look_up(["named"]) == MISUSED
+        assert (WORD in capsys.readouterr().err) is is_shown
+
+
+def test_restore_names_lost_sessions_by_new_rules(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (outdated / "no-helix.toml").write_text("")
+    shown(capsys, "backup")
+    rmtree(outdated / "data" / "raw")
+    (outdated / "no-helix.toml").write_text(RULE)
+    text = shown(capsys, "restore", "--yes", "--json")
+    assert any("named-[redacted:house_word:" in uid for uid in json.loads(text)["lost"])
+    assert WORD not in text
