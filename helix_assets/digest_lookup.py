@@ -94,7 +94,7 @@ def _tell(path: str, row: _Row, *, as_json: bool) -> int:
         try:
             text = _by_the_rules_in_force(path, uid)
         except Exception as exc:  # noqa: BLE001 - as above
-            return _complain(str(exc), DAMAGED)
+            return _complain(f"that digest cannot be shown ({type(exc).__name__}): run `helix verify`", DAMAGED)
     if as_json:
         sys.stdout.write(text + "\n")
         return FOUND

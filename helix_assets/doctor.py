@@ -13,7 +13,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,7 @@ from typing import Literal
 from sqlalchemy import func, select
 
 from helix_assets.backup import EVERY, copies
+from helix_assets.core.encoded import name_again
 from helix_assets.core.errors import SettingsError, StopRun
 from helix_assets.core.moments import EPOCH, FIRST_DAY, iso
 from helix_assets.discover import discover
@@ -31,7 +32,7 @@ from helix_assets.settings import Settings, load_settings
 from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.lock import holder, is_locked
 from helix_assets.storage.tables import day_marks
-from helix_assets.store import Store
+from helix_assets.store import Store, rules_in_force
 from helix_assets.summary import Status, read_status
 
 State = Literal["fine", "note", "wrong"]
@@ -54,13 +55,19 @@ class Finding:
 
 
 def examine(now: datetime, environ: Mapping[str, str] | None = None) -> list[Finding]:
-    """Look at everything; a check that cannot be made is a finding itself."""
+    """Look at everything; a check that cannot be made is a finding itself. Told by the redaction rules in force."""
     found = list(_programs())
     try:
         settings = load_settings(environ)
     except SettingsError as exc:
         return [*found, Finding("settings", "wrong", str(exc), "correct that, then run `helix doctor` again")]
-    found.append(Finding("settings", "fine", f"read from {settings.config_file or 'the defaults'}"))
+    found += _with(settings, now)
+    rules = rules_in_force(settings)  # paths may hold anything
+    return [replace(one, what=name_again(rules, one.what), do=name_again(rules, one.do)) for one in found]
+
+
+def _with(settings: Settings, now: datetime) -> list[Finding]:
+    found = [Finding("settings", "fine", f"read from {settings.config_file or 'the defaults'}")]
     checks: list[Callable[[], Iterator[Finding]]] = [
         lambda: _logs(settings),
         lambda: _rights(settings.data_dir),

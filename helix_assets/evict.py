@@ -332,7 +332,7 @@ def finish_interrupted(store: Store) -> list[Path]:
     lost = {row.evicting_at for row in marked if row.evicting_reason == Reason.OVERFLOW}
     notes = [_tell_loss(store, at) for at in sorted(lost)]
     parts = store.catalog.files_of([row.id for row in marked])
-    gone = [row for row in marked if _unlink(store.raw, row, parts.get(row.id, ()))]
+    gone = [row for row in marked if _unlink(store.raw, parts.get(row.id, ()))]
     for folder in {store.raw.path(part.name).parent for row in gone for part in parts.get(row.id, ())}:
         if folder.is_dir():
             sync_folder(folder)
@@ -345,12 +345,12 @@ def finish_interrupted(store: Store) -> list[Path]:
     return notes
 
 
-def _unlink(raw: RawCache, row: Row[Any], parts: Sequence[Row[Any]]) -> bool:
+def _unlink(raw: RawCache, parts: Sequence[Row[Any]]) -> bool:
     try:
         for part in parts:
             raw.remove(part.name)
     except OSError as exc:
-        _log.error("raw bytes of %r cannot be deleted (%s): the next writer tries again", row.session_uid, exc)
+        _log.error("raw bytes cannot be deleted (%s): the next writer tries again", exc)
         return False
     return True
 

@@ -37,7 +37,7 @@ def join_parts(store: Store, uids: Collection[str]) -> int:
             try:
                 written += _join(store, row, tail)
             except (OSError, StoreError) as exc:
-                _log.warning("the parts of %r stay as they are (%s)", row.session_uid, exc)
+                _log.warning("the parts of a session stay as they are (%s)", exc)
                 continue
             for part in tail:  # where this fails the sweep does, and the next writer removes them
                 store.raw.remove(part.name)

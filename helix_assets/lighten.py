@@ -44,7 +44,7 @@ def drop_texts(store: Store, decisions: Sequence[Decision], at: str) -> Lightene
         try:
             fresh[uid] = _written_anew(store, held.get(rows[uid].id, ()))
         except (OSError, StoreError) as exc:
-            _log.warning("the texts of %r cannot go alone (%s): its whole file goes", uid, exc)
+            _log.warning("the texts of a session cannot go alone (%s): its whole file goes", exc)
             failed.append(decision)
     sync(store.data_dir, [store.raw.path(new.name) for parts in fresh.values() for _, new in parts])
     freed = _named(store, {uid: (rows[uid], parts) for uid, parts in fresh.items()}, at, decisions)

@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from helix_assets.cli.output import Column, Table, emit, terminal_safe
+from helix_assets.core.encoded import shown_by
 from helix_assets.core.errors import StopRun
-from helix_assets.core.redaction import Redactor
 from helix_assets.hooks import AGENTS, Edit, apply, installed_events, plan_install, plan_uninstall, settings_file
 from helix_assets.inbox import inbox_of, waiting
 from helix_assets.pipeline import utc_now
 from helix_assets.settings import load_settings
+from helix_assets.store import rules_in_force
 
 EXIT_NOT_READ = 1
 _AGENT = click.option("--agent", type=click.Choice(AGENTS), required=True, help="Whose settings.")
@@ -57,8 +58,9 @@ def status(agent: str | None, as_json: bool) -> int:
 
     Exit code 1 says that an agent's settings cannot be read.
     """
-    found = [_installed(one) for one in ([agent] if agent else AGENTS)]
-    notes = len(waiting(load_settings().data_dir))
+    settings = load_settings()
+    found = shown_by(rules_in_force(settings), [_installed(one) for one in ([agent] if agent else AGENTS)])
+    notes = len(waiting(settings.data_dir))
     rows = [
         [one["agent"], "unknown" if one["problem"] else ", ".join(one["events"]) or "not installed", str(one["file"])]
         for one in found
@@ -84,7 +86,7 @@ def _installed(agent: str) -> dict[str, Any]:
 
 def _carry_out(edit: Edit, nothing: str, *, dry_run: bool, as_json: bool) -> None:
     # Settings of agents may hold keys: what stands beside the change is shown redacted.
-    diff = Redactor(os.urandom(32)).text(edit.diff()).text
+    diff = rules_in_force(load_settings()).text(edit.diff()).text
     is_done = edit.changes and not dry_run
     if not as_json:
         click.echo(terminal_safe(diff) if edit.changes else f"{nothing}\n", nl=False)

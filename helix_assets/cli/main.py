@@ -129,4 +129,18 @@ def run(arguments: Sequence[str]) -> int:
 def _complain(message: str) -> None:
     from helix_assets.cli.output import terminal_safe
 
-    click.echo(f"helix: {terminal_safe(message)}", err=True)
+    click.echo(f"helix: {terminal_safe(_by_the_rules(message))}", err=True)
+
+
+def _by_the_rules(message: str) -> str:
+    """A message by the redaction rules in force: it may name a path or a session."""
+    from helix_assets.core.encoded import name_again
+    from helix_assets.core.redaction import Redactor
+    from helix_assets.settings import load_settings
+    from helix_assets.store import rules_in_force
+
+    try:
+        rules = rules_in_force(load_settings())
+    except HelixError:  # the settings may be what is complained of
+        rules = Redactor(os.urandom(32))
+    return name_again(rules, message)

@@ -54,7 +54,7 @@ def _made_anew(store: Store) -> bool:
         with store.writing("index", wait_s=0):
             done = update_index(store, thorough=True)
     except (BusyError, OSError) as exc:
-        click.echo(terminal_safe(f"The index is not up to date, and cannot be now: {exc}"), err=True)
+        click.echo(terminal_safe(f"The index is not up to date, and cannot be now: {store.shown(str(exc))}"), err=True)
         return False
     click.echo(f"The index lacked {human_count(done.added)} files: made anew from the raw cache.", err=True)
     return True

@@ -6,10 +6,11 @@ from dataclasses import asdict
 import click
 
 from helix_assets.cli.output import Column, Table, emit
+from helix_assets.core.encoded import shown_by
 from helix_assets.core.errors import StoreError
 from helix_assets.reading import open_existing
 from helix_assets.settings import load_settings
-from helix_assets.store import Store
+from helix_assets.store import Store, rules_in_force
 from helix_assets.verify import Violation
 from helix_assets.verify import verify as run_verify
 
@@ -21,13 +22,15 @@ _EXIT_VIOLATED = 1
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def verify(secrets: bool, as_json: bool) -> int:
     """Prove that catalog, files and digests agree; exit code 1 when they do not."""
+    settings = load_settings()
     try:
-        with closing(open_existing(load_settings())) as store:
+        with closing(open_existing(settings)) as store:
             found = run_verify(store)
             found += _survivors(store) if secrets else []
-            found = [Violation(**store.shown(violation)) for violation in found]
     except StoreError as exc:  # not even the catalog opens
         found = [Violation("store_opens", str(exc))]
+    rules = rules_in_force(settings)
+    found = [Violation(**shown_by(rules, violation)) for violation in found]
     data = {"is_sound": not found, "violations": [asdict(violation) for violation in found]}
     emit(data, as_json, _listing(found) if found else None)
     if not as_json:

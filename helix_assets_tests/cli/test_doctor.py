@@ -1,6 +1,7 @@
 """`helix doctor` ends with 1 when something needs doing, and says what."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,18 @@ def test_nothing_heavy_is_imported(swept: Path) -> None:
     imported = {name.partition(".")[0] for name in run_python("-c", script).stdout.split()}
     assert "helix_assets" in imported
     assert not imported & {"dagster", "duckdb", "pandas", "pyarrow"}
+
+
+def test_paths_are_told_without_their_secrets(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret = "Xk29dkeLw02qZZ7"
+    project = swept / ".claude" / "projects" / f"DB_PASSWORD={secret}"
+    project.mkdir()
+    os.mkfifo(project / "s1.jsonl")
+    (swept / ".grok" / "sessions").mkdir(parents=True)
+    (swept / ".grok" / "sessions" / f"%2Fhome%2FDB_PASSWORD%3D{secret}").symlink_to(project)
+    (swept / "data" / f"DB_PASSWORD={secret}").touch(mode=0o666)
+    assert run(["doctor"]) == 1
+    told = capsys.readouterr().out
+    assert told.count("DB_PASSWORD=[redacted:password:") >= 2
+    assert run(["doctor", "--json"]) == 1
+    assert secret not in told + capsys.readouterr().out

@@ -147,3 +147,29 @@ def test_restore_names_lost_sessions_by_new_rules(outdated: Path, capsys: pytest
     text = shown(capsys, "restore", "--yes", "--json")
     assert any("named-[redacted:house_word:" in uid for uid in json.loads(text)["lost"])
     assert WORD not in text
+
+
+def test_errors_are_told_by_the_rules_in_force(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for part in (outdated / "data" / "raw").rglob("*.parquet"):
+        part.write_bytes(b"damaged")
+    for command in (
+        ["show", "claude:named"],
+        ["verify"],
+        ["sql", "select * from events"],
+        ["search", "hello"],
+    ):
+        run(command)
+        told = capsys.readouterr()
+        assert "house_word" in told.out + told.err
+        assert WORD not in told.out + told.err
+
+
+def test_error_names_no_path_with_a_secret(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "data").mkdir(mode=0o700)
+    (home / "data" / "helix.db").symlink_to(home / "none")
+    (home / "no-helix.toml").write_text(RULE)
+    assert run(["backup", "--json"]) != 0
+    assert run(["restore", "--from", WORD]) != 0
+    told = capsys.readouterr()
+    assert "house_word" in told.err
+    assert WORD not in told.out + told.err
