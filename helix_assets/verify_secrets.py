@@ -70,7 +70,7 @@ def load_probe(store: Store) -> Probe:
     """The rules in force and the canaries of a store; a canary list that is not there is an empty one."""
     path = store.data_dir / CANARIES
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # editors on Windows begin a file with a mark
     except FileNotFoundError:
         lines = []
     except (OSError, UnicodeDecodeError) as exc:

@@ -51,6 +51,15 @@ def test_canary_is_found_in_rows_digests_and_names_with_the_session(memory: Memo
     assert not any(CANARY in text for survivor in found for text in survivor if text)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_canaries_are_found_whatever_editor_wrote_their_list(memory: Memory, mark: str, end: str) -> None:
+    path = memory.store.data_dir / "canaries.txt"
+    path.write_bytes(f"{mark}{CANARY}{end}one\u2028line{end}/a/b.py".encode())
+    found = {survivor.what for survivor in surviving_secrets(memory.store)}
+    assert found == {"the text of line 1 of canaries.txt", "the text of line 3 of canaries.txt"}
+
+
 def test_canary_is_found_in_facts(memory: Memory) -> None:
     list_canary(memory, "/a/b.py")
     assert "memory/file_operations/flavor=claude/day=2026-06-05.1.parquet, column file_path" in places(memory)
