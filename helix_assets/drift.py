@@ -49,6 +49,11 @@ class Drift:
     by_version: dict[str, Tally] = field(default_factory=dict)
     by_week: dict[str, Tally] = field(default_factory=dict)
 
+    def versions_with_unknown(self) -> dict[str, Tally]:
+        """The versions whose logs hold types that the parser does not know, the worst first."""
+        odd = {version: tally for version, tally in self.by_version.items() if tally.unknown}
+        return dict(sorted(odd.items(), key=lambda item: -item[1].unknown)[:LISTED])
+
 
 def drift_of(store: Store) -> Mapping[str, Drift]:
     """Per agent, over all sessions, evicted ones too; names by the redaction rules in force."""
@@ -82,7 +87,10 @@ def _plain(name: Any) -> str:
 
 
 def figures_of(flavor: str, drift: Drift) -> dict[str, Any]:
-    """The drift of one agent as metadata: totals, unknown types, and how it went by version and week."""
+    """The drift of one agent as metadata: totals, how it went by week, how many types and versions. No name of a log's.
+
+    Dagster's records are not written anew when redaction rules change; `helix status` names types and versions.
+    """
     total = drift.total
     figures: dict[str, Any] = {
         f"{flavor}_records": total.records,
@@ -91,8 +99,8 @@ def figures_of(flavor: str, drift: Drift) -> dict[str, Any]:
         f"{flavor}_trend": ", ".join(f"{w}: {t.per_1000} in 1000" for w, t in sorted(drift.by_week.items())[-LISTED:]),
     }
     if drift.types:
-        figures[f"{flavor}_unknown_types"] = ", ".join(f"{n}: {count}" for n, count in drift.types.most_common(LISTED))
-        odd = {version: tally for version, tally in drift.by_version.items() if tally.unknown}
-        worst = sorted(odd.items(), key=lambda item: -item[1].unknown)[:LISTED]
-        figures[f"{flavor}_unknown_by_version"] = ", ".join(f"{v}: {t.unknown} of {t.records}" for v, t in worst)
+        figures[f"{flavor}_unknown_types"] = len(drift.types)
+        figures[f"{flavor}_unknown_of_the_commonest_type"] = max(drift.types.values())
+        figures[f"{flavor}_versions_with_unknown"] = len(drift.versions_with_unknown())
+        figures["named_by"] = "`helix status`"
     return figures

@@ -1,5 +1,6 @@
 """`helix status`: what the memory holds and what went wrong. The counting is `summary`'s."""
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any
@@ -9,7 +10,7 @@ import click
 from helix_assets.aside import SetAside
 from helix_assets.backup import Copy, copies
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size
-from helix_assets.drift import drift_of
+from helix_assets.drift import Tally, drift_of
 from helix_assets.pipeline import utc_now
 from helix_assets.reading import has_store, open_existing
 from helix_assets.settings import Settings, load_settings
@@ -28,11 +29,14 @@ def status(as_json: bool) -> None:
     with closing(open_existing(settings)) as store:
         found = read_status(store)
         soon = vanishing(store, utc_now())
-        unknown = {flavor: dict(drift.types) for flavor, drift in drift_of(store).items() if drift.types}
+        drifts = {flavor: drift for flavor, drift in drift_of(store).items() if drift.types}
+    unknown = {flavor: dict(drift.types) for flavor, drift in drifts.items()}
+    versions = {flavor: drift.versions_with_unknown() for flavor, drift in drifts.items()}
     copy = next(reversed(copies(settings)), None)
     tables = [_store(found), _last_copy(copy), agents_table(found.agents), *_attention(found), *_deadline(soon)]
-    tables += _unknown_types(unknown)
-    emit({**asdict(found), "vanishing": asdict(soon), "backup": copy, "unknown_types": unknown}, as_json, tables)
+    tables += [*_unknown_types(unknown), *_odd_versions(versions)]
+    drift = {"unknown_types": unknown, "unknown_by_version": versions}
+    emit({**asdict(found), "vanishing": asdict(soon), "backup": copy, **drift}, as_json, tables)
 
 
 def _tell_empty(settings: Settings, as_json: bool) -> None:
@@ -71,6 +75,17 @@ def _unknown_types(unknown: dict[str, dict[str, int]]) -> list[Table]:
     ]
     columns = [Column("agent"), Column("record type not known yet"), Column("records, kept", "right")]
     return [Table(columns, rows)] if rows else []
+
+
+def _odd_versions(versions: Mapping[str, Mapping[str, Tally]]) -> list[Table]:
+    """Which versions of the agents write such types."""
+    rows = [
+        [flavor, version, human_count(tally.unknown), human_count(tally.records)]
+        for flavor, tallies in versions.items()
+        for version, tally in tallies.items()
+    ]
+    columns = [Column("agent"), Column("of version"), Column("of a type not known yet", "right")]
+    return [Table([*columns, Column("of all records", "right")], rows)] if rows else []
 
 
 def _last_copy(copy: Copy | None) -> Table:

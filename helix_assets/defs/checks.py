@@ -12,6 +12,7 @@ from helix_assets.core.errors import HelixError
 from helix_assets.defs import promises, totals
 from helix_assets.defs.figures import SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES
 from helix_assets.defs.promises import Answer
+from helix_assets.defs.record import in_our_words
 from helix_assets.defs.report import RETENTION_REPORT
 from helix_assets.defs.resources import StoreResource
 from helix_assets.storage.tables import sessions
@@ -85,7 +86,7 @@ def _asset_check(check: Check) -> dg.AssetChecksDefinition:
         op_tags={"dagster/priority": str(int(check.before_eviction))},
     )
     def ask(store: StoreResource) -> dg.AssetCheckResult:
-        with store.open() as opened:
+        with in_our_words(), store.open() as opened:
             answer = check.answer(opened)
         return dg.AssetCheckResult(passed=answer.holds, severity=check.severity, metadata=answer.figures)
 

@@ -131,15 +131,17 @@ def stale_partitions(store: Store) -> set[tuple[str, str]]:
 
 
 def prices_are_known(store: Store) -> Answer:
-    """Every model that tokens were spent on has a price; else the models are listed, and their costs are null."""
+    """Every model that tokens were spent on has a price; else the models are counted, and their costs are null."""
     unpriced: Counter[str] = Counter()
+    affected = 0
     with store.catalog.reading() as connection:
         texts = connection.execute(select(digests.c.digest).where(digests.c.digest.contains('"unpriced_models":["')))
         for text in texts.scalars():
             unpriced.update(orjson.loads(text)["unpriced_models"])
+            affected += 1
     figures: dict[str, Any] = {"models_without_a_price": len(unpriced)}
     if unpriced:
-        figures["sessions_by_model"] = ", ".join(f"{model}: {n}" for model, n in unpriced.most_common(_LISTED))
+        figures |= {"sessions_without_a_cost": affected, "named_by": "`helix report usage_report`, by model"}
     return Answer(not unpriced, figures)
 
 

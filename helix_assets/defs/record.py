@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
+from traceback import format_tb
 
 import dagster as dg
 from dagster._core.definitions.data_version import (
@@ -21,7 +22,7 @@ from dagster._core.definitions.data_version import (
 )
 from sqlalchemy import func, select
 
-from helix_assets.core.errors import BusyError
+from helix_assets.core.errors import BusyError, QueryError, SettingsError
 from helix_assets.defs.figures import CODE_VERSIONS, ROWS, TIERS, data_versions, empty_version, numbers, row_count
 from helix_assets.defs.partitions import Partition, key_of
 from helix_assets.scan import Scan
@@ -146,10 +147,26 @@ def is_recorded(instance: dg.DagsterInstance, store: Store) -> bool:
 
 
 @contextmanager
-def ending_well_when_busy(context: Context) -> Iterator[None]:
-    """End a run that lost the race for the writer lock as a success which says "busy"."""
+def in_our_words() -> Iterator[None]:
+    """Have a run fail without the message of its error, which may hold words of a log: it says what and where it was.
+
+    What speaks of the settings, or of this run's own config, stays as it is.
+    """
     try:
         yield
+    except (dg.Failure, dg.DagsterError, BusyError, SettingsError, QueryError):
+        raise
+    except Exception as exc:  # noqa: BLE001 - whatever it is, the run fails by it
+        where = "".join(format_tb(exc.__traceback__))
+        raise dg.Failure(f"{type(exc).__name__}: `helix status` and `helix verify` say more\n{where}") from None
+
+
+@contextmanager
+def ending_well_when_busy(context: Context) -> Iterator[None]:
+    """End a run that lost the race for the writer lock as a success which says "busy"; another error in our words."""
+    try:
+        with in_our_words():
+            yield
     except BusyError as exc:
         context.log.warning(f"busy: {exc}")
         context.instance.add_run_tags(context.run.run_id, {OUTCOME_TAG: "busy"})

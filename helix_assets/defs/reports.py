@@ -1,9 +1,9 @@
 """The reports as assets: each makes its files anew, and shows Dagster its figures, pictures and what tables may be
 shown.
 
-Dagster's records outlive a session that is forgotten. So they hold numbers, days and words of ours alone: no path,
-title, repository or snippet, and no name of a tool but the agents' own. All of that is in the files, which go with the
-session.
+Dagster's records outlive a session that is forgotten, and no new redaction rule reaches them. So they hold numbers,
+days and words of ours alone: no path, title, repository, model or snippet, and no name of a tool but the agents' own.
+All of that is in the files, which go with the session.
 """
 
 from collections.abc import Iterator

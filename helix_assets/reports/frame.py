@@ -1,8 +1,9 @@
 """What a report is made of: figures, tables and charts over a span of days, asked of the views in DuckDB.
 
 Belongs here: the shapes, and asking. Which reports there are stands in the package's first page, how one becomes files
-in `files`. A column that is `private` holds words of a session (a path, a repository, a title): files may show it,
-because they go with the session; Dagster's records may not, because they outlive one that is forgotten.
+in `files`. A column that is `private` holds words of a session (a path, a repository, a model): files may show it,
+because they go with the session; Dagster's records may not, because they outlive one that is forgotten, and no new
+redaction rule reaches them.
 """
 
 from __future__ import annotations

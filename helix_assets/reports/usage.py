@@ -34,7 +34,10 @@ def make(asking: Asking) -> Report:
             "by_repo", "By repository", f"SELECT repo, {_SUMS} FROM spent GROUP BY repo ORDER BY {last}, repo",
             private={"repo"},
         ),
-        asking.table("by_model", "By model", f"SELECT model, {_SUMS} FROM spent GROUP BY model ORDER BY {last}, model"),
+        asking.table(
+            "by_model", "By model", f"SELECT model, {_SUMS} FROM spent GROUP BY model ORDER BY {last}, model",
+            private={"model"},
+        ),
     )  # fmt: skip
     by_day = "SELECT agent, day, {} FROM spent GROUP BY agent, day ORDER BY agent, day"
     return Report(

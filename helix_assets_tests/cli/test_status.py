@@ -71,6 +71,8 @@ def test_record_type_that_is_not_known_yet_is_shown(home: Path, capsys: pytest.C
     assert run(["sweep"]) == 0
     capsys.readouterr()
     assert status(capsys)["unknown_types"] == {"claude": {"brand_new_type": 1}}
+    (tally,) = status(capsys)["unknown_by_version"]["claude"].values()
+    assert tally["unknown"] == 1
     assert run(["status"]) == 0
     assert "brand_new_type" in capsys.readouterr().out
 
