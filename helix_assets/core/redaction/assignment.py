@@ -144,6 +144,7 @@ _HOST = re.compile(rb"@[\w-]+(?:\.[\w-]+)+[/:]")
 _ENDS_PAIR = re.compile(rb"[\"'][ \t]*,[ \t]*\Z|\(")
 _BOTH = re.compile(rb"[A-Za-z].*\d.*\d|\d.*\d.*[A-Za-z]")
 _PUNCTUATION = b".:!?*\\)]}"
+_SHORTEST = 4
 _LONGEST = 8192
 # How far an unquoted value is read at first, and the signs that say it is no value but more assignments.
 _BARE_LENGTHS = ((128, 8), (512, 4), (_LONGEST + 1, 1))
@@ -295,6 +296,8 @@ def _bare_end(view: bytes, start: int) -> int:
 
 def _value(view: bytes, start: int, end: int, form: Form) -> Value | None:
     """Cut a value down to the secret: without the scheme before it, the host and punctuation behind it."""
+    if end - start < _SHORTEST:
+        return None
     scheme = _SCHEME.match(view, start, end if form.quoted else end + 8)
     if scheme:
         start = scheme.end()
