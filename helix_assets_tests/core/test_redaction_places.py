@@ -48,6 +48,12 @@ docker run -e "POSTGRES_PASSWORD=§" postgres
 test: ["CMD", "redis-cli", "-a", "§", "ping"]
 **Password:** §
 - **password**: §
+Bitte melde dich mit dem Kennwort § an.
+J'ai changé le mot de passe admin en §.
+Зайди под sa с паролем § и перезапусти сервис.
+$conn = mysqli_connect('db', 'app', '§', 'gateway');
+client.get(url).basic_auth("app", Some("§"));
+ldap_default_authtok = §
 $ echo 'app:§&&' | sudo chpasswd
 <password>§?</password>
 {"db_password": {"value": "§", "type": "string", "sensitive": true}}

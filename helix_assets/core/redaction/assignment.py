@@ -342,7 +342,7 @@ def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
 
 def _is_code(text: bytes, form: Form) -> bool:
     """Say whether the value is an expression or a reference and not a literal."""
-    if _COLOUR.match(text):
+    if _COLOUR.match(text) or text.startswith(b"arn:"):
         return True
     if (form.quoted or form.whole_line) and is_mixed_with_signs(text):
         return False

@@ -70,7 +70,8 @@ _COMMON = frozenset(
 _ALGORITHM = re.compile(rb"(?i)^(?:sha-?\d{1,3}|md5|blake2[bs]|blake3|h1|crc32c?|xxh\d*|urn:uuid|gzip|utf-?8)[:=~-]")
 _REFERENCE = re.compile(
     rb"^(?:[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,]?|[$@%&][A-Za-z_{(][\w.]*[)}%]?|[A-Za-z_][\w.]*[(\[{].*"
-    rb"|[(\[{|!:\\].*|.*(?:!=|\?\.|=void |=null|=this\.|\(\)|\)\{|\}\(|\)\.[a-z]\w|=>|&&|\|\||\?\?|===|::).*)$",
+    rb"|[A-Za-z_$][\w$.]*\?[\w$.\[\]]{1,40}:.*|[(\[{|!:\\].*"
+    rb"|.*(?:!=|\?\.|=void |=null|=this\.|\(\)|\)\{|\}\(|\)\.[a-z]\w|=>|&&|\|\||\?\?|===|::).*)$",
     re.DOTALL,
 )
 _PATH = re.compile(

@@ -80,6 +80,13 @@ def _heads_abroad(word: str) -> tuple[str, ...]:
 _ABROAD_HEADS = tuple(dict.fromkeys(head for word in _PASSWORD_ABROAD.split("|") for head in _heads_abroad(word)))
 
 
+_LATER_HEADS = tuple(
+    dict.fromkeys(
+        head for word in (*_PASSWORD_ABROAD.split("|"), "паролем", "паролю", "пароля") for head in _heads_abroad(word)
+    )
+)
+
+
 def _sql_insert(after: int) -> Rule:
     """INSERT with a column for the password, `after` columns from the last."""
     column, value = (
@@ -625,9 +632,9 @@ CONTEXTS: tuple[Rule, ...] = (
       trigger=":[0-9a-fA-F]{32}:::"),
     R("ldap_hash", "ssha", r"(?:\{S?SHA\d{0,3}\}|SCRAM-SHA-\d{3}\$\d{4,6}:)[\w+/=$:]{20,}",
       "{SSHA}{b64_40}", "LDAP's hashes", "password_hash", check="any", trigger=(r"\{S?SHA\d{0,3}\}[\w+/=]{20}", "SCRAM-SHA-")),
-    R("redis_conf", "", r"\b(?:requirepass|masterauth|bindpw|rootpw(?: --(?:plaintext|iscrypted|allow-ssh|lock)){0,3}|plain-text-password-value|wpa-psk|ldap_default_authtok|r[ow]community6?|snmp(?:-server)? community)[ \t]{1,4}[\"']?([^\s\"']{4,})",
+    R("redis_conf", "", r"\b(?:requirepass|masterauth|bindpw|rootpw(?: --(?:plaintext|iscrypted|allow-ssh|lock)){0,3}|plain-text-password-value|wpa-psk|ldap_default_authtok|r[ow]community6?|snmp(?:-server)? community)[ \t]{0,4}[= \t][ \t]{0,4}[\"']?([^\s\"'=][^\s\"']{3,})",
       "requirepass {an16}", "Server configurations", check="set",
-      trigger=r"(?:requirepass|masterauth|bindpw|rootpw|plain-text-password-value|wpa-psk|ldap_default_authtok|community6?)[ \t]{1,4}\S"),
+      trigger=r"(?:requirepass|masterauth|bindpw|rootpw|plain-text-password-value|wpa-psk|ldap_default_authtok|community6?)[ \t]*[= \t][ \t]*\S"),
     R("redis_user", ">", r"\b(?i:user|acl setuser) \S{1,64} on [^\n\"']{0,60}?>([^\s\"']{4,})", "user app on >{an14} ~* +@all", "Redis' access lists",
       "password", check="set", trigger=r"(?i:user|setuser) \S+ on "),
     R("network_key", "key", r"\b(?:radius|tacacs)-server (?:host \S{1,64} )?key (?:[0-9] )?[\"']?([^\s\"']{4,})",
@@ -677,9 +684,9 @@ CONTEXTS: tuple[Rule, ...] = (
     R("curl_user", ":", r"\s(?:-u|--user|--proxy-user|-U|--auth|-a)[ =]?[\"'`]?[\w.@+-]{1,100}:[\"']?([^\s\"'`]{4,})",
       "curl -u app:{an18} x", "Basic auth", check="chosen",
       trigger=r"[\sbfnrtv](?:-[uUa]|--user|--proxy-user|--auth)[ =]?[\\\"'`]*[\w.@+-]{1,100}:[\\\"']*[^\s\"'`\\]{4}"),
-    R("short_flag", " -", r"\b(?:sshpass|docker login|podman login|mongo(?:sh|dump|restore|import|export)?|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|(?:un)?rar|sqlcmd|bcp|isql|osql|ipmitool|az (?:login|sql|vm|mysql|postgres)|dotnet nuget|ncftp\w{0,3}|twine|mosquitto_\w{3,4}|evil-winrm|crackmapexec|nxc|netexec|hydra|psexec|rdesktop|certutil|security|htpasswd|helm|clickhouse-client|cqlsh|rabbitmqadmin|mc)\b[^\n|;]{0,200}?[\s\"']-[pPwa](?:[\"']\s?,)?\s?[\"'`]?([^\s\"'`,-][^\s\"'`]{4,})",
+    R("short_flag", " -", r"\b(?:sshpass|docker login|podman login|mongo(?:sh|dump|restore|import|export)?|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|(?:un)?rar|sqlcmd|bcp|isql|osql|ipmitool|az (?:login|acr|sql|vm|mysql|postgres)|dotnet nuget|ncftp\w{0,3}|twine|mosquitto_\w{3,4}|evil-winrm|crackmapexec|nxc|netexec|hydra|psexec|rdesktop|certutil|security|htpasswd|helm|clickhouse-client|cqlsh|rabbitmqadmin|mc)\b[^\n|;]{0,200}?[\s\"']-[pPwa](?:[\"']\s?,)?\s?[\"'`]?([^\s\"'`,-][^\s\"'`]{4,})",
       "ldapsearch -D cn=x -w {an18}", "One-letter password flags", check="chosen",
-      trigger=r"(?:sshpass|docker login|podman login|mongo\w{0,8}|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|(?:un)?rar|sqlcmd|bcp|isql|osql|ipmitool|az (?:login|sql|vm|mysql|postgres)|dotnet nuget|ncftp\w{0,3}|twine|mosquitto_\w{3,4}|evil-winrm|crackmapexec|nxc|netexec|hydra|psexec|rdesktop|certutil|security|htpasswd|clickhouse-client|cqlsh|rabbitmqadmin)(?: [\w/.\\\"\'-]|[\\\"']+, ?[\\\"'])"),
+      trigger=r"(?:sshpass|docker login|podman login|mongo\w{0,8}|ldap\w{3,12}|redis-cli|unzip|zip|7z[ar]?|(?:un)?rar|sqlcmd|bcp|isql|osql|ipmitool|az (?:login|acr|sql|vm|mysql|postgres)|dotnet nuget|ncftp\w{0,3}|twine|mosquitto_\w{3,4}|evil-winrm|crackmapexec|nxc|netexec|hydra|psexec|rdesktop|certutil|security|htpasswd|clickhouse-client|cqlsh|rabbitmqadmin)(?: [\w/.\\\"\'-]|[\\\"']+, ?[\\\"'])"),
     R("mysql_flag", "-p", r"\b(?:mysql\w{0,8}|mariadb\w{0,8})\b[^\n|;]{0,200}?\s-p[\"'`]?([^\s\"'`]{4,})",
       "mysql -u root -p{an14} db", "MySQL's password flag", check="chosen",
       trigger=r"(?:mysql|mariadb)\w{0,8} [\w\\\"\'-]"),
@@ -689,9 +696,9 @@ CONTEXTS: tuple[Rule, ...] = (
       "openssl rsa -passin pass:{an14}", "openssl", check="chosen", trigger=r"-pass(?:in|out)?\s+[\\\"'`]*pass:"),
     R("openssl_key", "-k", r"\bopenssl enc\b[^\n|;]{0,120}?\s-k\s+[\"']?([^\s\"'`]{4,})",
       "openssl enc -aes-256-cbc -k {an14} -in a", "Passphrase of a cipher", "password", check="chosen", trigger="openssl enc "),
-    R("positional", "", r"\b(?:rabbitmqctl (?:add_user|change_password) \S{1,64}|net user \S{1,64}|bw unlock|vault (?:login|operator unseal)|snyk auth|radtest \S{1,64}|isql -v \S{1,64} \S{1,64}|schtasks [^\n]{0,160}? /rp|crypto isakmp key|pre-shared-secret|sentinel auth-pass \S{1,64}|neighbor \S{1,64} password(?: \d)?|ldappasswd [^\n|;]{0,160}? -s|(?:javax\.net\.ssl\.)?\w{3,5}StorePassword|wpa_passphrase (?:\"[^\"\n]{1,32}\"|'[^'\n]{1,32}'|\S{1,32})|mc alias set \S{1,64} \S{1,120} \S{1,64}|openssl passwd(?: -\w{1,10}){0,3}|dev wifi connect (?:\"[^\"\n]{1,32}\"|\S{1,32}) password) [\"'`]?([^\s\"'`/$-][^\s\"'`]{3,})",
+    R("positional", "", r"\b(?:rabbitmqctl (?:add_user|change_password) \S{1,64}|net user \S{1,64}|bw unlock|vault (?:login|operator unseal)|snyk (?:auth|config set api=)|nuget (?i:set-?apikey)|radtest \S{1,64}|isql -v \S{1,64} \S{1,64}|schtasks [^\n]{0,160}? /rp|crypto isakmp key|pre-shared-secret|sentinel auth-pass \S{1,64}|neighbor \S{1,64} password(?: \d)?|ldappasswd [^\n|;]{0,160}? -s|(?:javax\.net\.ssl\.)?\w{3,5}StorePassword|wpa_passphrase (?:\"[^\"\n]{1,32}\"|'[^'\n]{1,32}'|\S{1,32})|mc alias set \S{1,64} \S{1,120} \S{1,64}|openssl passwd(?: -\w{1,10}){0,3}|dev wifi connect (?:\"[^\"\n]{1,32}\"|\S{1,32}) password) [\"'`]?([^\s\"'`/$-][^\s\"'`]{3,})",
       "rabbitmqctl add_user app {an14}", "Commands that take the password as an argument", "password", check="set",
-      trigger=r"(?:rabbitmqctl (?:add_user|change_password)|net user|bw unlock|vault (?:login|operator unseal)|snyk auth|radtest|isql -v|schtasks|crypto isakmp key|pre-shared-secret|sentinel auth-pass|neighbor \S+ password|ldappasswd|StorePassword|wpa_passphrase|mc alias set|openssl passwd|dev wifi connect) "),
+      trigger=r"(?:rabbitmqctl (?:add_user|change_password)|net user|bw unlock|vault (?:login|operator unseal)|snyk (?:auth|config)|nuget (?i:set-?apikey)|radtest|isql -v|schtasks|crypto isakmp key|pre-shared-secret|sentinel auth-pass|neighbor \S+ password|ldappasswd|StorePassword|wpa_passphrase|mc alias set|openssl passwd|dev wifi connect) "),
     R("smtp_auth", "AUTH", r"\bAUTH (?:PLAIN|LOGIN) ([A-Za-z0-9+/]{12,}={0,2})", "AUTH PLAIN {b64_32}", "Mail sessions", "password",
       check="generated", trigger=r"AUTH (?:PLAIN|LOGIN) [\w+/]{12}"),
     R("user_percent", "%", r"\s-U\s?[\"'`]?[\w.\\/-]{1,64}%([^\s\"'`]{4,})",
@@ -765,6 +772,8 @@ CONTEXTS: tuple[Rule, ...] = (
       trigger=r"(?i:(?:unlock|access|door|gate|entry|activation) code|pass phrase|\(pw)(?: is)?:? [\\\"'`*]*[^\s\"'`\\]{6}"),
     R("told_abroad", "", _ABROAD + r"[\"'`*(\[]{0,3}([!#-&*-_a-~]{6,})",
       "Wachtwoord: {an12}7", "Passwords in other tongues", "password", check="set", trigger=_ABROAD_HEADS),
+    R("told_abroad_later", "", r"(?i:passwort|kennwort|mot de passe|contrase(?:ñ|n)a|senha|wachtwoord|hasło|heslo|lösenord(?:et)?|adgangskode(?:n)?|passord(?:et)?|salasana|[пП]арол(?:ь|я|ем|ю))(?: [^\s0-9\"]{1,24}){0,6} [\"'`*(]{0,2}([!#-&*-_a-~]{6,})",
+      "Ich habe das Passwort auf {an12}7 geändert", "Passwords in other tongues", "password", check="told", trigger=_LATER_HEADS),
     R("protocol_pass", "", r"(?:^|[\n\"]|> )[+-]?(?:PASS|AUTH(?: \w{1,32})?) ([^\s\"']{6,})[ \t]*(?:$|[\n\"])",
       "PASS {an12}7", "FTP, POP and Redis sessions", "password", check="told",
       trigger=r"(?:PASS|AUTH(?: \w+)?) [^\s\"'/.\\]{6,}"),
@@ -772,10 +781,10 @@ CONTEXTS: tuple[Rule, ...] = (
       "a1 LOGIN app {an12}7", "IMAP sessions", "password", check="told", trigger=r"LOGIN \S+ \S{6}"),
     R("user_and_password", "", r"(?i)\b(?:creds?|credentials?|zugangsdaten|log ?in|sign ?in|account|wifi|ssh)\b[^\n\"]{0,24}?[\s(][`'*]{0,2}[\w.@-]{2,48}[`'*]{0,2}\s?[/:|]\s?[`'*]{0,2}([^\s`\"']{6,})",
       "log in with admin / {an12}7", "People tell both at once", "password", check="told",
-      trigger=r"(?i:creds?|credentials?|zugangsdaten|log ?in|sign ?in|account|wifi)(?: \w+){0,3}[ :(]+[`'*]*[\w.@-]+[`'*]* ?[/:|] ?[`'*]*[^\s`\"'\\/0-9]*[0-9]"),
-    R("login_call", "(", r"(?i)(?:login|auth|credentials?|credentials\.basic|connect|connection|authenticate|sign_?in|client|username_pw_set|__construct|set_access_token|algoliasearch|twilio)\w{0,12}\s?=?\s?\(\s?(?:\w{1,24},\s{0,2})?(?:[bu]?[\"'][^\"'\n]{0,64}[\"']\s{0,2},\s{0,2}){1,3}[bu]?[\"']([^\"'\n]{6,})[\"']",
+      trigger=r"(?i:creds?|credentials?|zugangsdaten|log ?in|sign ?in|account|wifi)(?: \w+){0,3}[ :(>-]+[`'*]*[\w.@-]+[`'*]* ?[/:|] ?[`'*]*[^\s`\"'\\/0-9]*[0-9]"),
+    R("login_call", "(", r"(?i)(?:login|auth|credentials?|credentials\.basic|connect|connection|authenticate|sign_?in|client|username_pw_set|__construct|set_access_token|algoliasearch|twilio)\w{0,12}\s?=?\s?\(\s?(?:\w{1,24},\s{0,2})?(?:[bu]?[\"'][^\"'\n]{0,64}[\"']\s{0,2},\s{0,2}){1,3}(?:Some\()?[bu]?[\"']([^\"'\n]{0,64}[0-9][^\"'\n]{0,200})[\"']",
       "smtp.login('app', '{an12}7')", "User and password as arguments", "password", check="told",
-      trigger=r"(?i:login|auth|credentials?|credentials\.basic|connect|connection|authenticate|sign_?in|client|username_pw_set|__construct|set_access_token|algoliasearch|twilio)\w*\s?=?\s?\(\s?(?:\w+,\s?)?(?:[\\\"'bu]+[^\"'\\\n]*[\\\"']+\s?,\s?)+[\\\"'bu]+[^\"'\\\s]{6}"),
+      trigger=r"(?i:login|auth|credentials?|credentials\.basic|connect|connection|authenticate|sign_?in|client|username_pw_set|__construct|set_access_token|algoliasearch|twilio)\w*\s?=?\s?\(\s?(?:\w+,\s?)?(?:[\\\"'bu]+[^\"'\\\n]*[\\\"']+\s?,\s?)+(?:Some\()?[\\\"'bu]+[^\"'\\\s]{6}"),
     R("jdbc_login", "getconnection", r"\b(?:getConnection|new \\?PDO)\(\s?[^\n,]{1,200},\s?[\"'][^\"'\n]{1,64}[\"'],\s?[\"']([^\"'\s]{5,})[\"']",
       'DriverManager.getConnection(url, "app", "{an14}")', "User and password for a driver", "password", check="chosen",
       trigger=r"(?:getConnection|new \\*PDO)\("),
@@ -845,7 +854,7 @@ CONTEXTS: tuple[Rule, ...] = (
       trigger=r"ftp> ?user "),
     *_SQL_INSERTS,
     # What commands and forms show, and the places where tools and languages keep one
-    R("printed_secret", "$", r"(?:^|[\n\"'])(?:[^\n$#>%]{0,48}[$#>%❯] ?)?(?:sudo )?(?:(?:echo|printenv) [\"']?\$?\{?\w{0,40}(?:PASS|PASSWORD|PASSPHRASE|PWD|SECRET|TOKEN|KEY|PAT)\w{0,12}\b|(?:terraform|tofu) output -raw|pulumi [^\n]{0,60}--show-secrets|kubectl get secrets? [^\n]{0,80}jsonpath|[^\n]{0,120}\| ?base64 (?:-d|-D|--decode)|vault (?:kv get|read) [^\n]{0,40}-field|aws (?:secretsmanager get-secret-value|ssm get-parameter)|gcloud (?:secrets versions access|auth print-)|az (?:acr credential|keyvault secret|account get-access-token|ad sp)|op (?:read|item get)|(?:go)?pass show|bw get|secret-tool lookup|security find-[a-z]{5,8}-password|consul kv get \S{0,60}(?:pass|secret|token|key)|heroku auth:token|gh auth token|doppler secrets get|infisical secrets get|argocd admin initial-password|openssl rand|pwgen|wg genkey|php artisan key:generate|(?:bin/)?ra(?:ke|ils) secret|nmcli [^\n]{0,60}psk|cat \S{0,80}(?i:pass|secret|token|private_?key|master\.key|production\.key|credential))[^\n]{0,120}\n{1,2}[ \t]{0,8}(?:\d{1,6}(?:→|[:\t ]))?[ \t+-]{0,4}([^\s\"'`]{8,160})[ \t]*(?:\n|$|[\"'])",
+    R("printed_secret", "$", r"(?:^|[\n\"'])(?:[^\n$#>%]{0,48}[$#>%❯] ?)?(?:sudo )?(?:(?:echo|printenv) [\"']?\$?\{?\w{0,40}(?:PASS|PASSWORD|PASSPHRASE|PWD|SECRET|TOKEN|KEY|PAT)\w{0,12}\b|(?:terraform|tofu) output (?:-raw )?[\w\"'-]{0,40}(?i:pass|pwd|secret|token|key|cred)|pulumi [^\n]{0,60}--show-secrets|kubectl get secrets? [^\n]{0,80}jsonpath|[^\n]{0,120}(?i:pass|secret|token|key|cred)[^\n]{0,80}\| ?base64 (?:-d|-D|--decode)|vault (?:kv get|read) [^\n]{0,40}-field|aws (?:secretsmanager get-secret-value|ssm get-parameter [^\n]{0,120}--with-decryption)|gcloud (?:secrets versions access|auth print-)|az (?:acr credential|keyvault secret|account get-access-token|ad sp)|op (?:read|item get)|(?:go)?pass show|bw get|secret-tool lookup|security find-[a-z]{5,8}-password|consul kv get \S{0,60}(?:pass|secret|token|key)|heroku auth:token|gh auth token|doppler secrets get|infisical secrets get|argocd admin initial-password|openssl rand|pwgen|wg genkey|php artisan key:generate|(?:bin/)?ra(?:ke|ils) secret|nmcli [^\n]{0,60}psk|cat \S{0,80}(?i:pass|secret|token|private_?key|master\.key|production\.key|credential))[^\n]{0,120}\n{1,2}[ \t]{0,8}(?:\d{1,6}(?:→|[:\t ]))?[ \t+-]{0,4}([^\s\"'`]{8,160})[ \t]*(?:\n|$|[\"'])",
       "$ echo $DEPLOY_TOKEN\n{an40}", "What a command prints that was asked for a secret", "secret", check="printed",
       trigger=(r"(?:echo|printenv) [\\\"']*\$?\{?\w*(?:PASS|PWD|SECRET|TOKEN|KEY|PAT)\w*\}?[\\\"']*(?:\n|\\+[nr])", r"(?:output -raw|--show-secrets|kubectl get secret|base64 (?:-d|-D|--decode)|vault (?:kv get|read) |get-secret-value|ssm get-parameter|secrets versions access|auth print-|az (?:acr cred|keyvault sec|account get-acc|ad sp)|op (?:read [\\\"']*op:|item get )|pass show|bw get|secret-tool lookup|security find-|consul kv get|heroku auth:token|gh auth token|secrets get|initial-password|openssl rand|pwgen |wg genkey|key:generate|rake secret|rails secret|nmcli -)", r"cat [^\s\\]*(?i:pass|secret|token|private_?key|master\.key|production\.key|credential)")),
     R("shown_in_a_session", "=> ", r"(?i:pass|password|passwd|pw|secret|token|key)\w{0,12}[)\]\"']{0,4}\n(?:Out\[\d+\]: |=> )[\"']([^\"'\n]{6,})[\"']",
@@ -875,9 +884,9 @@ CONTEXTS: tuple[Rule, ...] = (
       '<meta name="api-key" content="{an32}">', "Keys in pages", "token", check="generated", trigger=r"(?i:<meta name=)[^<>\n]*(?i:key|token)"),
     R("csharp_property", "{ get;", r"(?i)(?:password|secret|token|api_?key)\s?\{ ?get;[^{}\n]{0,32}\}\s?=\s?\"([^\"\n]{6,})\"",
       'public string Password { get; set; } = "{an14}7";', "Properties with a default", "password", check="set", trigger=r"\{ ?get;[^{}\n]*\} ?= ?\\*\"[^\"\\]{6}"),
-    R("wrapped_literal", "(", r"(?i)(?:password|passwd|secret|token|key|seed|salt)\w{0,16}[\"'\])]{0,3}\s{0,2}(?::=|=|:|\()\s{0,2}(?:new )?(?:\[\]byte|Buffer\.from|bytes(?:\.fromhex)?|bytearray|[\w.]{0,24}getbytes|secretstring::\w{3,8}|(?:base64\.)?b64decode|(?:binascii\.)?unhexlify|hex::decode|SecretStr|Uint8Array\.from|TextEncoder\(\)\.encode)\(\s?[bu]?[\"']([^\"'\n]{8,})[\"']",
+    R("wrapped_literal", "(", r"(?i)(?:password|passwd|secret|token|key|seed|salt)\w{0,16}[\"'\])]{0,3}\s{0,2}(?::=|=|:|\()\s{0,2}(?:new )?(?:\[\]byte|Buffer\.from|bytes(?:\.fromhex)?|bytearray|[\w.]{0,24}getbytes|(?:secret)?string::\w{3,8}|(?:base64\.)?b64decode|(?:binascii\.)?unhexlify|hex::decode|SecretStr|Uint8Array\.from|TextEncoder\(\)\.encode)\(\s?[bu]?[\"']([^\"'\n]{8,})[\"']",
       'signingKey := []byte("{an32}")', "Literals in a call that turns them into bytes", "secret", check="printed",
-      trigger=r"(?:\[\]byte|Buffer\.from|bytes|fromhex|bytearray|GetBytes|getBytes|SecretString::\w+|b64decode|unhexlify|hex::decode|SecretStr|Uint8Array\.from|\(\)\.encode)\(\s?[bu]?\\*[\"'][^\"'\\\s]{8}"),
+      trigger=r"(?:\[\]byte|Buffer\.from|bytes|fromhex|bytearray|GetBytes|getBytes|String::\w+|b64decode|unhexlify|hex::decode|SecretStr|Uint8Array\.from|\(\)\.encode)\(\s?[bu]?\\*[\"'][^\"'\\\s]{8}"),
     R("keyed_call", "(", r"(?:\bhmac\.new\(\s?|createHmac\(\s?[\"']\w{2,12}[\"'],\s?|hash_hmac\(\s?[\"']\w{2,12}[\"'],\s?[^,\n]{1,60},\s?|\bAES\.new\((?:bytes\.fromhex\()?|SymmetricSecurityKey\([\w.]{0,40}\(|pyotp\.TOTP\(|rollbar\.init\(|ethers\.Wallet\(|\baccounts: ?\[\s?|\b[A-Z]\w{1,30}(?:Client|SDK)\()[bu]?[\"']((?:0x)?[^\"'\n\s]{16,})[\"']",
       "hmac.new(b'{an40}', body, hashlib.sha256)", "Keys as the argument of what signs, encrypts or connects", "secret", check="generated",
       trigger=r"(?:hmac\.new\(|createHmac\(|hash_hmac\(|AES\.new\(|SymmetricSecurityKey\(|pyotp\.TOTP\(|rollbar\.init\(|ethers\.Wallet\(|accounts: ?\[|(?:Client|SDK)\([bu]?\\*[\"'][^\s\"'\\]{16})"),

@@ -27,7 +27,7 @@ _NAMES_ONLY = re.compile(rb"[\w\",;\t .-]{8,400}\r?\Z")
 _NAMES_BEFORE = re.compile(rb"[\w\",;\t .-]*\Z")  # behind what JSON has before a text
 _HEADER = re.compile(rf"[\w -]{{0,24}}{_NAME}\Z".encode())
 _BORDER = re.compile(rb"[ \t\d|:=+>-]*(?:\xe2(?:\x86\x92|[\x94\x95].)[ \t|:=+-]*)*\r?\Z")
-_ARGUMENTS = re.compile(rb"[ \t]*(?:\d{1,6}(?:\xe2\x86\x92|[:\t]))?[ \t]*[A-Za-z_][\w.]*(?:, ?[A-Za-z_][\w.]*)+,?\r?\Z")
+_ARGUMENTS = re.compile(rb"[ \t]*(?:\d{1,6}(?:\xe2\x86\x92|[:\t]))?[ \t]*[A-Za-z_][\w.]*(?:, [A-Za-z_][\w.]*)+,?\r?\Z")
 _LONGEST_LINE = 4_096
 _SHORTEST = 6
 
