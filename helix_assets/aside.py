@@ -15,16 +15,18 @@ import shutil
 import sqlite3
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from operator import eq
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Row, Table, delete, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from helix_assets.adapters import pieces_of
 from helix_assets.backup import SET_ASIDE, STAGED
 from helix_assets.core.encoded import name_again
 from helix_assets.core.errors import StoreError
-from helix_assets.core.redaction.again import row_again
+from helix_assets.core.redaction.again import rows_again
 from helix_assets.core.redaction.redactor import Redactor
 from helix_assets.rescan import changed_texts, part_again, redact_digest, table_again
 from helix_assets.storage.catalog import CATALOG, Catalog, open_catalog
@@ -238,7 +240,8 @@ def _rows_again(aside: Store, path: Path, fresh: Path) -> bool:
     uids = pq.ParquetFile(path).read(["session_uid"], use_threads=False).column(0)
     uid = uids[0].as_py() if len(uids) else ""
     renamed, redactor = _uid_again(aside.redactor, uid), aside.redactor
-    if renamed == uid and all(row_again(redactor, row) == row for row in read_rows([path], raw=True)):
+    before, rows = read_rows([path], raw=True), read_rows([path], raw=True)
+    if renamed == uid and all(map(eq, before, rows_again(redactor, rows, pieces_of(uid.partition(":")[0])))):
         return False
     part_again(aside, renamed, path, fresh)
     return True

@@ -10,13 +10,13 @@ from __future__ import annotations
 import heapq
 import json
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import orjson
 
-from helix_assets.adapters import ADAPTERS
+from helix_assets.adapters import ADAPTERS, pieces_of
 from helix_assets.adapters.base import Adapter, Identity, JsonObject, Parser, Problem, SessionFacts, utf8_name
 from helix_assets.adapters.jsonl import PACKED, block_reader, decode, open_source, whole_lines
 from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
@@ -25,6 +25,7 @@ from helix_assets.core.facts import FactBuilder, SessionFactRows
 from helix_assets.core.link import Linker
 from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
 from helix_assets.core.redaction.again import value_again
+from helix_assets.core.redaction.joined import Joiner
 from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED, Record, Row, SessionEvent
 from helix_assets.core.words import WordHasher
 from helix_assets.repositories import repository_root
@@ -69,6 +70,10 @@ def _place(item: _Line) -> tuple[int, int, int]:
     return item[0][:3]
 
 
+def _renewed(item: _Line, raw: bytes, obj: JsonObject) -> _Line:
+    return item[0]._replace(raw=raw), obj
+
+
 class _Source:
     """Reads one file as a stream of lines and remembers where it ended."""
 
@@ -87,6 +92,8 @@ class _Source:
         self._opened: os.stat_result | None = None
         self._edges: tuple[str, str] | None = None
         self.unparsed = self.lines = self.bytes_read = self.redactions = self.withheld = 0
+        pieces = pieces_of(adapter.flavor)
+        self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in DOCUMENTS else None
 
     def read(self) -> Iterator[_Line]:
         try:
@@ -107,6 +114,10 @@ class _Source:
             self.problems.append(Problem(self.task.shown, self.problem, self.line, self.offset))
         finally:
             os.close(fd)
+        if self.joiner is not None:
+            yield from self.joiner.close()
+            self.redactions += self.joiner.hits
+            self.withheld += self.joiner.withheld
 
     def _document(self, fd: int) -> Iterator[_Line]:
         data = os.pread(fd, MAX_DOCUMENT_BYTES + 1, 0)
@@ -139,10 +150,22 @@ class _Source:
         for original, text in zip(originals, lines, strict=True):
             if original and not original.isspace():
                 self.lines += 1
-                yield self._line(original, text, line, offset)
+                item = self._line(original, text, line, offset)
+                if self.joiner is None:
+                    yield item
+                else:
+                    yield from self._joined(item, original, text)
             line += 1
             offset += len(original) + 1
         return len(originals) - 1
+
+    def _joined(self, item: _Line, original: bytes, text: bytes) -> Iterable[_Line]:
+        """Hand over a line that may be a piece of a message; gives those whose messages are whole."""
+        assert self.joiner is not None
+        record, obj = item
+        is_changed = text != original and self.joiner.is_piece(record.native_type)
+        before = decode(original) if is_changed else None
+        return self.joiner.take(item, record.file, record.native_type, obj, before if type(before) is dict else obj)
 
     def _line(self, original: bytes, text: bytes, line: int, offset: int) -> _Line:
         task = self.task
@@ -304,12 +327,24 @@ class _SessionRun:
         told = set[int]()
         for task in self.task.files:
             source = _Source(task, self.adapter, self._shop, self._hash64)
+            source.joiner = None
             source.known = self._known if task.offset else set()
             told.update(record.key for record, _ in source.read())
         return told
 
     def _kept(self, rows: Iterator[Row]) -> Iterator[_Line]:
         """Stored records that the files do not tell anew: of other files, or vanished from a rewritten one."""
+        lines, pieces = self._kept_lines(rows), pieces_of(self.task.flavor)
+        if pieces is None:
+            yield from lines
+            return
+        joiner = Joiner(self._shop.redactor, pieces, _renewed, heals=True)
+        for item in lines:
+            yield from joiner.take(item, item[0].file, item[0].native_type, item[1])
+        yield from joiner.close()
+        self.withheld += joiner.withheld
+
+    def _kept_lines(self, rows: Iterator[Row]) -> Iterator[_Line]:
         for row in rows:
             if row.raw and row.record_key not in self._told:
                 redacted = self._shop.redactor.lines(row.raw)  # by the rules in force, which may be newer

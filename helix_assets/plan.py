@@ -13,7 +13,7 @@ from zlib import crc32
 
 from sqlalchemy import Row
 
-from helix_assets.adapters import ADAPTERS
+from helix_assets.adapters import ADAPTERS, pieces_of
 from helix_assets.adapters.base import FoundFile, SessionFacts
 from helix_assets.adapters.jsonl import PACKED, open_source
 from helix_assets.core.errors import SkipSource
@@ -273,8 +273,12 @@ def _from_start(
 def _continued(
     store: Store, candidate: Candidate, source: Row[Any], ranks: Mapping[str, int], has_main: bool
 ) -> FileTask:
-    """Read on from the cursor if the file was only appended to, else from the start."""
-    if not _has_grown(store, candidate, source):
+    """Read on from the cursor if the file was only appended to, else from the start.
+
+    Of a message that may have been half there all pieces are needed as they were logged: what is stored is redacted.
+    """
+    is_torn = source.parser_state is None and pieces_of(source.flavor) is not None
+    if is_torn or not _has_grown(store, candidate, source):
         anew = _from_start(candidate, ranks, has_main)
         return replace(anew, state=source.parser_state) if anew.role == "about" else anew
     file = candidate.file

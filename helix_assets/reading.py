@@ -16,9 +16,10 @@ from typing import IO, Any
 import orjson
 from sqlalchemy import BindParameter, Row, Select, bindparam, func, or_, select
 
+from helix_assets.adapters import pieces_of
 from helix_assets.core.errors import NotFoundError, StoreError
 from helix_assets.core.redaction import Redactor
-from helix_assets.core.redaction.again import digest_again, row_again, value_again
+from helix_assets.core.redaction.again import digest_again, row_again, rows_again, value_again
 from helix_assets.core.schema import Row as EventRow
 from helix_assets.settings import Settings
 from helix_assets.storage.catalog import Catalog
@@ -65,14 +66,18 @@ class OpenSession:
         for file in self.files:
             file.seek(0)
         rows = read_rows(self.files, raw=raw)
-        return rows if self.redactor is None else (row_again(self.redactor, row) for row in rows)
+        return rows if self.redactor is None else rows_again(self.redactor, rows, pieces_of(self.row.flavor))
 
     def record(self, wanted: int | str) -> EventRow | None:
         """The first row of the record with an event of this number, or of this id; its text is None once it went."""
         from helix_assets.storage.parquet import read_record
 
         row = read_record(self.files, wanted)
-        return row if row is None or self.redactor is None else row_again(self.redactor, row)
+        if row is None or self.redactor is None:
+            return row
+        if pieces_of(self.row.flavor) is None:
+            return row_again(self.redactor, row)
+        return next(again for again in self.rows(raw=True) if again.record_key == row.record_key)
 
 
 def has_store(settings: Settings) -> bool:

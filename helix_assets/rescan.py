@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from sqlalchemy import JSON, Connection, Row, Table, Text, delete, or_, select, update
 
+from helix_assets.adapters import pieces_of
 from helix_assets.core.encoded import name_again
 from helix_assets.core.errors import StoreError
-from helix_assets.core.redaction.again import digest_again, row_again, text_again, value_again
+from helix_assets.core.redaction.again import digest_again, rows_again, text_again, value_again
 from helix_assets.core.redaction.redactor import Redactor
 from helix_assets.prices import REMEMBERED
 from helix_assets.storage.durable import sync
@@ -257,8 +258,8 @@ def part_again(store: Store, uid: str, path: Path, staged: Path) -> PartFile:
 
     writer = SessionWriter(staged, uid, store.key)
     try:
-        for row in read_rows([path], raw=True):
-            writer.add([row_again(store.redactor, row)])
+        for row in rows_again(store.redactor, read_rows([path], raw=True), pieces_of(uid.partition(":")[0])):
+            writer.add([row])
     except BaseException:
         writer.discard()
         raise

@@ -20,10 +20,14 @@ from zipfile import BadZipFile, ZipFile
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from helix_assets.adapters import pieces_of
 from helix_assets.backup import FACTS, own_copies
 from helix_assets.core.encoded import spelled
 from helix_assets.core.errors import StoreError
 from helix_assets.core.redaction import Redactor
+from helix_assets.core.redaction.again import joined_rows
+from helix_assets.core.redaction.joined import Joiner
+from helix_assets.core.schema import Row
 from helix_assets.storage.parquet import read_rows
 from helix_assets.store import ENGINE, Store
 
@@ -34,6 +38,7 @@ _TEXT_BYTES = 1 << 20
 _OVERLAP = 1 << 14
 _SQLITE = b"SQLite format 3\0"
 _BY_RULES = "a secret by the rules in force"
+_ACROSS = "a secret by the rules in force, in pieces of one message"
 
 
 class Survivor(NamedTuple):
@@ -55,6 +60,11 @@ class Probe:
         """The canaries that are in these bytes, by their line in the list."""
         found = (n for n, spellings in enumerate(self._canaries, start=1) if any(text in data for text in spellings))
         return [f"the text of line {number} of {CANARIES}" for number in found]
+
+    def across(self, flavor: str) -> Joiner[Row] | None:
+        """Looks at the pieces of messages together, for an agent that writes such; its `hits` are the secrets found."""
+        pieces = pieces_of(flavor)
+        return None if pieces is None else Joiner(self._redactor, pieces, lambda row, _raw, _obj: row)
 
     def told(self, data: bytes) -> list[str]:
         """What is in these bytes, in words."""
@@ -172,11 +182,20 @@ def _facts(probe: Probe, source: Path | BytesIO, place: str) -> Iterator[Survivo
 
 def survivors_in_rows(probe: Probe, paths: Sequence[Path]) -> Iterator[tuple[bytes, list[str]]]:
     """Each text of some raw files with what is found in it."""
-    for row in (row for path in paths for row in read_rows([path], raw=True)):
-        for value in row:
-            if value and isinstance(value, str | bytes):
-                text = value if isinstance(value, bytes) else value.encode()
-                yield text, probe.told(text)
+    for path in paths:
+        torn = probe.across(_flavor_of(path))
+        for row in read_rows([path], raw=True) if torn is None else joined_rows(torn, read_rows([path], raw=True)):
+            for value in row:
+                if value and isinstance(value, str | bytes):
+                    text = value if isinstance(value, bytes) else value.encode()
+                    yield text, probe.told(text)
+        if torn is not None:
+            yield b"", [_ACROSS] if torn.hits else []
+
+
+def _flavor_of(path: Path) -> str:
+    """The agent that a raw file is of, by the name of a folder above it."""
+    return next((part.removeprefix("flavor=") for part in path.parts if part.startswith("flavor=")), "")
 
 
 def _session_of(path: Path) -> str:

@@ -12,6 +12,7 @@ from helix_assets.adapters.base import Adapter
 from helix_assets.adapters.claude import ClaudeAdapter
 from helix_assets.adapters.codex import CodexAdapter
 from helix_assets.adapters.grok import GrokAdapter
+from helix_assets.core.schema import Pieces
 
 GROUP = "helix_assets.adapters"
 
@@ -56,6 +57,11 @@ def _from_outside(flavor: str) -> Adapter:
             raise KeyError(f"the adapter {point.value} is for {adapter.flavor!r}, not for {flavor!r}")
         return adapter
     raise KeyError(f"no installed package has an adapter for {flavor!r}")
+
+
+def pieces_of(flavor: str) -> Pieces | None:
+    """Which of an agent's records are pieces of messages; None for one that writes each message as one record."""
+    return getattr(ADAPTERS[flavor], "pieces", None) if flavor in ADAPTERS else None
 
 
 ADAPTERS = Adapters(ClaudeAdapter(), CodexAdapter(), GrokAdapter())

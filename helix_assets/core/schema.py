@@ -6,8 +6,9 @@ lie on disk (storage).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
@@ -105,6 +106,35 @@ class Record(NamedTuple):
     ts_us: int | None
     native_type: str
     raw: bytes
+
+
+class Piece(NamedTuple):
+    """One record's part of a message. `order` is its place among the others where it is not that of the records.
+
+    `kind` and `key` tell one message from the next; a key that is not given fits any.
+    """
+
+    kind: str
+    key: int | None
+    order: int | None
+    text: str
+
+    def continues(self, first: Piece) -> bool:
+        """Whether this goes on with the message that `first` began."""
+        return self.kind == first.kind and (self.key is None or first.key is None or self.key == first.key)
+
+
+class Pieces(Protocol):
+    """Which records of an agent are pieces of messages, by their native types, and which others end a message."""
+
+    kinds: Collection[str]
+    ends: Collection[str]
+
+    def piece(self, obj: dict[str, Any]) -> Piece: ...
+
+    def with_text(self, obj: dict[str, Any], text: str) -> dict[str, Any]:
+        """The record with another text in the place of its own."""
+        ...
 
 
 class Row(NamedTuple):

@@ -89,6 +89,16 @@ def test_chunks_are_joined_in_the_order_of_their_event_ids() -> None:
     assert [event.summary for event in told.of(EventKind.ASSISTANT_MSG)] == ["I'll look first.", "One test fails."]
 
 
+def test_chunk_that_was_withheld_says_nothing_and_does_not_end_its_message() -> None:
+    first, second = (update("agent_message_chunk", content=text(words)) for words in ("one ", "two"))
+    facts = SessionFacts()
+    parser = GROK.parser("main", facts, hash64)
+    for obj in (first, {"type": "helix_withheld", "reason": "redaction_failed", "bytes": 9}, second):
+        parser.feed(obj, record_of(GROK, first))
+    (said,) = parser.finish()
+    assert said.summary == "one two"
+
+
 def test_message_bears_the_time_of_its_first_chunk() -> None:
     (thought,) = read_one(GROK, "whole-turn").of(EventKind.THINKING)
     assert thought.ts_us == 1_787_950_800_500_000

@@ -50,7 +50,7 @@ test: ["CMD", "redis-cli", "-a", "§", "ping"]
 - **password**: §
 Bitte melde dich mit dem Kennwort § an.
 J'ai changé le mot de passe admin en §.
-Зайди под sa с паролем § и перезапусти сервис.
+Зайди под sa, пароль: §
 $conn = mysqli_connect('db', 'app', '§', 'gateway');
 client.get(url).basic_auth("app", Some("§"));
 ldap_default_authtok = §

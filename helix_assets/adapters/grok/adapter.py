@@ -19,6 +19,7 @@ from helix_assets.adapters.base import (
 )
 from helix_assets.adapters.grok.chat import ChatParser
 from helix_assets.adapters.grok.events import EventsParser
+from helix_assets.adapters.grok.pieces import PIECES
 from helix_assets.adapters.grok.summary import SummaryParser
 from helix_assets.adapters.grok.updates import UpdatesParser
 from helix_assets.adapters.jsonl import open_source, timestamp_us
@@ -39,8 +40,9 @@ class GrokAdapter:
     """Sessions of Grok Build."""
 
     flavor = "grok"
-    version = 3
+    version = 4
     shares_history = True
+    pieces = PIECES
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
         for place in listing(os.path.join(root, "sessions"), problems):

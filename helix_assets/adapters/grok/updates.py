@@ -10,21 +10,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from helix_assets.adapters.base import JsonObject, SessionFacts
+from helix_assets.adapters.grok.pieces import CHUNKS, PIECES
 from helix_assets.adapters.grok.tools import model_name, read_call, read_result, tool_name
 from helix_assets.adapters.jsonl import count_or_zero
-from helix_assets.adapters.loose import as_count, as_name, as_object, as_text, packed, texts_of
-from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, last_words, shorten
+from helix_assets.adapters.loose import as_count, as_name, as_object, as_text, packed
+from helix_assets.core.schema import EventKind, Piece, Record, SessionEvent, Usage, last_words, shorten
 
 TICKS_PER_DOLLAR = 10_000_000_000
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.I)
-_NUMBER = re.compile(r"(\d{1,15})\Z")
 _INJECTED = ("<user_info>", "<system-reminder>", "<task-notification>", "<git_status>", "<project_layout>")
 _QUERY = re.compile(r"\A\s*<user_query>\n?(.*?)\n?</user_query>\s*\Z", re.S)
-_CHUNKS = {
-    "user_message_chunk": EventKind.USER_MSG,
-    "agent_message_chunk": EventKind.ASSISTANT_MSG,
-    "agent_thought_chunk": EventKind.THINKING,
-}
 _RUN_CHARS = 4000
 _REMEMBERED = 500
 
@@ -41,7 +36,7 @@ def prompt_event(text: str, synthetic: bool, facts: SessionFacts, ts_us: int | N
 
 def said_by(native_type: str, text: str | None) -> tuple[str, str] | None:
     """Kind and role of what a line with a piece of a message says; its event stands with the line behind the last."""
-    kind = _CHUNKS.get(native_type)
+    kind = CHUNKS.get(native_type)
     if kind is EventKind.USER_MSG and text is not None and text.lstrip().startswith(_INJECTED):
         return EventKind.LIFECYCLE, "system"
     if kind is None:
@@ -50,10 +45,9 @@ def said_by(native_type: str, text: str | None) -> tuple[str, str] | None:
 
 
 class _Run(NamedTuple):
-    """Chunks of one kind in a row; `key` tells one message from the next."""
+    """Chunks of one message; `first` is what its first one says."""
 
-    kind: str
-    key: int | str | None
+    first: Piece
     ts_us: int | None
     synthetic: bool
     pieces: list[tuple[int, str]]
@@ -92,8 +86,9 @@ class UpdatesParser:
         since = self._facts.own_since_us
         if since is not None and record.ts_us is not None and record.ts_us < since:
             return []  # a fork's copy of what happened in its parent
-        if kind in _CHUNKS:
-            return self._chunk(kind, update, as_object(params.get("_meta")), record.ts_us)
+        if kind in CHUNKS:
+            piece = PIECES.piece(obj)
+            return self._chunk(piece, update, record.ts_us) if piece.kind == kind else []  # else it was withheld
         handler = _HANDLERS.get(kind)
         if handler is not None:
             return handler(self, update)
@@ -103,25 +98,20 @@ class UpdatesParser:
 
     # -- conversation ------------------------------------------------------------------------------------------------
 
-    def _chunk(self, kind: str, update: JsonObject, meta: JsonObject, ts_us: int | None) -> list[SessionEvent]:
+    def _chunk(self, piece: Piece, update: JsonObject, ts_us: int | None) -> list[SessionEvent]:
         said = as_object(update.get("_meta"))
-        if kind == "user_message_chunk":
+        if piece.kind == "user_message_chunk":
             self._use_model(said.get("modelId"))
-            key = as_count(said.get("promptIndex"))
-        else:
-            key = as_count(meta.get("streamStartMs"))
         run = self._run
         closed: list[SessionEvent] = []
-        if run is None or run.kind != kind or (key is not None and run.key is not None and key != run.key):
+        if run is None or not piece.continues(run.first):
             closed = self._close()
             synthetic = bool(said.get("synthetic_reason") or said.get("syntheticReason"))
-            run = self._run = _Run(kind, key, ts_us, synthetic, [])
-        text = texts_of(update.get("content"))
+            run = self._run = _Run(piece, ts_us, synthetic, [])
         if self._length < _RUN_CHARS:
-            number = _NUMBER.search(as_text(meta.get("eventId")))
-            order = int(number.group(1)) if number else run.pieces[-1][0] if run.pieces else 0
-            run.pieces.append((order, text))
-        self._length += len(text)
+            before = run.pieces[-1][0] if run.pieces else 0
+            run.pieces.append((before if piece.order is None else piece.order, piece.text))
+        self._length += len(piece.text)
         return closed
 
     def _close(self) -> list[SessionEvent]:
@@ -131,7 +121,7 @@ class UpdatesParser:
         if run is None:
             return []
         text = run.text()
-        kind = _CHUNKS[run.kind]
+        kind = CHUNKS[run.first.kind]
         if kind is EventKind.USER_MSG:
             return [prompt_event(text, run.synthetic, self._facts, run.ts_us)]
         said = SessionEvent(kind, "assistant", summary=shorten(text), size=size, ts_us=run.ts_us)

@@ -7,12 +7,14 @@ Belongs here: text by text, so that numbers and shapes stay as they are. Source 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
 
+from helix_assets.core.redaction.joined import Joiner
 from helix_assets.core.redaction.redactor import Redactor
-from helix_assets.core.schema import Row, shorten
+from helix_assets.core.schema import Pieces, Row, shorten
 
 _CUT = "…"
 _EDGE = re.compile(r"[ /\\]")
@@ -57,6 +59,32 @@ def digest_again(redactor: Redactor, digest: dict[str, Any]) -> dict[str, Any]:
             mark = next((new for before, new in marks.items() if before.startswith(body)), None)
             signal["sample"] = shorten(f"{kind}: {mark}", SAMPLE_CHARS) if mark else kind
     return clean
+
+
+def rows_again(redactor: Redactor, rows: Iterable[Row], pieces: Pieces | None) -> Iterator[Row]:
+    """Stored rows of a session as they would read by the rules in force; `pieces` tells which are of one message."""
+    again = (row_again(redactor, row) for row in rows)
+    if pieces is None:
+        return again
+    joiner = Joiner(redactor, pieces, lambda row, raw, _: row._replace(raw=raw), heals=True)
+    return joined_rows(joiner, again)
+
+
+def joined_rows(joiner: Joiner[Row], rows: Iterable[Row]) -> Iterator[Row]:
+    """Stored rows, those with pieces of a message once they were redacted together."""
+    for row in rows:
+        yield from joiner.take(row, row.file, row.native_type, _piece_of(joiner, row))
+    yield from joiner.close()
+
+
+def _piece_of(joiner: Joiner[Row], row: Row) -> dict[str, Any] | None:
+    if not row.raw or not joiner.is_piece(row.native_type):
+        return None
+    try:
+        obj = orjson.loads(row.raw)
+    except orjson.JSONDecodeError:
+        return None
+    return obj if isinstance(obj, dict) else None
 
 
 def row_again(redactor: Redactor, row: Row) -> Row:

@@ -38,6 +38,9 @@ _LONGEST = 1 << 20
 # So much of a value says what it is, and of a token: each of many that follow each other would be read to the end else.
 _JUDGED = 128
 _MOST_OF_TOKEN = 8_192
+# A token is told by so much of its prefix, and its beginning by so much behind that.
+_TELLING = 3
+_BEGUN = re.compile(rb"[A-Za-z0-9_.+/=-]{6,}\Z")
 _COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
 _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 _NO_WORD = re.compile(rb"[^A-Za-z0-9_]")
@@ -99,6 +102,23 @@ class Finder:
         if self._allow:
             found = [span for span in found if view[span.start : span.end] not in self._allow]
         return _merged([span for span in found if span.start < span.end])
+
+    def beginning(self, view: bytes) -> Span | None:
+        """The beginning of a token that the end of the view may have torn, or None."""
+        for found in self._keywords.finditer(view, max(0, len(view) - _MOST_OF_TOKEN)):
+            body = view[found.end() :]
+            if _BEGUN.match(body) and _begins_word(view, found.start()) and not is_wordlike(body[:_JUDGED]):
+                return Span(found.start(), len(view), self._named[found.group()])
+        return None
+
+    @cached_property
+    def _named(self) -> dict[bytes, str]:
+        """The kind of each keyword that is long enough to tell a token by its beginning."""
+        return {rule.keyword.encode(): rule.kind or rule.name for rule in TOKENS if len(rule.keyword) >= _TELLING}
+
+    @cached_property
+    def _keywords(self) -> re.Pattern[bytes]:
+        return re.compile(b"|".join(map(re.escape, sorted(self._named, key=len, reverse=True))))
 
     def _pattern(self, rule: Rule) -> Pattern:
         compiled = self._compiled.get(rule.pattern)

@@ -6,19 +6,23 @@ Belongs here: marks and their tags, the walk over the lines of a chunk, what hap
 import base64
 import hashlib
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import orjson
 
 from helix_assets.core.redaction import assignment, blocks, rules, tables
 from helix_assets.core.redaction.finder import Finder, Span
+from helix_assets.core.redaction.judge import is_wordlike
 from helix_assets.core.redaction.trigger import Kept, Trigger
-from helix_assets.core.redaction.view import BLANK, View, may_be_coloured, plain_view, without_colours
+from helix_assets.core.redaction.view import BLANK, MARK, View, may_be_coloured, plain_view, without_colours
 
 # Part of the version: raise it when the judgement changes while the rules do not.
-_REVISION = 7
+_REVISION = 8
 # A mark can bring the text on both its sides together, so what stands around it is read again until nothing is found.
 _MOST_PASSES = 4
 _AROUND = 2_048
@@ -26,6 +30,9 @@ _AROUND = 2_048
 _EDGE = 64
 WITHHELD = "[withheld: redaction failed]"
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
+# The rest of a secret has a digit, or letters of both cases in no word's order.
+_REST = re.compile(rb"[A-Za-z0-9+/=_-]*(?:[0-9]|[a-z][A-Z])[A-Za-z0-9+/=_-]*")
+_ENDS_IN_MARK = re.compile(MARK.pattern + rb"\Z")
 _UNQUOTED = re.compile(rb"((?:\\)*\")[ \t]*:[ \t]*\Z")
 
 
@@ -47,6 +54,51 @@ class RedactedLines:
 
     def __iter__(self) -> Iterator[bytes | int]:
         return iter((self.data, self.hits))
+
+
+@dataclass(frozen=True)
+class RedactedPieces:
+    """The redacted pieces of one text; `across` are the first and last piece of each secret that lies in several."""
+
+    texts: Sequence[str]
+    hits: int
+    across: frozenset[tuple[int, int]] = frozenset()
+
+
+class _Cut(NamedTuple):
+    """What stands in the place of `raw[start:end]`."""
+
+    start: int
+    end: int
+    mark: bytes
+
+
+class _Edges:
+    """Where the pieces of a text end, while marks take the places of secrets in it.
+
+    A mark is the first piece's that held a part of the secret.
+    """
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._ends = list(accumulate(map(len, pieces)))
+        self.across: set[tuple[int, int]] = set()
+
+    def follow(self, cuts: Sequence[_Cut]) -> None:
+        for start, end, _ in cuts:
+            first, last = bisect_right(self._ends, start), bisect_right(self._ends, end - 1)
+            if first < last:
+                self.across.add((first, last))
+        moved, at, shift = [], 0, 0
+        for edge in self._ends:
+            while at < len(cuts) and cuts[at].end <= edge:
+                shift += len(cuts[at].mark) - cuts[at].end + cuts[at].start
+                at += 1
+            is_inside = at < len(cuts) and cuts[at].start < edge
+            moved.append(shift + (cuts[at].start + len(cuts[at].mark) if is_inside else edge))
+        self._ends = moved
+
+    def pieces(self, raw: bytes) -> list[bytes]:
+        return [raw[start:end] for start, end in pairwise([0, *self._ends])]
 
 
 class Redactor:
@@ -119,6 +171,29 @@ class Redactor:
         out.append(chunk[at:])
         return RedactedLines(b"".join(out), hits, withheld)
 
+    def pieces(self, texts: Sequence[str], *, is_open: bool = False, heals: bool = False) -> RedactedPieces:
+        """Redact the pieces of one text as what they are together.
+
+        One that `is_open` may go on: what can be the beginning of a token at its end is taken for one. With `heals` the
+        pieces were redacted one by one before, and what a mark at the end of a piece left of its secret goes.
+        """
+        pieces = [text.encode("utf-8", "surrogatepass") for text in texts]
+        try:
+            left = _healed(pieces) if heals else 0
+            raw, hits, edges = b"".join(pieces), 0, _Edges(pieces)
+            if self._trigger.occurs_in(raw):
+                raw, hits = self._bytes(raw, edges)
+            if is_open:
+                raw, begun = self._without_beginning(raw, edges)
+                hits += begun
+        except Exception:  # noqa: BLE001 - as for a text
+            withheld = [WITHHELD, *[""] * (len(texts) - 1)]
+            return RedactedPieces(withheld, 1, frozenset({(0, len(texts) - 1)}))
+        if not hits and not left:
+            return RedactedPieces(texts, 0)
+        redacted = [piece.decode("utf-8", "surrogatepass") for piece in edges.pieces(raw)]
+        return RedactedPieces(redacted, hits + left, frozenset(edges.across))
+
     def scan(self, data: bytes) -> int:
         """Count the secrets that the rules would still redact in stored bytes; marks do not count."""
         if data[:1] in (b"{", b"["):
@@ -131,12 +206,22 @@ class Redactor:
         try:
             redacted, hits = self._bytes(line)
             if hits and _was_json(line, redacted):
-                return _stand_in(line), 0
+                return stand_in(line), 0
         except Exception:  # noqa: BLE001 - whatever goes wrong, the line must not pass unredacted
-            return _stand_in(line), 0
+            return stand_in(line), 0
         return (redacted, hits) if hits else (line, 0)
 
-    def _bytes(self, raw: bytes) -> tuple[bytes, int]:
+    def _without_beginning(self, raw: bytes, edges: _Edges) -> tuple[bytes, int]:
+        """Replace what may be the beginning of a token whose rest is still to come."""
+        view = plain_view(raw)
+        span = self._finder.beginning(view.text)
+        if span is None:
+            return raw, 0
+        cuts = self._cuts(raw, view, [span])
+        edges.follow(cuts)
+        return _replaced(raw, cuts), 1
+
+    def _bytes(self, raw: bytes, edges: _Edges | None = None) -> tuple[bytes, int]:
         hits = 0
         # Most lines with colours are worth a look for these only.
         if may_be_coloured(raw) and not self._trigger.occurs_in(without_colours(raw)):
@@ -147,7 +232,10 @@ class Redactor:
             spans = self._spans(view, pieces or [(0, len(view.text))])
             if not spans:
                 break
-            raw = self._replaced(raw, view, spans)
+            cuts = self._cuts(raw, view, spans)
+            raw = _replaced(raw, cuts)
+            if edges is not None:
+                edges.follow(cuts)
             hits += len(spans)
             after = _blanked(view.text, spans)
             pieces = _around(spans, len(after))
@@ -171,17 +259,36 @@ class Redactor:
                     found.append(Span(start + span.start, start + span.end, span.kind))
         return found
 
-    def _replaced(self, raw: bytes, view: View, spans: list[Span]) -> bytes:
-        out: list[bytes] = []
-        at = 0
+    def _cuts(self, raw: bytes, view: View, spans: list[Span]) -> list[_Cut]:
+        cuts = []
         for span in spans:
             secret = view.text[span.start : span.end]
             start, end = _whole_characters(raw, *view.raw_span(span.start, span.end))
             quote = _missing_quote(raw, start, end)
-            out += (raw[at:start], quote, _mark(self._key, span.kind, secret), quote)
-            at = end
-        out.append(raw[at:])
-        return b"".join(out)
+            cuts.append(_Cut(start, end, quote + _mark(self._key, span.kind, secret) + quote))
+        return cuts
+
+
+def _replaced(raw: bytes, cuts: Sequence[_Cut]) -> bytes:
+    out: list[bytes] = []
+    at = 0
+    for start, end, mark in cuts:
+        out += (raw[at:start], mark)
+        at = end
+    out.append(raw[at:])
+    return b"".join(out)
+
+
+def _healed(pieces: list[bytes]) -> int:
+    """Drop what follows a mark that ends a piece, if it may be the rest of the secret; gives how many had such."""
+    healed, is_behind = 0, False
+    for place, piece in enumerate(pieces):
+        rest = _REST.match(piece) if is_behind else None
+        if rest and not is_wordlike(rest.group()):
+            piece = pieces[place] = piece[rest.end() :]  # noqa: PLW2901 - what is left of it decides on the next
+            healed += 1
+        is_behind = _ENDS_IN_MARK.search(piece, max(0, len(piece) - _EDGE)) is not None or (is_behind and not piece)
+    return healed
 
 
 @lru_cache(maxsize=1024)
@@ -214,7 +321,8 @@ def _around(spans: list[Span], length: int) -> list[tuple[int, int]]:
     return pieces
 
 
-def _stand_in(line: bytes) -> bytes:
+def stand_in(line: bytes) -> bytes:
+    """The record that takes the place of a line that cannot be redacted."""
     return b'{"type":"helix_withheld","reason":"redaction_failed","bytes":%d}' % len(line)
 
 
