@@ -10,15 +10,17 @@ from itertools import pairwise
 from helix_assets.core.redaction.judge import is_placeholder, is_reference, looks_chosen, looks_generated
 from helix_assets.core.redaction.names import Standard, name_standard
 
-_NAME = r"(?i:pass(?:word|wd|wort|phrase|code)?|pwd|secret|token|api[ _-]?key)s?"
+_ONE = r"(?i:pass(?:word|wd|wort|phrase|code)?|pwd|secret|token|api[ _-]?key)"
+_NAME = rf"{_ONE}s?"
 _BARS = r"(?:\||│|\\u2502)"
 _MARKS = r"[ *_`]*"
 _SEPARATOR = r"(?:[,;\t]|\\+t)"
 _LINE_ENDS = r"(?:\r|\n|\\+[nr])"
 TRIGGERS = (
-    rf"{_NAME}{_MARKS}{_BARS}|{_BARS}{_MARKS}{_NAME}{_MARKS}(?:[\\\"\r\n]|$)",
-    rf"{_SEPARATOR}[\\\" ]*[\w -]*{_NAME}[\\\"]*(?:{_SEPARATOR}[\w\\\" ,;.-]*)?{_LINE_ENDS}",
-    rf"{_NAME}[\\\"]*{_SEPARATOR}[\w\\\" ,;.-]*{_LINE_ENDS}",
+    rf"{_NAME}{_MARKS}{_BARS}",
+    rf"\|{_MARKS}{_NAME}{_MARKS}(?:{_LINE_ENDS}|$)",
+    rf"{_SEPARATOR}[\\\" ]*[\w -]*{_ONE}[\\\"]*(?:{_SEPARATOR}[\w\\\" ,;.-]*)?{_LINE_ENDS}",
+    rf"{_ONE}[\\\"]*{_SEPARATOR}[\w\\\" ,;.-]*{_LINE_ENDS}",
 )
 _BAR = re.compile("\\||│".encode())
 _SEPARATORS = tuple(map(re.compile, (b",", b";", b"\t")))
