@@ -289,3 +289,23 @@ class TestWithoutRe2:
     def test_own_rules_are_refused_with_the_reason(self) -> None:
         with pytest.raises(RuleError, match="google-re2"):
             Redactor(b"k", [Rule("mine", "", "x+y")])
+
+
+@pytest.mark.parametrize("field", ["output", "output_delta", "data"])
+def test_text_that_a_log_writes_as_numbers_is_redacted_as_numbers(field: str) -> None:
+    said = f"first\nDB_PASSWORD={password(2)}\ntoken é {TOKEN} last".encode()
+    array = {"type": "Buffer", field: list(said)}
+    for record in ({"m": array}, {"o": json.dumps(array)}):
+        result = REDACTOR.lines(json.dumps(record, separators=(",", ":")).encode())
+        assert (result.hits, result.withheld) == (2, 0)
+        inner = json.loads(result.data)
+        numbers = (inner["m"] if "m" in inner else json.loads(inner["o"]))[field]
+        assert strip_tags(bytes(numbers).decode()) == (
+            "first\nDB_PASSWORD=[redacted:password]\ntoken é [redacted:github] last"
+        )
+        assert REDACTOR.lines(result.data) == RedactedLines(result.data, 0)
+
+
+def test_numbers_that_are_no_text_stay() -> None:
+    line = b'{"output":[1,2,3,400,5],"output_delta":[0,255,254,7],"stdout":[],"output_delta":[104,101,108,108,111]}'
+    assert REDACTOR.lines(line) == RedactedLines(line, 0)

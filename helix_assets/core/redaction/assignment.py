@@ -81,7 +81,7 @@ COMMAND = (
 _QUOTE = r"(?:[\\\"'`\])]|u00[0-9a-fA-F]{2}|&quot;)*"
 _OPEN = r"(?:\\*[\"'`]|[ \t(\[]|\\+(?:t|u00[0-9a-fA-F]{2})|&quot;|!!str )*(?:[bBnNrRfFuU]\\*[\"'])?"
 _QUOTED = r"[ \t]*(?:[bBrRfFuU]?\\*[\"'`]|\\+u00[0-9a-fA-F]{2}|&quot;)+"
-_ESCAPED = r"\\+(?:u00[0-9a-fA-F]{2}|/)"
+_ESCAPED = r"\\+[u/]"
 _BODY = rf"(?:[^\s\"'\\<>,;(){{}}\[\]$*&|]|{_ESCAPED})"
 _FURTHER = rf"(?:[^\s\"'`\\]|{_ESCAPED})"
 _PLAIN = rf"(?:[\w+/=.~:%|-]|{_ESCAPED})"
@@ -124,7 +124,7 @@ TRIGGERS = (
     rf"-[\w-]*(?:{_TOKEN}{_MORE}|{_WEAK}){_SPACED}{_OPEN}{_DIGITS}",
     rf"variable[ \t]+\\*[\"'][\w-]*(?:{_STRONG_NAME}|{_WEAK})\\*[\"'][ \t]*\{{",
     r"(?i:ENV|ARG|setx|setenv|set|put|add|write|secret|variable|config|--name) (?:--[\w-]+ )?[\\\"']*[\w./:-]*"
-    rf"(?:{_STRONG_NAME}|{_WEAK})[\\\"']*[ \t]+(?:--?\w+[ =])?{_OPEN}{_DIGITS}",
+    rf"(?:{_STRONG_NAME}|{_WEAK})[\\\"']*[ \t]+(?:--?\w+[ =])?[^\s0-9]*[0-9]",
 )
 
 _IN_NAMES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-"

@@ -18,11 +18,12 @@ import orjson
 from helix_assets.core.redaction import assignment, blocks, rules, tables
 from helix_assets.core.redaction.finder import Finder, Span
 from helix_assets.core.redaction.judge import is_wordlike
+from helix_assets.core.redaction.numbers import redacted_arrays
 from helix_assets.core.redaction.trigger import Kept, Trigger
 from helix_assets.core.redaction.view import BLANK, MARK, View, may_be_coloured, plain_view, without_colours
 
 # Part of the version: raise it when the judgement changes while the rules do not.
-_REVISION = 8
+_REVISION = 9
 # A mark can bring the text on both its sides together, so what stands around it is read again until nothing is found.
 _MOST_PASSES = 4
 _AROUND = 2_048
@@ -147,7 +148,7 @@ class Redactor:
         try:
             if not self._trigger.occurs_in(raw):
                 return Redacted(text, 0)
-            redacted, hits = self._bytes(raw)
+            redacted, hits = self._with_arrays(raw)
             if hits and _was_json(raw, redacted):
                 return Redacted(f'"{WITHHELD}"', 1)
         except Exception:  # noqa: BLE001 - whatever goes wrong, the text must not pass unredacted
@@ -199,12 +200,17 @@ class Redactor:
         if data[:1] in (b"{", b"["):
             result = self.lines(data)
             return result.hits + result.withheld
-        return self._bytes(data)[1] if self._trigger.occurs_in(data) else 0
+        return self._with_arrays(data)[1] if self._trigger.occurs_in(data) else 0
+
+    def _with_arrays(self, raw: bytes) -> tuple[bytes, int]:
+        raw, in_arrays = redacted_arrays(raw, self._bytes)
+        raw, hits = self._bytes(raw)
+        return raw, hits + in_arrays
 
     def _line(self, line: bytes) -> tuple[bytes, int]:
         """Redact one line; a line that cannot be redacted safely becomes a stand-in with 0 hits."""
         try:
-            redacted, hits = self._bytes(line)
+            redacted, hits = self._with_arrays(line)
             if hits and _was_json(line, redacted):
                 return stand_in(line), 0
         except Exception:  # noqa: BLE001 - whatever goes wrong, the line must not pass unredacted

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-from helix_assets.core.redaction import assignment, blocks, tables
+from helix_assets.core.redaction import assignment, blocks, numbers, tables
 from helix_assets.core.redaction.engine import Multiple, Pattern, PatternSet, compile_pattern
 from helix_assets.core.redaction.judge import is_blob
 from helix_assets.core.redaction.rules import CONTEXTS, TOKENS, Rule
@@ -69,7 +69,7 @@ class Trigger:
     @cached_property
     def _patterns(self) -> list[str]:
         own = [f"(?i:{re.escape(word)})" for word in self._own if word]
-        return [*self._heads, *assignment.TRIGGERS, blocks.TRIGGER, *tables.TRIGGERS, *_VEILS, *own]
+        return [*self._heads, *assignment.TRIGGERS, blocks.TRIGGER, *tables.TRIGGERS, *own, *numbers.TRIGGERS, *_VEILS]
 
     @cached_property
     def _heads(self) -> dict[str, list[int]]:
@@ -146,7 +146,8 @@ class Trigger:
             contexts = [CONTEXTS[index] for index in self._contexts.occurring(text)]
             return Worth(self._all_tokens, contexts, *(bool(pattern.search(text)) for pattern in self._shapes))
         found = quick.occurring(text)
-        if not found and not self._reads_all:
+        last = len(self._patterns) - len(numbers.TRIGGERS) - len(_VEILS)  # what hid something hides it no more
+        if not self._reads_all and all(at >= last for at in found):
             return None
         places = sorted({place for head in found if head < len(self._places) for place in self._places[head]})
         first = bisect_left(places, len(TOKENS))
