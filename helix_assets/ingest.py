@@ -225,6 +225,8 @@ class _Source:
             info = self._opened or os.stat(self.task.path, follow_symlinks=False)
         except OSError:
             return None
+        if self.joiner is not None and self.joiner.ended_within:
+            state = None  # of this message all pieces are needed once more
         head, tail = self._edges or (None, None)
         size = info.st_size if self.task.path.endswith(PACKED) else max(info.st_size, self.offset)
         return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, size, info.st_mtime_ns, head, tail,

@@ -52,7 +52,8 @@ END = line(900, sessionUpdate="turn_completed", prompt_id="p", stop_reason="end_
 def stored_pieces(memory: Memory) -> str:
     """What the stored lines say one after the other."""
     rows = [row for name in memory.store.raw.names() for row in read_rows([memory.store.raw.path(name)], raw=True)]
-    updates = [json.loads(row.raw)["params"]["update"] for row in sorted(rows, key=lambda row: row.seq) if row.raw]
+    records = [json.loads(row.raw) for row in sorted(rows, key=lambda row: row.seq) if row.raw]
+    updates = [record["params"]["update"] for record in records if "params" in record]
     return "".join(update["content"]["text"] for update in updates if "content" in update)
 
 
@@ -187,3 +188,40 @@ def test_evicted_session_that_grows_within_a_message_stays_redacted(tmp_path: Pa
     memory.sweep()
     assert is_hidden(memory)
     memory.close()
+
+
+def test_history_of_a_fork_that_a_sweep_tore_is_hidden_once_it_goes_on(tmp_path: Path):
+    memory = Memory(tmp_path)
+    made = {"created_at": "2099-01-01T00:00:00.000Z", "updated_at": "2099-01-01T00:00:10.000Z"}
+    fork = {
+        "info": {"id": NATIVE, "cwd": "/repo"},
+        "session_kind": "fork",
+        "parent_session_id": NATIVE[:-2] + "cd",
+        **made,
+    }
+    memory.put(LOG.replace("updates.jsonl", "summary.json"), json.dumps(fork).encode())
+    pieces = chunks(["the token is gh", TOKEN[2:14], TOKEN[14:29], TOKEN[29:] + " ok"])
+    memory.put(LOG, b"".join(pieces[:2]))
+    memory.sweep()
+    memory.put(LOG, b"".join(pieces[2:]), append=True)
+    memory.sweep()
+    assert not has_a_part_of(TOKEN[4:], stored_pieces(memory))
+    assert not leaks(memory)
+
+
+@pytest.mark.parametrize(
+    ("said", "secret"),
+    [
+        (["connect with postgres://app:", "Xk29dkeLw0", "2qZZ7"], "Xk29dkeLw02qZZ7"),
+        (['export API_KEY="BvVo', "rzXIk2"], "BvVorzXIk2"),
+        (["curl -H 'Authorization: Bearer Ab3d", "E6gH1j"], "Ab3dE6gH1j"),
+    ],
+)
+def test_what_may_become_a_secret_is_hidden_while_a_message_is_open(tmp_path: Path, said: list[str], secret: str):
+    memory = Memory(tmp_path)
+    memory.put(LOG, b"".join(chunks(said)))
+    memory.sweep()
+    assert not has_a_part_of(secret, stored_pieces(memory), 6)
+    memory.put(LOG, b"".join([*chunks([*said, " and so on."])[len(said) :], END]), append=True)
+    memory.sweep()
+    assert stored_pieces(memory).endswith("and so on.")

@@ -239,6 +239,7 @@ _AUTOMATED = _any(
 )
 
 _WORD = re.compile(r"[^\W\d_]+")
+_MARK = re.compile(r"\[redacted:[^\]\s]*\]")
 _ENGLISH = frozenset(
     {
         "a",
@@ -362,6 +363,6 @@ def is_automated(text: str) -> bool:
 
 def is_foreign(text: str) -> bool:
     """No English: mostly letters that it has not, or none of its commonest words in a longer text."""
-    words = [word.lower() for word in _WORD.findall(text)]
+    words = [word.lower() for word in _WORD.findall(_MARK.sub(" ", text))]
     plain = sum(word.isascii() for word in words)
     return plain * 2 < len(words) or (len(words) >= 9 and _ENGLISH.isdisjoint(words))

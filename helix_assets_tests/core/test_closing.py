@@ -192,6 +192,8 @@ def test_other_languages_are_told() -> None:
     assert closing.is_foreign("ファイルを最新の状態にアップデートしました。")
     assert closing.is_foreign("Die Datei wurde aktualisiert und alle Prüfungen laufen durch")
     assert not closing.is_foreign("The file is up to date.")
+    marks = " ".join(f"[redacted:password:{tag}]" for tag in ("abcdefg", "xqzvwkj", "bcdfghj", "klmnpqr"))
+    assert not closing.is_foreign(f"token: {marks}")  # no tag is language: it differs from store to store
 
 
 def test_long_hostile_text_is_read_in_no_time() -> None:

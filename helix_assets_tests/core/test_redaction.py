@@ -143,6 +143,8 @@ def test_own_rule_is_applied_with_its_group_and_keyword() -> None:
         ("SCHLÜSSEL", r"(?i)schlüssel (\d+)", "Schlüssel 70531234"),
         ("größe", r"(?i)größe-(\d+)", "GRÖßE-70531234"),
         ("é", r"caf(é+7053\d+)", "caféé70531234"),
+        ("", r"badge.(\d{8})", "badgeü70531234"),
+        ("", r"(?i)badge.+?(\d{8})", "BADGE is 70531234"),
         ("", r"[]abc]\x62adg(\d{8})", "cbadg70531234"),
     ],
 )

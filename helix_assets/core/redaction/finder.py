@@ -57,6 +57,13 @@ _IDENTIFIER = re.compile(
 )
 
 
+# The last word of a text that goes on: what a name, an address or a header leads to.
+_TOLD_AT_THE_END = re.compile(
+    rb"(?i)(?:://[^\s/@]*:|(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|key|auth|bearer|basic|credentials?)[\w-]{0,24}"
+    rb"[\"'`]{0,2}\s{0,3}(?:[:=]|->|is|\xe2\x86\x92)?\s{0,3}[\"'`(]{0,2})([^\s\"'`]{1,512})\Z"
+)
+
+
 class Span(NamedTuple):
     """A secret in the view: `text[start:end]`, and what it is."""
 
@@ -109,6 +116,9 @@ class Finder:
             body = view[found.end() :]
             if _BEGUN.match(body) and _begins_word(view, found.start()) and not is_wordlike(body[:_JUDGED]):
                 return Span(found.start(), len(view), self._named[found.group()])
+        told = _TOLD_AT_THE_END.search(view, max(0, len(view) - _MOST_OF_TOKEN))
+        if told and not is_wordlike(told.group(1)):
+            return Span(told.start(1), len(view), "unfinished")
         return None
 
     @cached_property

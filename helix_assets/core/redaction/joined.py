@@ -63,6 +63,8 @@ class Joiner(Generic[T]):
         self._runs: dict[int, _Run[T]] = {}
         self._queue: deque[_Held[T]] = deque()
         self.hits = self.withheld = 0
+        self.ended_within = False
+        """Whether what there was ended within a run, so that its last records may go on."""
 
     def is_piece(self, native_type: str) -> bool:
         """Whether such a record is a piece of a message."""
@@ -86,6 +88,7 @@ class Joiner(Generic[T]):
 
     def close(self) -> Iterable[T]:
         """The end of what there is: all that still waits."""
+        self.ended_within = bool(self._runs)
         for file in list(self._runs):
             self._close(file, is_open=True)
         return self._released()

@@ -188,6 +188,11 @@ def is_pathlike(value: bytes) -> bool:
     return b"://" in value[:24] or is_wordlike(value) or len(value) < 12
 
 
+def is_date(value: bytes) -> bool:
+    """Say whether the value reads like a date, a time or a version."""
+    return _DATE_OR_VERSION.match(value) is not None
+
+
 def is_blob(piece: bytes) -> bool:
     """Say whether a piece of letters, digits and slashes is base64: a path has few capitals, a hash few characters."""
     return len(set(piece)) > 16 and len(piece) - len(piece.translate(None, _CAPITALS)) > len(piece) // 5

@@ -17,7 +17,7 @@ import orjson
 
 from helix_assets.core.redaction import assignment, blocks, rules, tables
 from helix_assets.core.redaction.finder import Finder, Span
-from helix_assets.core.redaction.judge import is_wordlike
+from helix_assets.core.redaction.judge import is_date, is_wordlike
 from helix_assets.core.redaction.numbers import redacted_arrays
 from helix_assets.core.redaction.trigger import Kept, Trigger
 from helix_assets.core.redaction.view import BLANK, MARK, View, may_be_coloured, plain_view, without_colours
@@ -32,6 +32,7 @@ _EDGE = 64
 WITHHELD = "[withheld: redaction failed]"
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
 # The rest of a secret has a digit, or letters of both cases in no word's order.
+_SHORTEST_REST = 4
 _REST = re.compile(rb"[A-Za-z0-9+/=_-]*(?:[0-9]|[a-z][A-Z])[A-Za-z0-9+/=_-]*")
 _ENDS_IN_MARK = re.compile(MARK.pattern + rb"\Z")
 _UNQUOTED = re.compile(rb"((?:\\)*\")[ \t]*:[ \t]*\Z")
@@ -290,7 +291,7 @@ def _healed(pieces: list[bytes]) -> int:
     healed, is_behind = 0, False
     for place, piece in enumerate(pieces):
         rest = _REST.match(piece) if is_behind else None
-        if rest and not is_wordlike(rest.group()):
+        if rest and len(rest.group()) >= _SHORTEST_REST and not is_wordlike(rest.group()) and not is_date(rest.group()):
             piece = pieces[place] = piece[rest.end() :]  # noqa: PLW2901 - what is left of it decides on the next
             healed += 1
         is_behind = _ENDS_IN_MARK.search(piece, max(0, len(piece) - _EDGE)) is not None or (is_behind and not piece)

@@ -30,7 +30,7 @@ _GROUP = re.compile(r"\([^()]*\)")
 _OPTIONAL = re.compile(r".(?:[?*]|\{\d*,?\d*\})")
 _ATOM = re.compile(r"\\x..|\\[0-7]+|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 # Others may be escaped, or are caught as veils where they are.
-_UNESCAPED = re.compile(r"[A-Za-z0-9_.:@-]{2,}")
+_UNESCAPED = re.compile(r"[A-Za-z0-9_:@-]{2,}")
 _SHORTEST_WORD = 3
 _LINE = re.compile(rb"[^\n]+")
 _ENDLESS = re.compile(r"[+*]|,\}")
