@@ -158,19 +158,20 @@ class Redactor:
 
     def lines(self, chunk: bytes) -> RedactedLines:
         """Redact whole raw JSONL lines; their number and order stay, bytes that are not hit stay as they are."""
-        out: list[bytes] = []
+        out: list[bytes | memoryview] = []
         at = hits = withheld = 0
+        kept = memoryview(chunk)  # what stays is copied once, not twice
         for start, end in self._trigger.lines_hit(chunk):
             line = chunk[start:end]
             redacted, found = self._line(line)
             if redacted is not line:
-                out += (chunk[at:start], redacted)
+                out += (kept[at:start], redacted)
                 at = end
                 hits += found
                 withheld += found == 0
         if not out:
             return RedactedLines(chunk, 0)
-        out.append(chunk[at:])
+        out.append(kept[at:])
         return RedactedLines(b"".join(out), hits, withheld)
 
     def pieces(self, texts: Sequence[str], *, is_open: bool = False, heals: bool = False) -> RedactedPieces:
