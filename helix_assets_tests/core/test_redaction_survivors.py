@@ -127,6 +127,7 @@ $ cat token_parser.py\nimport re2 as regex
 $ echo $TOKEN_COUNT\n1048576
 $ terraform output -raw instance_id\ni-0{hex16}
 secret_id = "arn:aws:secretsmanager:eu-west-1:{dig12}:secret:crm/lotus-AbCdEf"
+const{password:e1,token:t2}=req.body;
 function m(e){return e.token||e.hammer?88:t[5]}var lx=b(2827);
 $ openssl rand -hex 4\nusage: rand2 [options]
 <key>TokenCount</key><string>42</string>
