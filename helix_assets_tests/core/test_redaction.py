@@ -201,7 +201,7 @@ def test_what_repeats_without_end_is_not_read_to_the_end_each_time(unit: str) ->
     assert Redactor(b"k").text(unit * (400_000 // len(unit))).hits < 10
 
 
-TOKEN_PATH = "/home/jane/work/acme/platform/services/billing/src/main/resources/"
+TOKEN_PATH = "/home/jane/code/acme/platform/services/billing/src/main/resources/"
 
 
 @pytest.mark.parametrize(
