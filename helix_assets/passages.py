@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import helix_assets.storage.arrow  # noqa: F401 - makes pyarrow do without pandas
+from helix_assets.adapters import all_pieces
 from helix_assets.adapters.grok import said_by
 from helix_assets.adapters.jsonl import decode
 from helix_assets.core.errors import StoreError
 from helix_assets.core.query import Term, clean
 from helix_assets.core.redaction import Redactor
-from helix_assets.core.redaction.again import text_again
+from helix_assets.core.redaction.again import line_again, text_again
 from helix_assets.storage.parquet import joined, text_column
 
 ENOUGH = 3
@@ -160,7 +161,7 @@ def _begins(table: pa.Table, row: _Told, line: str) -> bool:
 
 def _again(redactor: Redactor, line: bytes, column: str) -> bytes:
     if column == "raw":
-        return redactor.lines(line).data
+        return line_again(redactor, line, all_pieces())
     return text_again(redactor, line.decode()).encode()
 
 

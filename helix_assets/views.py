@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from helix_assets.adapters import all_pieces
 from helix_assets.core.facts import FACTS
 from helix_assets.core.patterns import SEEN_IN, Sighting, find_patterns, key_of_hex, sightings
-from helix_assets.core.redaction.again import digest_again, text_again, value_again
+from helix_assets.core.redaction.again import digest_again, line_again, text_again, value_again
 from helix_assets.core.schema import AFTER_THE_END, BESIDE
 from helix_assets.moment import LiveFile, Moment, read_moment
 from helix_assets.reading import is_outdated, is_proven
@@ -133,7 +134,7 @@ def _json_function(store: Store) -> Callable[[str], str]:
 
 
 def _lines_function(store: Store) -> Callable[[str], str]:
-    return lambda text: store.redactor.lines(text.encode()).data.decode()
+    return lambda text: line_again(store.redactor, text.encode(), all_pieces()).decode()
 
 
 # -- from the catalog ------------------------------------------------------------------------------------------------

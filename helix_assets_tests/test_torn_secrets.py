@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix_assets import evict
+from helix_assets.adapters import all_pieces
 from helix_assets.adapters.grok import GrokAdapter
 from helix_assets.adapters.jsonl import CHUNK_BYTES
-from helix_assets.core.redaction import redactor
+from helix_assets.core.redaction import Redactor, Rule, redactor
+from helix_assets.core.redaction.again import line_again
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.reading import open_session
 from helix_assets.rescan import part_again
@@ -225,3 +227,10 @@ def test_what_may_become_a_secret_is_hidden_while_a_message_is_open(tmp_path: Pa
     memory.put(LOG, b"".join([*chunks([*said, " and so on."])[len(said) :], END]), append=True)
     memory.sweep()
     assert stored_pieces(memory).endswith("and so on.")
+
+
+def test_line_shown_alone_by_newer_rules_leaves_out_what_a_piece_says():
+    torn, whole = chunks(["the badge QUOK"])[0].strip(), END.strip()
+    shown = line_again(Redactor(b"k", [Rule("badge", "QUOKKA", r"QUOKKA-\d+")]), torn, all_pieces())
+    assert json.loads(shown)["params"]["update"]["content"] == {"type": "text", "text": "…"}
+    assert line_again(Redactor(b"k"), whole, all_pieces()) == whole

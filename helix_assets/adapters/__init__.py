@@ -59,6 +59,11 @@ def _from_outside(flavor: str) -> Adapter:
     raise KeyError(f"no installed package has an adapter for {flavor!r}")
 
 
+def all_pieces() -> list[Pieces]:
+    """Those of all agents that write messages in pieces."""
+    return [pieces for flavor in ADAPTERS if (pieces := pieces_of(flavor)) is not None]
+
+
 def pieces_of(flavor: str) -> Pieces | None:
     """Which of an agent's records are pieces of messages; None for one that writes each message as one record."""
     return getattr(ADAPTERS[flavor], "pieces", None) if flavor in ADAPTERS else None

@@ -32,6 +32,21 @@ def text_again(redactor: Redactor, text: str) -> str:
     return redactor.text(text).text
 
 
+def line_again(redactor: Redactor, line: bytes, pieces: Iterable[Pieces]) -> bytes:
+    """A source line by the rules in force where it is shown alone. What a piece of a message says is left out: only all
+    of its pieces together tell whether it holds a part of a secret."""
+    clean = redactor.lines(line).data
+    for one in pieces:
+        if any(kind.encode() in clean for kind in one.kinds):
+            try:
+                obj = orjson.loads(clean)
+                if isinstance(obj, dict) and one.piece(obj).kind in one.kinds:
+                    return orjson.dumps(one.with_text(obj, _CUT))
+            except (ValueError, TypeError):
+                continue
+    return clean
+
+
 def value_again(redactor: Redactor, value: Any) -> Any:
     """A decoded JSON value with each of its texts, keys too, by the rules in force."""
     if isinstance(value, str):
