@@ -890,7 +890,7 @@ CONTEXTS: tuple[Rule, ...] = (
     R("keyed_call", "(", r"(?:\bhmac\.new\(\s?|createHmac\(\s?[\"']\w{2,12}[\"'],\s?|hash_hmac\(\s?[\"']\w{2,12}[\"'],\s?[^,\n]{1,60},\s?|\bAES\.new\((?:bytes\.fromhex\()?|SymmetricSecurityKey\([\w.]{0,40}\(|pyotp\.TOTP\(|rollbar\.init\(|ethers\.Wallet\(|\baccounts: ?\[\s?|\b[A-Z]\w{1,30}(?:Client|SDK)\()[bu]?[\"']((?:0x)?[^\"'\n\s]{16,})[\"']",
       "hmac.new(b'{an40}', body, hashlib.sha256)", "Keys as the argument of what signs, encrypts or connects", "secret", check="generated",
       trigger=r"(?:hmac\.new\(|createHmac\(|hash_hmac\(|AES\.new\(|SymmetricSecurityKey\(|pyotp\.TOTP\(|rollbar\.init\(|ethers\.Wallet\(|accounts: ?\[|(?:Client|SDK)\([bu]?\\*[\"'][^\s\"'\\]{16})"),
-    R("set_call", "set", r"\bset :\w{0,40}(?:password|secret|token|key), ?[\"']([^\"'\n]{8,})[\"']|\bsetValue\(\"([^\"\n]{16,})\", forHTTPHeaderField: \"",
+    R("set_call", "set", r"\bset :\w{0,40}(?:password|secret|token|key), ?[\"']([^\"'\n]{8,})[\"']",
       "set :session_secret, '{hex64}'", "Settings of Sinatra and Capistrano", "secret", check="told", trigger=r"set :\w*(?:password|secret|token|key), ?\\*[\"']"),
     R("swift_header", "forHTTPHeaderField", r"\((?:value: )?\"([^\"\n]{16,})\", forHTTPHeaderField: \"[\w-]{0,40}(?i:key|token|auth|authorization|secret)\"",
       'setValue("{uuid}", forHTTPHeaderField: "X-API-Key")', "Headers in Swift", "token", check="fixed", trigger="forHTTPHeaderField"),
