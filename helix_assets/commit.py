@@ -10,24 +10,31 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import Connection
+
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import Problem
 from helix_assets.adapters.jsonl import failed_status
 from helix_assets.core.moments import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
+from helix_assets.merging import put_unrecorded
 from helix_assets.plan import SessionState
 from helix_assets.retries import clear, next_try
 from helix_assets.sharing import Shares, owner_rows
 from helix_assets.storage.durable import sync
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.ledger import claim, unclaim
+from helix_assets.storage.session_keys import add_keys, all_keys, recorded, replace_keys
 from helix_assets.store import Store
 from helix_assets.task import Ingested, SourceCursor
 from helix_assets.tombstones import name_no_forgotten_parent
 
 if TYPE_CHECKING:
     from helix_assets.core.words import Words
+
+Ids = Mapping[str, int]
+"""The catalog's ids of sessions by uid."""
 
 
 @dataclass
@@ -92,6 +99,7 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         )
         claim(connection, [(key, ids[uid]) for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)])
         catalog.put_shared(connection, owner_rows(batch.shares, ids))
+        _put_keys(store, connection, batch, kept, ids)
         clear(connection, batch.results)
     live = set(names.values())
     for name in replaced:
@@ -181,7 +189,7 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
     old = state.parts if task.append else ()
     failures = (row.failures if row is not None else 0) + 1 if result.failure else 0
     evicted = part is None and not old
-    keeps = old or digest is None or task.merging is not None  # rows, or a digest, that older rules were used on
+    keeps = old or digest is None or task.merges  # rows, or a digest, that older rules were used on
     return {
         "session_uid": task.session_uid,
         "flavor": task.flavor,
@@ -217,13 +225,40 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "analyzed_at": at if digest else row.analyzed_at if row is not None else None,
         "ingest_order": order if row is None or result.cursors else row.ingest_order,
         "analyze_order": order if digest else row.analyze_order if row is not None else None,
-        "is_partial": task.merging is not None or (row is not None and row.is_partial),
+        **_what_went(state, result),
         "evicting_at": None,
         "evicted_at": row.evicted_at if row is not None and evicted else None,
         "failure": result.failure,
         "failures": failures,
         "retry_at": next_try(batch.now, failures),
     }
+
+
+def _what_went(state: SessionState, result: Ingested) -> dict[str, Any]:
+    """How much of what the session counts is not stored, and whether its digest is more than all that can be read."""
+    row = state.row
+    if row is None or not result.task.append:
+        is_partial = row is not None and row.is_partial and result.digest is None
+        return {"is_partial": is_partial, "evicted_records": result.evicted, "light_records": result.light}
+    return {
+        "is_partial": row.is_partial or result.is_merged,
+        "evicted_records": row.evicted_records,
+        "light_records": row.light_records,
+    }
+
+
+def _put_keys(store: Store, connection: Connection, batch: Batch, kept: Mapping[str, Ingested], ids: Ids) -> None:
+    """Record what each session counts now: all of it, or what came to it."""
+    whole = [(ids[uid], r.keys) for uid, r in kept.items() if not r.task.append and r.digest is not None]
+    more = {ids[uid]: r for uid, r in kept.items() if r.task.append or r.digest is None}
+    replace_keys(connection, whole)
+    known = recorded(connection, more)
+    for number, result in more.items():
+        state = batch.states[result.task.session_uid]
+        if number not in known and state.row is not None:
+            put_unrecorded(store, connection, number, state.parts, result.task.earlier)
+    before = all_keys(connection, [number for number, r in more.items() if not r.task.append])
+    add_keys(connection, [(number, r.keys.without(before.get(number))) for number, r in more.items()])
 
 
 def file_key(store: Store, session_uid: str) -> str:
@@ -282,8 +317,6 @@ def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str
             "native_id": state.native_id,
             "session_id": session_id,
             "file_rank": tasks[cursor.path_key].rank,
-            "evicted_offset": tasks[cursor.path_key].stored_before,
-            "dropped_offset": tasks[cursor.path_key].light_before,
             "is_doubted": False,
             "is_outlived": tasks[cursor.path_key].rank in outlived,
             "status": _source_status(cursor, tasks[cursor.path_key].path, session_id),

@@ -23,11 +23,13 @@ from helix_assets.core.retention import Decision, EvictionPlan, RawUsage, Reason
 from helix_assets.hub import sync_folder, write_loss_note, write_memory_note
 from helix_assets.indexing import keep_up
 from helix_assets.lighten import drop_texts
+from helix_assets.merging import put_unrecorded
 from helix_assets.retries import clear_rederivation, end_pauses
 from helix_assets.storage.base import RawCache
 from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.day_marks import count_day, read_marks
 from helix_assets.storage.pages import shrink, truncate_log
+from helix_assets.storage.session_keys import keys_of, recorded
 from helix_assets.storage.tables import digests, fact_files, losses, raw_files, sessions, sources
 from helix_assets.summary import is_covered
 
@@ -297,7 +299,11 @@ def _drop(store: Store, goes: Sequence[Decision], now: datetime) -> _Dropped:
 
 def _mark_batch(store: Store, goes: Sequence[Decision], at: str) -> None:
     """Say in the catalog what is about to go; from here on it will."""
+    rows = store.catalog.sessions_by_uid([decision.session_uid for decision in goes])
+    parts = store.catalog.files_of([row.id for row in rows.values()])
     with store.catalog.writing() as connection:
+        for number in parts.keys() - recorded(connection, parts):
+            put_unrecorded(store, connection, number, parts[number])
         for decision in goes:
             if decision.is_loss:
                 store.catalog.put_loss(
@@ -359,10 +365,17 @@ def _put_gone(store: Store, connection: Connection, row: Row[Any], freed: int, u
     """Leave a tombstone: the counts of what was there and the cursors, but no text that a parser kept for later."""
     connection.execute(delete(raw_files).where(raw_files.c.session_id == row.id))
     clear_rederivation(connection, row.session_uid)
-    of_session = update(sources).where(sources.c.session_id == row.id)
-    connection.execute(of_session.values(parser_state=None, evicted_offset=sources.c.offset, dropped_offset=0))
+    connection.execute(update(sources).where(sources.c.session_id == row.id).values(parser_state=None))
+    keys = keys_of(connection, row.id)
     store.catalog.update_session(
-        connection, row.id, evicted_at=row.evicting_at, evicting_at=None, evicting_reason=None, raw_bytes=0
+        connection,
+        row.id,
+        evicted_at=row.evicting_at,
+        evicting_at=None,
+        evicting_reason=None,
+        raw_bytes=0,
+        evicted_records=max(1, len(keys.records) if keys is not None else row.row_count),
+        light_records=0,
     )
     store.catalog.put_eviction(
         connection,

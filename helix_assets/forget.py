@@ -32,6 +32,7 @@ from helix_assets.sharing import read_again
 from helix_assets.storage import ledger
 from helix_assets.storage.durable import sync
 from helix_assets.storage.pages import rewrite, truncate_log
+from helix_assets.storage.session_keys import drop_keys
 from helix_assets.storage.tables import (
     digests,
     evictions,
@@ -123,6 +124,7 @@ def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: s
     again = {name: tombstone.excluded[name] for name in ("at", "unfinished")}
     connection.execute(tombstone.on_conflict_do_update(index_elements=["mark"], set_=again), marks)
     ledger.forget(connection, ids)
+    drop_keys(connection, ids)
     connection.execute(delete(raw_files).where(raw_files.c.session_id.in_(ids)))
     for log in (evictions, losses):  # their figures stay true, the name goes
         for uid in uids:

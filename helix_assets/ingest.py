@@ -10,7 +10,10 @@ from __future__ import annotations
 import heapq
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -30,17 +33,18 @@ from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED, Record, 
 from helix_assets.core.words import WordHasher
 from helix_assets.repositories import repository_root
 from helix_assets.storage.key import hasher, text_hash
-from helix_assets.storage.parquet import SessionWriter, read_beside, read_placed, read_rows
+from helix_assets.storage.parquet import SessionWriter, keys_without_text, read_beside, read_placed, read_rows
 from helix_assets.storage.raw_files import PartFile, file_hash
+from helix_assets.storage.session_keys import SessionKeys, message_key
 from helix_assets.task import (
     BEFORE_TIME,
     FileTask,
     Ingested,
     IngestTask,
-    Merging,
     SourceCursor,
     Workshop,
-    edge_hashes,
+    hash_of_read,
+    hashed_up_to,
     is_worldwide,
 )
 
@@ -65,6 +69,10 @@ class _Rewritten(Exception):
     """A file is no longer what it was when the task was planned: its session has to be read from the start."""
 
 
+class _Incomplete(Exception):
+    """Of what the session has counted some can be read no more: what is new is merged with the kept digest."""
+
+
 def _place(item: _Line) -> tuple[int, int, int]:
     """Where the record stands in its session."""
     return item[0][:3]
@@ -72,6 +80,18 @@ def _place(item: _Line) -> tuple[int, int, int]:
 
 def _renewed(item: _Line, raw: bytes, obj: JsonObject) -> _Line:
     return item[0]._replace(raw=raw), obj
+
+
+class _Counting:
+    """A reader of blocks that knows how many bytes it gave."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read, self.count = read, 0
+
+    def __call__(self, size: int) -> bytes:
+        block = self._read(size)
+        self.count += len(block)
+        return block
 
 
 class _Source:
@@ -90,7 +110,8 @@ class _Source:
         self.problems: list[Problem] = []
         self.problem: str | None = None
         self._opened: os.stat_result | None = None
-        self._edges: tuple[str, str] | None = None
+        self._read_hash: str | None = None
+        self._fell_short = False
         self.unparsed = self.lines = self.bytes_read = self.redactions = self.withheld = 0
         pieces = pieces_of(adapter.flavor)
         self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in DOCUMENTS else None
@@ -105,10 +126,7 @@ class _Source:
         try:
             # Taken before reading: what is appended meanwhile must look like news to the next sweep.
             self._opened = os.fstat(fd)
-            if self.task.edges and edge_hashes(fd, self.task.path, self.task.offset, self._shop.key) != self.task.edges:
-                raise _Rewritten
             yield from self._document(fd) if self.task.role in DOCUMENTS else self._jsonl(fd)
-            self._edges = edge_hashes(fd, self.task.path, self.offset, self._shop.key)
         except OSError as exc:
             self.problem = f"reading failed: {exc.strerror}"
             self.problems.append(Problem(self.task.shown, self.problem, self.line, self.offset))
@@ -127,16 +145,34 @@ class _Source:
             yield from self._chunk(json.dumps(obj).encode(), 1, 0)
         else:
             self.bad(1, 0, obj if len(data) <= MAX_DOCUMENT_BYTES else "larger than a document may be")
+        self._read_hash = text_hash(self._shop.key, data)
 
     def _jsonl(self, fd: int) -> Iterator[_Line]:
         too_long: list[tuple[int, int]] = []
-        read = block_reader(fd, self.task.path, self.offset)
+        path, key = self.task.path, self._shop.key
+        state = hashed_up_to(fd, path, self.offset, key)
+        if self.task.read_hash is not None and state.hexdigest() != self.task.read_hash:
+            raise _Rewritten
+        read = _Counting(block_reader(fd, path, self.offset))
         for data, line, offset in whole_lines(read, self.offset, self.line, too_long):
             lines = yield from self._chunk(data, line, offset)
             self.line = line + lines
             self.offset = offset + len(data)
+            state.update(data)
         for line, offset in too_long:
             self.bad(line, offset, "longer than a line may be; not stored")
+        self._read_hash = hash_of_read(fd, path, self.offset, key) if too_long else state.hexdigest()
+        self._refuse_rewritten(fd, self.task.offset + read.count)
+
+    def _refuse_rewritten(self, fd: int, reached: int) -> None:
+        """Lines of two versions of a file must not be taken for one: whether it was rewritten while it was read."""
+        opened, now = self._opened, os.fstat(fd)
+        if opened is None or self.task.path.endswith(PACKED):
+            return
+        self._fell_short = reached < opened.st_size
+        is_touched = (now.st_mtime_ns, now.st_size) != (opened.st_mtime_ns, opened.st_size)
+        if is_touched and hash_of_read(fd, self.task.path, self.offset, self._shop.key) != self._read_hash:
+            raise _Rewritten
 
     def _chunk(self, data: bytes, line: int, offset: int) -> Generator[_Line, None, int]:
         """The records of some whole lines; returns how many lines they are."""
@@ -185,12 +221,19 @@ class _Source:
             native_id, native_type = None, DOCUMENT
             key = self._hash64(b"document:" + self._name)
         elif native_id:
-            key = self._hash64(b"id:" + native_id.encode("utf-8", "replace"))
+            key = self._hash64(b"id:" + self._id_as_logged(native_id, original, text).encode("utf-8", "replace"))
         else:
             key = self._anonymous_key(original)
         return _new(
             Record, (self.order_us, task.rank, line, offset, key, native_id, parent_id, ts_us, native_type, text)
         ), obj
+
+    def _id_as_logged(self, native_id: str, original: bytes, text: bytes) -> str:
+        """The record's id as its agent wrote it: what identifies a record must not change with the redaction rules."""
+        if text == original or native_id.encode() in original:
+            return native_id
+        obj = decode(original)
+        return self._adapter.identify(obj).native_id or native_id if isinstance(obj, dict) else native_id
 
     def _anonymous_key(self, original: bytes) -> int:
         """A key for a line without an id: its bytes, its file's name, and how often it came before in this file."""
@@ -219,7 +262,8 @@ class _Source:
     def cursor(self, state: JsonObject | None) -> SourceCursor | None:
         """Where reading ended, or None when the file went away meanwhile.
 
-        Without edges, as after a failed read, the file is read from the start when it is next looked at.
+        Without a hash, as after a failed read, the file is read from the start when it is next looked at. One that was
+        cut while it was read looks changed to the next sweep, whatever it is by then.
         """
         try:
             info = self._opened or os.stat(self.task.path, follow_symlinks=False)
@@ -227,10 +271,10 @@ class _Source:
             return None
         if self.joiner is not None and self.joiner.ended_within:
             state = None  # of this message all pieces are needed once more
-        head, tail = self._edges or (None, None)
         size = info.st_size if self.task.path.endswith(PACKED) else max(info.st_size, self.offset)
-        return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, size, info.st_mtime_ns, head, tail,
-                            self.offset, self.line, self.order_us, state, self.problem)  # fmt: skip
+        return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, size,
+                            -1 if self._fell_short else info.st_mtime_ns, self._read_hash, self.offset,
+                            self.line, self.order_us, state, self.problem)  # fmt: skip
 
 
 class _SessionRun:
@@ -259,8 +303,16 @@ class _SessionRun:
             self.facts = SessionFacts(**value_again(shop.redactor, asdict(self.facts)))
         self._foreign = set(task.foreign_messages)
         self.linker = Linker(self._foreign)
-        if task.merging is not None:
-            self.linker.start_at(task.merging.first_seq)
+        self._earlier = task.earlier
+        self._counted = task.earlier.keys.all if task.earlier else frozenset[int]()
+        self._open_before: dict[int, Counter[str | None]] = {}
+        self._light: set[int] = set()
+        self._records: set[int] = set()
+        self._bad_lines: set[int] = set()
+        self.evicted: set[int] = set()
+        self.light: set[int] = set()
+        if task.merges and task.earlier is not None:
+            self.linker.start_at(task.earlier.first_seq)
         self.digests = DigestBuilder()
         self.fact_builder = FactBuilder()
         self.failure = task.no_digest_because
@@ -288,9 +340,10 @@ class _SessionRun:
             self._take(item)
         if not self._told <= self._marks.keys():
             raise _Rewritten
+        self._refuse_incomplete()
         for rank, parser in self._parsers.items():
             self._states[rank] = parser.state()  # before the end: what that brings to light closes what was open
-            if events := parser.finish():
+            if (events := self._uncounted(rank, parser.finish())) and rank in self._last_record:
                 last = self._last_record[rank]
                 self._emit(
                     self.linker.rows(
@@ -299,10 +352,18 @@ class _SessionRun:
                 )
         self._check_what_events_rest_on()
 
+    def _refuse_incomplete(self) -> None:
+        """Of an evicted session all that it has counted must have been met, or its digest would come to count less."""
+        if self._earlier is None or self.task.merges:
+            return
+        if not self._earlier.keys.records <= self._marks.keys():
+            raise _Incomplete
+        self.unparsed_before += len(self._earlier.keys.bad_lines - self._marks.keys())
+
     def _check_what_events_rest_on(self) -> None:
         """Stored rows stay right only while what the session's documents say about it stays the same."""
         for rank, file in self._files.items():
-            is_continued = self.task.append and self.task.merging is None
+            is_continued = self.task.append and not self.task.merges
             if is_continued and file.role == "about" and self.parser_state(rank) != file.state:
                 raise _OutOfOrder
 
@@ -316,11 +377,13 @@ class _SessionRun:
         """Learn what is stored; for an append bring linker and digest to where the stored rows end."""
         rows = list(read_rows(stored, raw=False))
         self._known = {row.record_key for row in rows}
+        if self._earlier is not None:
+            self._light = keys_without_text(stored)
         if self.task.append:
             self.linker.resume(rows)
-            merging = self.task.merging
             # Of a merge those that were stored when no digest could be made: the kept one does not cover them.
-            self._digest(rows if merging is None else [row for row in rows if row.seq >= merging.first_seq])
+            is_new = self._earlier.first_seq if self.task.merges and self._earlier is not None else 0
+            self._digest([row for row in rows if row.seq >= is_new] if is_new else rows)
         for source in self.sources:
             source.known = self._known if source.task.offset else set()
 
@@ -351,31 +414,26 @@ class _SessionRun:
             if row.raw and row.record_key not in self._told:
                 redacted = self._shop.redactor.lines(row.raw)  # by the rules in force, which may be newer
                 obj = decode(redacted.data)
-                key, names = self._named_again(row, obj)
-                if key in self._told:
-                    continue
+                names = self._named_again(row, obj)
                 self.withheld += redacted.withheld
                 self.unparsed_before += row.native_type == UNPARSED
                 if row.file not in self._files or not self._files[row.file].offset:
                     self.outlived.add(row.file)  # else it stands before the cursor that is read on from
-                record = Record(row.order_us, row.file, row.line, row.offset, key, *names, redacted.data)
+                record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, *names, redacted.data)
                 yield record, obj if isinstance(obj, dict) else None
 
-    def _named_again(self, row: Row, obj: object) -> tuple[int, Identity]:
-        """Key, ids, time and type of a stored record as its line tells them by the rules in force.
+    def _named_again(self, row: Row, obj: object) -> Identity:
+        """Ids, time and type of a stored record as its line says them by the rules in force.
 
-        The row may bear the time of its event, such as the begin of a message that the record closes. The key follows
-        the id, as if the line were read now: so it is the same record to whoever tells it again.
+        The row may bear the time of its event, such as the begin of a message that the record closes.
         """
-        key, names = row.record_key, Identity(row.record_id, row.parent_id, row.ts_us, row.native_type)
+        names = Identity(row.record_id, row.parent_id, row.ts_us, row.native_type)
         if isinstance(obj, dict):
             told = self.adapter.identify(obj)
             names = told._replace(native_id=None, native_type=DOCUMENT) if row.native_type == DOCUMENT else told
-            if names.native_id and names.native_id != row.record_id:
-                key = self._hash64(b"id:" + names.native_id.encode("utf-8", "replace"))
         clean = self._shop.redactor.text
         native_id, parent_id = (name and clean(name).text for name in names[:2])
-        return key, Identity(native_id, parent_id, names.ts_us, clean(names.native_type).text)
+        return Identity(native_id, parent_id, names.ts_us, clean(names.native_type).text)
 
     def _take(self, item: _Line) -> None:
         record, obj = item
@@ -389,15 +447,16 @@ class _SessionRun:
             self.shareable.add(record.key)
         if self._is_repeated(record):
             return
-        if self.task.merging is not None and self._was_told(record, self.task.merging):
-            if obj is not None:
-                self._events(record, obj)  # for what the parser has to know of it later
+        if self.task.merges and self._was_counted(record):
+            self._pass_over(record, obj)
             return
         is_beside = record.file in self._beside
-        is_continued = self.task.append and self.task.merging is None
+        is_continued = self.task.append and not self.task.merges
         if is_continued and not is_beside and (_place(item) <= self.task.last_row or record.key in self._known):
             raise _OutOfOrder
-        events = self._events(record, obj) if obj is not None else []
+        if self.task.merges and record.file not in self._last_record:
+            self._note_what_is_open(record.file)
+        events = self._uncounted(record.file, self._events(record, obj)) if obj is not None else []
         self._last_record[record.file] = record
         self._note_messages(events)
         if is_beside:
@@ -406,15 +465,38 @@ class _SessionRun:
             self.last_row = _place(item)
             self._emit(self.linker.rows(record, events))
 
-    def _was_told(self, record: Record, merging: Merging) -> bool:
-        """Whether a record counts already: by its place or key, or, where neither says so, by its time."""
-        file = self._files[record.file]
-        if file.stored_before:
-            return record.offset < file.stored_before
-        if record.key in merging.known or record.key in self._known:
-            return True
-        has_own_key = self._shares_history and is_worldwide(record.native_id)
-        return not has_own_key and record.order_us <= merging.after_us
+    def _was_counted(self, record: Record) -> bool:
+        """Whether a record counts already: by its key alone, for a place proves nothing once a log was cut."""
+        return record.key in self._counted or record.key in self._known or self._is_same_document(record)
+
+    def _is_same_document(self, record: Record | Row) -> bool:
+        file = self._files.get(record.file)
+        return record.native_type == DOCUMENT and file is not None and file.is_same
+
+    def _pass_over(self, record: Record, obj: JsonObject | None) -> None:
+        """Take from a record that counts already only what the parser has to know of it later."""
+        self._last_record.pop(record.file, None)  # what the end of the file brings to light was counted with it
+        self.unparsed_before -= record.native_type == UNPARSED
+        if obj is not None:
+            with suppress(Exception):  # one that a parser cannot cope with was named when it was counted
+                self._parser(record.file).feed(obj, record)
+
+    def _note_what_is_open(self, rank: int) -> None:
+        """What records that count already left open was counted with them, and is closed by what is new."""
+        if rank in self._parsers:
+            self._open_before[rank] = Counter(event.kind for event in deepcopy(self._parsers[rank]).finish())
+
+    def _uncounted(self, rank: int, events: list[SessionEvent]) -> list[SessionEvent]:
+        """The events without those that were counted when they were still open."""
+        if not (was_open := self._open_before.get(rank)):
+            return events
+        fresh = []
+        for event in events:
+            if was_open[event.kind] > 0:
+                was_open[event.kind] -= 1
+            else:
+                fresh.append(event)
+        return fresh
 
     def _events(self, record: Record, obj: JsonObject) -> list[SessionEvent]:
         """What the record tells; one that a parser cannot cope with is kept, tells nothing, and is named."""
@@ -457,10 +539,7 @@ class _SessionRun:
         for event in events:
             message_id = event.message_id
             if message_id and event.usage is not None and message_id != self._last_message and is_worldwide(message_id):
-                key = self._hash64(b"message:" + message_id.encode("utf-8", "replace"))
-                self.message_ids[key] = message_id
-                if self.task.merging is not None and key in self.task.merging.known:
-                    self._foreign.add(message_id)
+                self.message_ids[message_key(self._hash64, message_id)] = message_id
                 self._last_message = message_id
 
     def _parser(self, rank: int) -> Parser:
@@ -487,10 +566,17 @@ class _SessionRun:
 
     def _emit(self, rows: list[Row]) -> None:
         self._digest(rows)
-        file = self._files.get(rows[0].file)
-        if file is not None and rows[0].offset < file.stored_before and rows[0].offset >= file.offset:
-            return
-        if file is not None and rows[0].offset < file.light_before:
+        record, native_type = rows[0].record_key, rows[0].native_type
+        if native_type not in (DOCUMENT, AFTER_THE_END):
+            (self._bad_lines if native_type == UNPARSED else self._records).add(record)
+        if self._earlier is not None and record not in self._known:
+            if self._is_same_document(rows[0]):
+                return
+            if record in self._counted:
+                self.evicted.add(record)
+                return
+        if record in self._light:
+            self.light.add(record)
             rows = [row._replace(raw=None) for row in rows]
         if self._writer is None:
             name = f"{text_hash(self._shop.key, self.task.session_uid.encode('utf-8', 'replace'))[:20]}.{os.getpid()}"
@@ -498,6 +584,15 @@ class _SessionRun:
             words = WordHasher(key) if self._shop.finds_words else None
             self._writer = SessionWriter(path, self.task.session_uid, key, hasher=words)
         self._writer.add(rows)
+
+    def keys(self) -> SessionKeys:
+        """What was counted in this run, and of each message the record whose usage counts."""
+        messages = {
+            message_key(self._hash64, row.message_id): row.record_key
+            for row, _ in self.digests.counted_usage()
+            if row.message_id and row.record_key in self._records
+        }
+        return SessionKeys(frozenset(self._records), frozenset(self._bad_lines), messages)
 
     def parser_state(self, rank: int) -> JsonObject | None:
         """What the file's next append starts from; None when it has to be derived anew."""
@@ -520,22 +615,18 @@ def ingest(task: IngestTask, shop: Workshop) -> Ingested:
         try:
             return _ingest(task, shop)
         except _Rewritten:
-            files = (replace(f, offset=0, line=1, order_us=BEFORE_TIME, state=None, edges=None) for f in task.files)
+            files = (replace(f, offset=0, line=1, order_us=BEFORE_TIME, state=None, read_hash=None) for f in task.files)
             task = replace(_anew(task), files=tuple(files), facts=SessionFacts(), started_us=None, ended_us=None)
     raise RetryLater("a file was rewritten each time it was read; the next sweep tries again")
 
 
 def _ingest(task: IngestTask, shop: Workshop) -> Ingested:
     try:
-        run = _run(task, shop, {})
-        if run.changed:
-            run.discard()
-            run = _run(_anew(task), shop, run.sightings_of_changed())
+        run = _last_versions(task, shop)
     except _OutOfOrder:
-        run = _run(_anew(task), shop, {})
-        if run.changed:
-            run.discard()
-            run = _run(run.task, shop, run.sightings_of_changed())
+        run = _last_versions(_anew(task), shop)
+    except _Incomplete:
+        run = _last_versions(_as_merge(task), shop)
     try:
         return _result(run, shop)
     except BaseException:
@@ -543,9 +634,36 @@ def _ingest(task: IngestTask, shop: Workshop) -> Ingested:
         raise
 
 
+def _last_versions(task: IngestTask, shop: Workshop) -> _SessionRun:
+    """A run in which of several versions of a record the last one counts."""
+    run = _run(task, shop, {})
+    if run.changed:
+        run.discard()
+        run = _run(_anew(task), shop, run.sightings_of_changed())
+    return run
+
+
+def _as_merge(task: IngestTask) -> IngestTask:
+    """The task as one that goes on behind what is stored and kept, with what was not counted before."""
+    earlier = task.earlier
+    if earlier is None:
+        raise ValueError("nothing was evicted of this session")
+    return replace(
+        task,
+        merges=True,
+        append=True,
+        files=tuple(replace(file, state=earlier.state or file.state) for file in task.files),
+        last_row=earlier.last_row,
+        facts=earlier.facts,
+        started_us=earlier.started_us,
+        ended_us=earlier.ended_us,
+        unparsed=earlier.unparsed,
+    )
+
+
 def _anew(task: IngestTask) -> IngestTask:
     """The task as one that replaces what is stored: nothing is carried on from there, except in a merge."""
-    if task.merging is not None:
+    if task.merges:
         return task
     task = replace(task, append=False, facts=task.facts.of_first_lines(), unparsed=0)
     if task.not_ours and (not task.files or any(file.offset for file in task.files)):
@@ -565,6 +683,8 @@ def _run(task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> _Se
 
 def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     sources = run.sources
+    if run.task.merges and run.task.earlier is not None and not run.keys().records:
+        run.facts = run.task.earlier.facts  # nothing came that could tell more of the session
     if run.facts.cwd is None:
         run.facts.cwd = _cwd_of_path(run, shop)
     run.facts.repo_root = _repository(run, shop)
@@ -592,7 +712,10 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
         shareable=sorted(run.shareable),
         message_ids=run.message_ids,
         fact_rows=fact_rows,
-        outlived=frozenset(run.outlived),
+        outlived=frozenset(file.rank for file in run.task.files) if run.task.merges else frozenset(run.outlived),
+        keys=run.keys(),
+        evicted=len(run.evicted),
+        light=len(run.light),
     )
 
 

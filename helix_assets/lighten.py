@@ -97,8 +97,14 @@ def _named(
                 )
             # The parser keeps no text either; what comes next in these files is derived with all that stands before it.
             of_session = update(sources).where(sources.c.session_id == row.id)
-            connection.execute(of_session.values(parser_state=None, dropped_offset=sources.c.offset))
-            store.catalog.update_session(connection, row.id, raw_bytes=row.raw_bytes - freed[uid], record_count=0)
+            connection.execute(of_session.values(parser_state=None))
+            store.catalog.update_session(
+                connection,
+                row.id,
+                raw_bytes=row.raw_bytes - freed[uid],
+                record_count=0,
+                light_records=max(1, row.light_records + row.record_count),
+            )
             store.catalog.put_eviction(
                 connection,
                 at=at,

@@ -1,82 +1,110 @@
-"""Growth of a session whose earlier records can be read no more: what is new of it counts, beside what is kept.
+"""Sessions of which records went: what they have counted, and joining what came later to a kept digest and its facts.
 
-Belongs here: what of a session is known to be told before (by ledger, facts, stored rows, cursors and time), and
-joining what came later to its kept digest and facts. Not here: how two digests become one (`core.merge`).
+A record is new if its key is not among those that the session has counted (`storage.session_keys`). While all of them
+can be read, the digest is rebuilt from the log; only where some are gone for good is it merged.
+Not here: how two digests become one (`core.merge`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection, Row, select
 
+from helix_assets.adapters.base import SessionFacts
 from helix_assets.core.errors import StoreError
 from helix_assets.core.facts import SessionFactRows
-from helix_assets.plan import Candidate, SessionState, plan_merge, told_before
 from helix_assets.reading import digest_text
 from helix_assets.storage.ledger import claims_of
+from helix_assets.storage.session_keys import SessionKeys, add_keys, gathered, keys_of, keys_of_rows
 from helix_assets.storage.tables import digests
 from helix_assets.store import Store
-from helix_assets.task import BEFORE_TIME, Ingested, IngestTask, Merging
+from helix_assets.task import BEFORE_TIME, Earlier, Ingested
 
 if TYPE_CHECKING:
     from helix_assets.core.digest import Digest
+    from helix_assets.plan import SessionState
 
 
-def plan_growth(
-    store: Store, state: SessionState, changed: Sequence[Candidate], present: Mapping[str, Candidate]
-) -> IngestTask:
-    """Read the changed files from the start, and take from them what was not told before.
-
-    StoreError where what is kept is damaged: then nothing can be told apart.
-    """
+def earlier_of(store: Store, state: SessionState) -> Earlier:
+    """What an evicted session counted before; StoreError where what is kept of it is damaged."""
     row = state.row
     if row is None:
-        raise ValueError("a new session has nothing to be merged with")
+        raise ValueError("a new session has counted nothing")
     kept = _kept_digest(store, state.uid)
     with store.catalog.reading() as connection:
-        claimed = claims_of(connection, {row.id})
-    known = claimed | {fact[0] for rows in _kept_facts(store, state).values() for fact in rows}
-    last_us = row.last_row[0] if row.last_row else BEFORE_TIME
-    last_seq = max((last for _, last in kept.coverage.ranges), default=-1) if kept is not None else -1
-    merging = Merging(frozenset(known), max(row.ended_us or BEFORE_TIME, last_us), last_seq + 1)
-    read_before = {
-        candidate.path_key: source.offset if (source := told_before(store, state, candidate, present)) else 0
-        for candidate in changed
-    }
-    task = plan_merge(store, state, present, merging, read_before)
-    if kept is None:
-        return task
-    # All that parsers go on from is what was spent before: a log may say the sum of it again.
-    t = kept.tokens
-    spent = {"spent": [t.input, t.output, t.cache_read, t.cache_write, t.reasoning or 0]}
-    return replace(task, files=tuple(replace(file, state=spent) for file in task.files))
+        keys, is_recorded = keys_of(connection, row.id), row.id not in gathered(connection)
+    if keys is None:
+        keys, is_recorded = _gathered_keys(store, state, row.id), False
+    return Earlier(
+        keys=keys,
+        first_seq=max((last for _, last in kept.coverage.ranges), default=-1) + 1 if kept is not None else 0,
+        state=_state(kept, row.facts.get("model")),
+        last_row=tuple(row.last_row) if row.last_row else (BEFORE_TIME, 0, 0),
+        facts=SessionFacts(**row.facts),
+        started_us=row.started_us,
+        ended_us=row.ended_us,
+        unparsed=row.unparsed_count,
+        is_recorded=is_recorded,
+    )
 
 
 def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Ingested:
     """Join what came later to the digest and facts that are kept; with damaged facts the digest waits."""
     from helix_assets.core.merge import merged  # loads pydantic
 
-    if result.digest is None:
+    earlier = result.task.earlier
+    if not result.task.merges or result.digest is None or earlier is None:
         return result
     try:
         kept, facts = _kept_digest(store, state.uid), _kept_facts(store, state)
     except StoreError as exc:
         return replace(result, digest=None, failure=f"what is kept of it is damaged: {exc}")
+    is_merged = bool(result.digest.coverage.records)
     if kept is None:
-        return result
-    for fact, rows in result.fact_rows.items():
-        facts.setdefault(fact, []).extend(rows)
-    counts = {fact: len(rows) for fact, rows in facts.items() if rows}
-    return replace(result, digest=merged(kept, result.digest, counts), fact_rows=facts)
+        return replace(result, is_merged=is_merged)
+    before = earlier.keys.messages
+    continued = [(before[key], record) for key, record in result.keys.messages.items() if key in before]
+    digest, rows = merged(kept, result.digest, facts, result.fact_rows, continued)
+    return replace(result, digest=digest, fact_rows=rows, is_merged=is_merged)
 
 
 def is_derived_now_or_never(state: SessionState, result: Ingested) -> bool:
     """Whether what is stored of a session will not do to derive it later: then the reading waits, too."""
     is_rowless = result.part is None and not (result.task.append and state.parts)
-    return result.task.merging is not None or is_rowless
+    return result.task.merges or is_rowless
+
+
+def put_unrecorded(
+    store: Store, connection: Connection, session_id: int, parts: Sequence[Row[Any]], earlier: Earlier | None = None
+) -> None:
+    """Record the keys of a session of which an earlier version recorded none, by what is stored or known of it."""
+    if earlier is not None:
+        add_keys(connection, [(session_id, earlier.keys)], is_gathered=True)
+        return
+    with suppress(StoreError):  # of a damaged one they are gathered when it matters
+        add_keys(connection, [(session_id, keys_of_rows([store.raw.path(part.name) for part in parts], store.key))])
+
+
+def _state(kept: Digest | None, model: str | None) -> dict[str, Any] | None:
+    """All that parsers go on from: what was spent before, for a log may repeat the sum of it, and the model."""
+    if kept is None:
+        return None
+    t = kept.tokens
+    return {"spent": [t.input, t.output, t.cache_read, t.cache_write, t.reasoning or 0], "model": model}
+
+
+def _gathered_keys(store: Store, state: SessionState, session_id: int) -> SessionKeys:
+    """The keys of a session that an earlier version evicted: of stored rows, facts, and what others may hold, too."""
+    with store.catalog.reading() as connection:
+        claimed = claims_of(connection, {session_id})
+    facts = {fact[0] for rows in _kept_facts(store, state).values() for fact in rows}
+    stored = keys_of_rows([store.raw.path(part.name) for part in state.parts], store.key)
+    # Claims are of records and of messages, and do not say which: known they are, but they need not be met again.
+    return SessionKeys(frozenset(facts), frozenset(), dict.fromkeys(claimed, 0)).with_more(stored)
 
 
 def _kept_digest(store: Store, uid: str) -> Digest | None:

@@ -24,7 +24,7 @@ from helix_assets.adapters.jsonl import failed_status
 from helix_assets.aside import redact_set_aside
 from helix_assets.backup import back_up_if_due
 from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
-from helix_assets.core.errors import HelixError, SkipSource, StoreError
+from helix_assets.core.errors import HelixError, RetryLater, SkipSource, StoreError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.discover import Exclusions, read_head
@@ -32,7 +32,7 @@ from helix_assets.evict import make_room, tell_memory_over_cap
 from helix_assets.inbox import read_notes, sessions_named, take_in
 from helix_assets.indexing import AT_ONCE_BYTES, keep_up
 from helix_assets.joining import join_parts
-from helix_assets.merging import is_derived_now_or_never, merge_into_kept, plan_growth
+from helix_assets.merging import is_derived_now_or_never, merge_into_kept
 from helix_assets.plan import (
     Candidate,
     SessionState,
@@ -383,15 +383,11 @@ class _Sweep:
             state = states[uid]
             if not self._is_wanted(state):
                 continue
-            present = self._present(state, changed)
-            if can_be_told(self._store, state, present):
-                task = plan_session(self._store, state, changed, present)
-            else:
-                try:
-                    task = plan_growth(self._store, state, changed, present)
-                except StoreError as exc:
-                    self._put_off(state, changed, exc)
-                    continue
+            try:
+                task = plan_session(self._store, state, changed, self._present(state, changed))
+            except StoreError as exc:
+                self._put_off(state, changed, exc)
+                continue
             if task is not None:
                 tasks.append(task)
             reading = {f.path_key for f in task.files} if task else set()
@@ -492,6 +488,8 @@ class _Sweep:
         """Whether the session's records can be read no more, or not now: what its digest counts stays counted."""
         if uid in work.unmade:
             return True
+        if (result := work.results.get(uid)) is not None and result.task.earlier is not None:
+            return result.task.merges
         state = work.states.get(uid) or self._states([uid])[uid]
         present = self._present(state, work.groups.get(uid, ()))
         return state.row is not None and not can_be_told(self._store, state, present)
@@ -520,6 +518,10 @@ class _Sweep:
     def _take(self, work: _Round, task: IngestTask, outcome: Ingested | Exception) -> bool:
         """Keep what a worker made of a session for the commit, or set the session aside; says whether it was kept."""
         uid = task.session_uid
+        if isinstance(outcome, RetryLater):  # its log is written to just now, which is no failure: it stays news
+            self._report.problems += [(file.shown, str(outcome)) for file in task.files]
+            work.results.pop(uid, None)
+            return False
         if not isinstance(outcome, Ingested):
             reason = _reason(outcome)
         else:
@@ -535,9 +537,7 @@ class _Sweep:
         return False
 
     def _with_what_is_kept(self, work: _Round, task: IngestTask, outcome: Ingested) -> Ingested:
-        if task.merging is None:
-            return outcome
-        return merge_into_kept(self._store, work.states[task.session_uid], outcome)
+        return merge_into_kept(self._store, work.states[task.session_uid], outcome) if outcome.task.merges else outcome
 
     def _remake(self, work: _Round, wanted: Mapping[str, Wanted]) -> None:
         """Write sessions anew because their share of common history changed."""
@@ -547,14 +547,14 @@ class _Sweep:
             state, first = work.states[uid], work.results.get(uid)
             present = self._present(state, work.groups.get(uid, ()))
             is_gone = not can_be_read(self._store, state, present)
-            is_merge = first is not None and first.task.merging is not None
-            if not is_merge and (
+            was_read = first is not None and first.task.earlier is not None
+            if not was_read and (
                 (want.not_ours < state.not_ours and is_gone) or not can_be_told(self._store, state, present)
             ):
                 continue  # what it would regain, or the rest of it, can be read no more: it stays as it is
             if first is not None and first.part is not None:
                 (self._store.raw.staging / first.part.name).unlink(missing_ok=True)
-            task = first.task if first is not None and is_merge else plan_remake(self._store, state, present)
+            task = plan_remake(self._store, state, present)
             tasks.append(replace(task, not_ours=want.not_ours, foreign_messages=want.foreign_messages))
         for task, outcome in self._pool.run(tasks):
             row = work.states[task.session_uid].row
@@ -613,7 +613,7 @@ class _Sweep:
             with self._store.catalog.writing() as connection:
                 self._store.catalog.update_session(connection, row.id, **versions)
         else:
-            return [plan_growth(self._store, state, (), {})]  # rows from when no digest could be made
+            return [plan_remake(self._store, state, {})]  # rows from when no digest could be made
         return []
 
     def _is_from_old_rules(self, row: Row[Any]) -> bool:

@@ -17,8 +17,9 @@ from helix_assets.adapters import ADAPTERS, pieces_of
 from helix_assets.adapters.base import FoundFile, SessionFacts
 from helix_assets.adapters.jsonl import PACKED, open_source
 from helix_assets.core.errors import SkipSource
+from helix_assets.merging import earlier_of
 from helix_assets.store import Store
-from helix_assets.task import BEFORE_TIME, FileTask, Ingested, IngestTask, Merging, edge_hashes
+from helix_assets.task import BEFORE_TIME, FileTask, Ingested, IngestTask, hash_of_read
 
 MAX_PARTS = 16
 """With so many parts a session is written anew; `joining` sees to it that few get there."""
@@ -50,14 +51,12 @@ class SessionState:
 
 
 def file_rank(path: str, role: str) -> int:
-    """A number that orders the files of a session, the same whatever is found first and wherever the home lies.
+    """A number that orders the files of a session, the same whatever is found first and wherever a file is moved.
 
     Documents come before main files, for they tell what these are, and main files before others. A packed file takes
     the place of the plain one.
     """
-    folder, name = os.path.split(path)
-    place = f"{os.path.basename(folder)}/{name.removesuffix(PACKED)}"
-    return _rank(place, role)
+    return _rank(_plain_name(path), role)
 
 
 def _rank(place: str, role: str) -> int:
@@ -70,7 +69,7 @@ def _rank(place: str, role: str) -> int:
 
 
 def file_ranks(state: SessionState, present: Mapping[str, Candidate]) -> dict[str, int]:
-    """The rank of each file: the one it has, else that of its place, else, where another file has that, of its path."""
+    """The rank of each file: the one it has, else that of its name, else, where another file has that, of its path."""
     ranks = {s.path_key: s.file_rank for s in state.sources if s.path_key in present}
     for key in sorted(present.keys() - ranks.keys()):
         file = present[key].file
@@ -84,7 +83,8 @@ def plan_session(
 ) -> IngestTask | None:
     """The task for a session whose files `changed`; None when none of them counts.
 
-    `present` are all files of the session that lie on disk now, by path key.
+    `present` are all files of the session that lie on disk now, by path key. StoreError where what is kept of an
+    evicted session is damaged.
     """
     if not changed:
         return None
@@ -118,61 +118,39 @@ def _role(role: str, has_main: bool) -> str:
 
 
 def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> IngestTask:
-    """Write a session anew from all that its files and its stored rows still tell.
+    """Write a session anew from all that its files and its stored rows still hold.
 
     Of an evicted session only records that were never stored are kept; the rest is derived in passing. Rows whose texts
-    were dropped are made again without them.
+    were dropped are made again without them. Whether all of it can still be read shows when it is read: what of it
+    cannot be is merged with what is kept. StoreError where that is damaged.
     """
     has_main, ranks = _has_main(state, present), file_ranks(state, present)
     files = []
     for candidate in present.values():
         files.append(_from_start(candidate, ranks, has_main, _told_again(store, state, candidate, present)))
-    return _task(state, files, has_main, append=False, parts=_stored_parts(store, state))
-
-
-def plan_merge(
-    store: Store,
-    state: SessionState,
-    present: Mapping[str, Candidate],
-    merging: Merging,
-    read_before: Mapping[str, int],
-) -> IngestTask:
-    """Read files for what is new in them; it goes behind what is stored. `read_before` says how far each was read."""
-    has_main, ranks = _has_main(state, present), file_ranks(state, present)
-    files = [
-        replace(_from_start(present[key], ranks, has_main), stored_before=offset) for key, offset in read_before.items()
-    ]
-    task = _task(state, files, has_main, append=True, parts=_stored_parts(store, state))
-    return replace(task, merging=merging)
+    task = _task(state, files, has_main, append=False, parts=_stored_parts(store, state))
+    return replace(task, earlier=earlier_of(store, state)) if was_evicted(state) else task
 
 
 def was_evicted(state: SessionState) -> bool:
     """Whether a part of the records that the session's digest covers is stored no longer, or without its texts."""
-    return any(_was_dropped(source) for source in state.sources)
-
-
-def _was_dropped(source: Row[Any]) -> bool:
-    return bool(source.evicted_offset or source.dropped_offset)
+    row = state.row
+    return row is not None and bool(row.evicted_records or row.light_records)
 
 
 def has_all_rows(state: SessionState) -> bool:
     """Whether the rows of all that the session's digest covers are stored, with texts or without."""
-    is_partial = state.row is not None and state.row.is_partial
-    return not is_partial and not any(source.evicted_offset for source in state.sources)
+    return state.row is not None and not state.row.is_partial and not state.row.evicted_records
 
 
 def can_be_told(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
-    """Whether all that the session's digest covers can still be read: stored, or in files that are there."""
-    if state.row is not None and state.row.is_partial:
-        return False
+    """Whether it is certain, before anything is read, that all that the session's digest covers can be read."""
     if not was_evicted(state):
         return True
-    if any(source.is_outlived for source in state.sources):
+    if (state.row is not None and state.row.is_partial) or any(source.is_outlived for source in state.sources):
         return False
     told = {s.path_key for c in present.values() for s in _told_again(store, state, c, present)}
-    missing = {source.path_key for source in state.sources if source.path_key not in present}
-    dropped = {s.path_key for s in state.sources if _was_dropped(s) and s.role not in ("document", "about")}
-    return (missing | dropped) <= told
+    return {s.path_key for s in state.sources if s.role not in ("document", "about")} <= told
 
 
 def can_be_read(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
@@ -264,9 +242,8 @@ def _from_start(
         _role(file.role, has_main),
         ranks[candidate.path_key],
         bytes_ahead=file.size,
-        stored_before=told_again[0].evicted_offset if told_again else 0,
-        light_before=told_again[0].dropped_offset if told_again else 0,
         took_over=tuple(s.path_key for s in told_again if s.path_key != candidate.path_key),
+        is_same=bool(told_again) and file.role in ("document", "about"),
     )
 
 
@@ -276,9 +253,10 @@ def _continued(
     """Read on from the cursor if the file was only appended to, else from the start.
 
     Of a message that may have been half there all pieces are needed as they were logged: what is stored is redacted.
+    Where records are stored that the file lost, lines without an id could be taken for theirs if it were read in part.
     """
     is_torn = source.parser_state is None and pieces_of(source.flavor) is not None
-    if is_torn or not _has_grown(store, candidate, source):
+    if is_torn or source.is_outlived or not _has_grown(store, candidate, source):
         anew = _from_start(candidate, ranks, has_main)
         return replace(anew, state=source.parser_state) if anew.role == "about" else anew
     file = candidate.file
@@ -293,7 +271,7 @@ def _continued(
         line=source.line,
         order_us=source.order_us if source.order_us is not None else BEFORE_TIME,
         state=source.parser_state,
-        edges=(source.head_hash, source.tail_hash),
+        read_hash=source.read_hash,
     )
 
 
@@ -312,25 +290,18 @@ def _says_again(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
 
 def begins_alike(store: Store, path: str, source: Row[Any]) -> bool:
     """Whether a file says, up to where its source was read, what that said then."""
-    if source.head_hash is None:
+    if source.read_hash is None:
         return False
     try:
         fd = open_source(path)
     except SkipSource:
         return False
     try:
-        return edge_hashes(fd, path, source.offset, store.key) == (source.head_hash, source.tail_hash)
+        return hash_of_read(fd, path, source.offset, store.key) == str(source.read_hash)
     except OSError:
         return False
     finally:
         os.close(fd)
-
-
-def told_before(
-    store: Store, state: SessionState, candidate: Candidate, present: Mapping[str, Candidate]
-) -> Row[Any] | None:
-    """The source whose lines this file tells again, the one that was read farthest where there are several."""
-    return next(iter(_told_again(store, state, candidate, present)), None)
 
 
 def _told_again(

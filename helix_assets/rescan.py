@@ -54,7 +54,7 @@ _NAMED = "names_redacted_with"
 _STAMP = "rules_stamp"
 _READ_AS, _DECODED = "names_read_as", "decoded"
 _NAMES = frozenset({"path", "native_id"})
-_OURS = frozenset({"path_key", "flavor", "role", "status", "head_hash", "tail_hash", "day", "file_key", "hash",
+_OURS = frozenset({"path_key", "flavor", "role", "status", "read_hash", "day", "file_key", "hash",
                    "redaction_version", "session_uid", "native_session_id", "mark", "name"})  # fmt: skip
 _UIDS = ((digests, "session_uid"), (evictions, "session_uid"), (losses, "session_uid"), (sessions, "parent_uid"),
          (hook_events, "session_uid"), (executions, "session_uid"), (feed, "session_uid"))  # fmt: skip

@@ -164,9 +164,9 @@ def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
             for row, parts in lost:
                 _put_lost(store, connection, row, parts, iso(microseconds(now)) or "", is_back=row.id in reread)
             # A copy has no parser states: what comes next in these files is read with all that stands before it.
-            live = select(sessions.c.id).where(sessions.c.evicted_at.is_(None))
-            is_whole = sources.c.session_id.in_(live) & (sources.c.evicted_offset + sources.c.dropped_offset == 0)
-            connection.execute(update(sources).where(is_whole).values(is_doubted=True))
+            is_whole = (sessions.c.evicted_records == 0) & (sessions.c.light_records == 0)
+            live = select(sessions.c.id).where(sessions.c.evicted_at.is_(None), is_whole)
+            connection.execute(update(sources).where(sources.c.session_id.in_(live)).values(is_doubted=True))
         with catalog.reading() as connection:
             named = frozenset(connection.execute(select(raw_files.c.name)).scalars())
             keys = frozenset(connection.execute(select(sessions.c.file_key)).scalars())
@@ -231,14 +231,12 @@ def _put_lost(  # noqa: PLR0913 - one row of the catalog and what is said about 
         reason=REASON,
     )
     store.catalog.drop_raw_files(connection, [row.id])
-    store.catalog.update_session(connection, row.id, evicted_at=at, raw_bytes=0)
-    of_session = update(sources).where(sources.c.session_id == row.id)
+    went = 0 if is_back else max(1, row.evicted_records + row.row_count)
+    store.catalog.update_session(connection, row.id, evicted_at=at, raw_bytes=0, evicted_records=went, light_records=0)
     if is_back:
-        anew = {"offset": 0, "line": 1, "order_us": None, "evicted_offset": 0, "dropped_offset": 0, "head_hash": None,
-                "tail_hash": None}  # fmt: skip
+        anew = {"offset": 0, "line": 1, "order_us": None, "read_hash": None}
+        of_session = update(sources).where(sources.c.session_id == row.id)
         connection.execute(of_session.values(mtime_ns=-1, **anew))  # no file is that old: it counts as changed
-    else:
-        connection.execute(of_session.values(evicted_offset=sources.c.offset, dropped_offset=0))
 
 
 # -- the swap --------------------------------------------------------------------------------------------------------

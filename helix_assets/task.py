@@ -5,23 +5,22 @@ Plain data, light to import: a sweep that finds nothing to do loads no more than
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from helix_assets.adapters.base import JsonObject, Problem, SessionFacts
-from helix_assets.adapters.jsonl import CHUNK_BYTES, PACKED, block_reader
+from helix_assets.adapters.jsonl import CHUNK_BYTES, block_reader
 from helix_assets.core.facts import SessionFactRows
 from helix_assets.core.places import PlaceRules
-from helix_assets.storage.key import text_hash
 from helix_assets.storage.raw_files import PartFile
+from helix_assets.storage.session_keys import SessionKeys
 
 if TYPE_CHECKING:
     from helix_assets.core.digest import Digest
     from helix_assets.core.redaction import Redactor
 
-EDGE_BYTES = 4096
 WORLDWIDE_CHARS = 16
 """Ids of this length and more mean the same thing in every session; a shorter one, such as u1, only in its own."""
 BEFORE_TIME = -(1 << 62)
@@ -32,10 +31,8 @@ BEFORE_TIME = -(1 << 62)
 class FileTask:
     """One source file to read, from `offset` on. `rank` orders the files of a session and never changes.
 
-    `edges` are the hashes that the file must still have for `offset` to mean what it meant. `stored_before` is the
-    offset up to which records were stored once and evicted since: they are derived, not stored. Up to `light_before`
-    their rows are stored without their texts, which were dropped. `took_over` are files that this one was before it was
-    moved or packed.
+    `read_hash` is the hash that all bytes before `offset` must still have for it to mean what it meant. `took_over` are
+    files that this one was before it was moved or packed. `is_same` marks a document that did not change.
     """
 
     path: str
@@ -48,22 +45,29 @@ class FileTask:
     line: int = 1
     order_us: int = BEFORE_TIME
     state: JsonObject | None = None
-    stored_before: int = 0
-    light_before: int = 0
-    edges: tuple[str, str] | None = None
+    read_hash: str | None = None
     took_over: tuple[str, ...] = ()
+    is_same: bool = False
 
 
-class Merging(NamedTuple):
-    """What was told before of a session whose earlier records can be read no more.
+@dataclass(frozen=True)
+class Earlier:
+    """What a session counted before some of it was evicted: all that a merge with its kept digest goes by.
 
-    `known` are keys of records and messages, `after_us` is when the last of them was, `first_seq` the next row's
-    number.
+    `first_seq` is the number of the first row that the kept digest does not cover, `state` what parsers go on from. The
+    rest is what the catalog holds of the session. `is_recorded` says whether the keys were recorded as they were
+    counted, not gathered from facts and claims.
     """
 
-    known: frozenset[int]
-    after_us: int
+    keys: SessionKeys
     first_seq: int
+    state: JsonObject | None
+    last_row: tuple[int, int, int]
+    facts: SessionFacts
+    started_us: int | None
+    ended_us: int | None
+    unparsed: int
+    is_recorded: bool = True
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,10 @@ class IngestTask:
 
     `stored` are the live part files with their hashes; an append continues them, anything else replaces them. Records
     in `not_ours` belong to other sessions that tell them too. `known_root` is a working folder with its repository as
-    it lay once. `weight` is the work in bytes, for scheduling. With `no_digest_because` the records are stored only;
-    with `merging` only what is new counts, and a file's `stored_before` is how far it was read.
+    it lay once. `weight` is the work in bytes, for scheduling. With `no_digest_because` the records are stored only.
+
+    `earlier` is set for a session of which something was evicted: what that counts is derived, but not stored again.
+    Where it can no longer be read whole the task becomes one that `merges`: then only what is new counts.
     """
 
     session_uid: str
@@ -93,7 +99,8 @@ class IngestTask:
     known_root: tuple[str, str] | None = None
     weight: int = 0
     no_digest_because: str | None = None
-    merging: Merging | None = None
+    earlier: Earlier | None = None
+    merges: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,8 +131,7 @@ class SourceCursor(NamedTuple):
     inode: int
     size: int
     mtime_ns: int
-    head_hash: str | None
-    tail_hash: str | None
+    read_hash: str | None
     offset: int
     line: int
     order_us: int
@@ -161,6 +167,10 @@ class Ingested:
     message_ids: dict[int, str]
     fact_rows: SessionFactRows = field(default_factory=dict)
     outlived: frozenset[int] = frozenset()
+    keys: SessionKeys = field(default_factory=SessionKeys)
+    evicted: int = 0
+    light: int = 0
+    is_merged: bool = False
 
 
 def is_worldwide(native_id: str | None) -> bool:
@@ -168,24 +178,18 @@ def is_worldwide(native_id: str | None) -> bool:
     return native_id is not None and len(native_id) >= WORLDWIDE_CHARS
 
 
-def edge_hashes(fd: int, path: str, offset: int, key: bytes) -> tuple[str, str]:
-    """Keyed hashes of a file's head and of the bytes before `offset`: equal ones mean that it was only appended to.
+def hash_of_read(fd: int, path: str, offset: int, key: bytes) -> str:
+    """The keyed hash of all bytes before `offset`: only while it is the same may reading go on from there.
 
-    Of a packed file they are those of what it holds, so that packing changes nothing.
+    Of a packed file it is that of what it holds, so that packing changes nothing.
     """
-    if path.endswith(PACKED):
-        head, tail = _unpacked_edges(fd, path, offset)
-    else:
-        head = os.pread(fd, min(EDGE_BYTES, offset), 0)
-        tail = os.pread(fd, min(EDGE_BYTES, offset), max(0, offset - EDGE_BYTES))
-    return text_hash(key, head), text_hash(key, tail)
+    return hashed_up_to(fd, path, offset, key).hexdigest()
 
 
-def _unpacked_edges(fd: int, path: str, offset: int) -> tuple[bytes, bytes]:
-    read = block_reader(fd, path)
-    head = tail = b""
+def hashed_up_to(fd: int, path: str, offset: int, key: bytes) -> blake2b:
+    """The state of that hash, so that what is read behind `offset` can be added."""
+    state, read = blake2b(digest_size=16, key=key), block_reader(fd, path)
     while offset > 0 and (block := read(min(offset, CHUNK_BYTES))):
-        head += block[: EDGE_BYTES - len(head)]
-        tail = (tail + block)[-EDGE_BYTES:]
+        state.update(block)
         offset -= len(block)
-    return head, tail
+    return state

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -24,6 +24,7 @@ from helix_assets.indexing import index_of, live_names
 from helix_assets.reading import stream_hash
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.ledger import News, claims_on, news_of, owners_of
+from helix_assets.storage.session_keys import SessionKeys, all_keys, gathered
 from helix_assets.storage.tables import digests, evictions, losses, raw_files, sessions, sources
 from helix_assets.store import Store
 from helix_assets.task import is_worldwide
@@ -55,6 +56,8 @@ class _Session:
     lost_at: frozenset[int]
     was_evicted: bool
     news: News
+    keys: SessionKeys | None
+    are_keys_gathered: bool
 
     @property
     def mark(self) -> tuple[Any, ...]:
@@ -71,6 +74,7 @@ class _Contents:
 
     rows: int = 0
     records: int = 0
+    keys: set[int] = field(default_factory=set)
     parsed: int = 0
     events: int = 0
     last_seq: int = -1
@@ -207,6 +211,7 @@ def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
         texts = grouped(select(digests).where(digests.c.session_uid.in_(uids)), "session_uid")
         lost = grouped(select(losses).where(losses.c.session_uid.in_(uids)), "session_uid")
         news = news_of(connection)
+        keys, unsure = all_keys(connection, ids), gathered(connection)
         gone = grouped(select(evictions.c.session_uid).where(evictions.c.session_uid.in_(uids)), "session_uid")
     return [
         _Session(
@@ -217,6 +222,8 @@ def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
             frozenset(loss.generation for loss in lost.get(row.session_uid, ())),
             row.session_uid in gone or row.session_uid in lost or row.evicting_at is not None,
             news,
+            keys.get(row.id),
+            row.id in unsure,
         )
         for row in rows
     ]
@@ -299,7 +306,9 @@ def _rows(
         columns = (table.column(name).to_pylist() for name in ("native_type", "record_id", "record_key"))
         for is_first, native_type, record_id, key in zip(has_raw, *columns, strict=True):
             if is_first and native_type != AFTER_THE_END:
-                contents.parsed += native_type not in (UNPARSED, DOCUMENT)
+                if native_type not in (UNPARSED, DOCUMENT):
+                    contents.parsed += 1
+                    contents.keys.add(key)
                 if key in keys:
                     yield session.wrong("record_once", "holds a record twice", path=part.name)
                 keys.add(key)
@@ -358,6 +367,7 @@ def _digest(store: Store, session: _Session, contents: _Contents | None) -> Iter
             yield session.wrong("digest_agrees", f"{name} differs between session and digest")
     if contents is not None and session.parts:
         yield from _coverage(session, covers, contents)
+    yield from _counted_once(session, digest, contents)
 
 
 def _coverage(session: _Session, covers: dict[str, int], contents: _Contents) -> Iterator[Violation]:
@@ -365,6 +375,19 @@ def _coverage(session: _Session, covers: dict[str, int], contents: _Contents) ->
     for name, stored in (("records", contents.parsed), ("events", contents.events)):
         if covers[name] < stored or (covers[name] > stored and not session.was_evicted):
             yield session.wrong("digest_covers", f"covers {covers[name]} {name} where {stored} are stored")
+
+
+def _counted_once(session: _Session, digest: dict[str, Any], contents: _Contents | None) -> Iterator[Violation]:
+    """A digest at the current generation counts every record that is recorded as counted, evicted or not, once."""
+    keys = session.keys
+    if keys is None or session.are_keys_gathered:
+        return
+    if contents is not None and not contents.keys <= keys.records:
+        missing = len(contents.keys - keys.records)
+        yield session.wrong("records_are_recorded", f"{missing} stored records are not among those that it counts")
+    if digest["record_count"] != len(keys.records) and not session.lost_at:
+        what = f"the digest counts {digest['record_count']} records, the session has {len(keys.records)}"
+        yield session.wrong("counted_once", what)
 
 
 def _watermarks(session: _Session) -> Iterator[Violation]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from sqlalchemy import Row, select
@@ -17,8 +17,17 @@ from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import FACTS_SINCE
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.key import text_hash
-from helix_assets.storage.tables import digests
+from helix_assets.storage.tables import digests, sessions
 from helix_assets.store import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+_OF_SESSION = ("session_uid", "generation")
+_TOKENS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
+_ONCE = frozenset({"token_usage", "messages", "tool_calls"})
+_Counts = Mapping[tuple[str, int], Counter[str]]
 
 
 class Wrong(NamedTuple):
@@ -36,6 +45,7 @@ class _Partition:
 
     files: Sequence[FactFile]
     digests: Sequence[Row[Any]]
+    merged: frozenset[str]
 
     @property
     def mark(self) -> tuple[Any, ...]:
@@ -69,11 +79,14 @@ def _load(store: Store, key: tuple[str, str]) -> _Partition:
     with store.catalog.reading() as connection:
         query = select(digests).where(digests.c.flavor == flavor, digests.c.day == day)
         rows = connection.execute(query.order_by(digests.c.session_uid)).all()
-    return _Partition(store.catalog.fact_files({key}), rows)
+        is_merged = (sessions.c.flavor == flavor) & (sessions.c.day == day) & sessions.c.is_partial
+        merged = frozenset(connection.execute(select(sessions.c.session_uid).where(is_merged)).scalars())
+    return _Partition(store.catalog.fact_files({key}), rows, merged)
 
 
 def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
     counted: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    spent: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     is_whole = True
     for file in held.files:
         try:
@@ -88,8 +101,37 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
             yield Wrong("fact_file", "is not what its row in the catalog says", path=file.name)
         for uid, generation in zip(*(table.column(n).to_pylist() for n in ("session_uid", "generation")), strict=True):
             counted[uid, generation][file.fact] += 1
+        if file.fact in _ONCE:
+            yield from _twice(table, held)
+        if file.fact == "token_usage":
+            for row in table.select([*_OF_SESSION, *_TOKENS]).to_pylist():
+                spent[row["session_uid"], row["generation"]].update({name: row[name] or 0 for name in _TOKENS})
     if is_whole:
         yield from _sessions(store, held, counted)
+        yield from _sums(store, held, counted, spent)
+
+
+def _twice(table: pa.Table, held: _Partition) -> Iterator[Wrong]:
+    """Merged sessions in which something counts more than once: earlier versions took a log that was cut for a new one.
+
+    Only there can that be; elsewhere a record may well say the same thing twice.
+    """
+    rows = Counter(tuple(row.items()) for row in table.to_pylist() if row["session_uid"] in held.merged)
+    for uid in sorted({dict(row)["session_uid"] for row, times in rows.items() if times > 1}):
+        yield Wrong("counted_once", "facts of it count more than once: sweep while its log is whole", uid)
+
+
+def _sums(store: Store, held: _Partition, counted: _Counts, spent: _Counts) -> Iterator[Wrong]:
+    """What a digest says was spent and called is what its facts add up to."""
+    for row, said in _whole_digests(store, held):
+        facts = spent.get((row.session_uid, row.generation), Counter[str]())
+        tokens = {name: said["tokens"][name] or 0 for name in _TOKENS}
+        if tokens != {name: facts[name] for name in _TOKENS}:
+            yield Wrong("tokens_add_up", f"its tokens are not the {sum(facts.values())} of its facts", row.session_uid)
+        calls = counted.get((row.session_uid, row.generation), Counter[str]())["tool_calls"]
+        if said["tool_calls"] != calls:
+            what = f"it counts {said['tool_calls']} calls where its facts have {calls}"
+            yield Wrong("calls_add_up", what, row.session_uid)
 
 
 def _hit(store: Store, held: _Partition, file: FactFile) -> Iterator[Wrong]:
@@ -103,9 +145,14 @@ def _hit(store: Store, held: _Partition, file: FactFile) -> Iterator[Wrong]:
 
 def _counts(store: Store, held: _Partition) -> Iterator[tuple[Row[Any], dict[str, int]]]:
     """Each whole digest, and how many rows of which fact it counts; of a damaged one, which `verify` names, nothing."""
+    for row, digest in _whole_digests(store, held):
+        yield row, digest["coverage"].get("facts", {})
+
+
+def _whole_digests(store: Store, held: _Partition) -> Iterator[tuple[Row[Any], dict[str, Any]]]:
     for row in held.digests:
         if row.schema_version >= FACTS_SINCE and text_hash(store.key, row.digest.encode()) == row.hash:
-            yield row, orjson.loads(row.digest)["coverage"].get("facts", {})
+            yield row, orjson.loads(row.digest)
 
 
 def _sessions(store: Store, held: _Partition, counted: Mapping[tuple[str, int], Counter[str]]) -> Iterator[Wrong]:

@@ -30,15 +30,15 @@ def stored(memory: Memory) -> int:
 def test_what_is_appended_behind_the_reader_is_news_to_the_next_sweep(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hashes = ingest.edge_hashes
+    refuse = ingest._Source._refuse_rewritten
 
-    def hashes_while_writing(*args: Any) -> tuple[str, str]:
+    def refuse_while_writing(*args: Any) -> None:
         memory.write("a", prompt("late", "11:00:00", "late"), append=True)
         monkeypatch.undo()
-        return hashes(*args)
+        refuse(*args)
 
     memory.write("a", *conversation(2))
-    monkeypatch.setattr(ingest, "edge_hashes", hashes_while_writing)
+    monkeypatch.setattr(ingest._Source, "_refuse_rewritten", refuse_while_writing)
     memory.sweep()
     assert stored(memory) == 8
     memory.sweep()

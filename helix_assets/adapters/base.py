@@ -111,8 +111,8 @@ class Parser(Protocol):
         """What the next append needs to go on as if the file had been read in one piece (JSON-able, small).
 
         None when nothing could go on from here: the session is then derived anew from its stored records. A parser may
-        also be made with {"spent": [input, output, cache read, cache written, reasoning]} alone, when that is all that
-        is left of a session's earlier records.
+        also be made with {"spent": [input, output, cache read, cache written, reasoning], "model": name} alone, when
+        that is all that is left of a session's earlier records.
         """
         ...
 

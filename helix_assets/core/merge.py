@@ -1,17 +1,19 @@
 """A kept digest and one of what came later, as one digest: for sessions whose earlier records can be read no more.
 
-Belongs here: adding up what can be added, and which of two words wins. Pure. That nothing is in both is the caller's to
-see to (`merging`). What only the rows in order could tell, such as a streak of failures across the seam, is not told.
+Belongs here: adding up what can be added, and which of two words wins. Pure. That no record is in both is for the
+caller to see to (`merging`); a message may be: its lines can lie on both sides. What only the rows in order could say,
+such as a streak of failures across the seam, is not known.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from helix_assets.core.digest import MAX_ERRORS, MAX_FILES, Cost, Digest, Edits, FileTouched, RunTally, Tokens, fitted
+from helix_assets.core.facts import SessionFactRows, TokenUsage
 from helix_assets.core.signals import Signal
 
 _SUMS = (
@@ -23,9 +25,77 @@ _MAPS = ("tool_histogram", "kind_counts", "markers")
 _TOKENS = ("tokens", "tokens_main", "tokens_subagent")
 _EVIDENCE = 5
 
+Continued = tuple[int, int]
 
-def merged(kept: Digest, new: Digest, facts: Mapping[str, int]) -> Digest:
-    """Both as one. `new` speaks for the session as a whole already; `facts` is how many rows there are of each now."""
+
+def merged(
+    kept: Digest, new: Digest, old_facts: SessionFactRows, new_facts: SessionFactRows, continued: Sequence[Continued]
+) -> tuple[Digest, SessionFactRows]:
+    """Both as one, digest and facts. `new` speaks for the session as a whole already.
+
+    `continued` are messages with lines on both sides: the record whose usage counts for each, before and now.
+    """
+    if not new.coverage.records:
+        coverage = kept.coverage.model_copy(update={"generation": new.coverage.generation})
+        same = {name: getattr(new, name) for name in ("unparsed_lines", "started_at", "ended_at")}
+        return kept.model_copy(update={"coverage": coverage, **same}), old_facts
+    usage, passed_over = _usage(old_facts.get("token_usage", []), new_facts.get("token_usage", []), continued)
+    facts = {name: [*old_facts.get(name, []), *new_facts.get(name, [])] for name in {**old_facts, **new_facts}}
+    facts |= {"token_usage": usage} if usage else {}
+    digest = _added_up(kept, new, {name: len(rows) for name, rows in facts.items() if rows})
+    return _without(digest, passed_over), facts
+
+
+def _usage(
+    old: list[tuple[Any, ...]], new: list[tuple[Any, ...]], continued: Sequence[Continued]
+) -> tuple[list[tuple[Any, ...]], list[TokenUsage]]:
+    """The usage that counts, a message once with its last line; and the rows that it passes over."""
+    before = {row[0]: TokenUsage._make(row) for row in old}
+    now = {row[0]: TokenUsage._make(row) for row in new}
+    passed_over = []
+    for first, last in continued:
+        if last in now:
+            is_newer = first in before and now[last].output >= before[first].output
+            passed_over.append(before[first] if is_newer else now[last])
+    gone = {row.record_key for row in passed_over}
+    return [row for row in (*old, *new) if row[0] not in gone], passed_over
+
+
+def _without(digest: Digest, passed_over: Sequence[TokenUsage]) -> Digest:
+    """The digest without this usage, and without the messages it stands for, which are counted twice."""
+    if not passed_over:
+        return digest
+    sub = [row for row in passed_over if row.is_sidechain]
+    main = [row for row in passed_over if not row.is_sidechain]
+    tokens = _less(digest.tokens, passed_over)
+    cost = {"input_tokens": tokens.input, "output_tokens": tokens.output,
+            "cache_tokens": tokens.cache_read + tokens.cache_write}  # fmt: skip
+    return digest.model_copy(
+        update={
+            "tokens": tokens,
+            "tokens_main": _less(digest.tokens_main, main),
+            "tokens_subagent": _less(digest.tokens_subagent, sub),
+            "cost": digest.cost.model_copy(update=cost),
+            "assistant_messages": digest.assistant_messages - len(passed_over),
+            "assistant_messages_subagent": digest.assistant_messages_subagent - len(sub),
+        }
+    )
+
+
+def _less(tokens: Tokens, rows: Sequence[TokenUsage]) -> Tokens:
+    short, long = (sum(getattr(row, name) for row in rows) for name in ("cache_write_5m", "cache_write_1h"))
+    return Tokens(
+        input=tokens.input - sum(row.input for row in rows),
+        output=tokens.output - sum(row.output for row in rows),
+        cache_read=tokens.cache_read - sum(row.cache_read for row in rows),
+        cache_write=tokens.cache_write - short - long,
+        cache_write_5m=tokens.cache_write_5m - short,
+        cache_write_1h=tokens.cache_write_1h - long,
+        reasoning=tokens.reasoning and tokens.reasoning - sum(row.reasoning or 0 for row in rows),
+    )
+
+
+def _added_up(kept: Digest, new: Digest, facts: Mapping[str, int]) -> Digest:
     coverage = {
         "records": kept.coverage.records + new.coverage.records,
         "events": kept.coverage.events + new.coverage.events,

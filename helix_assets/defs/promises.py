@@ -21,7 +21,7 @@ from helix_assets.drift import drift_of, figures_of
 from helix_assets.evict import memory_bytes, plan
 from helix_assets.pipeline import utc_now
 from helix_assets.retries import set_aside
-from helix_assets.storage.tables import digests, losses, raw_files, sessions, sources
+from helix_assets.storage.tables import digests, losses, raw_files, sessions
 from helix_assets.store import Store
 from helix_assets.summary import is_covered
 from helix_assets.vanishing import vanishing
@@ -182,8 +182,7 @@ def sampled_files(store: Store, *, covered: bool = False) -> list[Path]:
     s = sessions.c
     wanted: list[ColumnElement[bool]] = [s.row_count > 0, s.evicted_at.is_(None)]
     if covered:
-        has_gaps = exists().where(sources.c.session_id == s.id, sources.c.evicted_offset > 0)
-        wanted += [is_covered(), ~s.is_partial, ~has_gaps]
+        wanted += [is_covered(), ~s.is_partial, s.evicted_records == 0]
     with store.catalog.reading() as connection:
         newest = select(s.id).where(*wanted).order_by(s.ingest_order.desc()).limit(SAMPLE)
         others = select(s.id).where(*wanted).order_by(func.random()).limit(SAMPLE)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import helix_assets.storage.arrow  # noqa: F401 - makes pyarrow do without pandas
 from helix_assets.core.errors import StoreError
-from helix_assets.core.schema import BESIDE, Row
+from helix_assets.core.schema import AFTER_THE_END, BESIDE, Row
 from helix_assets.storage.raw_files import PartFile, file_hash
 
 if TYPE_CHECKING:
@@ -202,6 +202,20 @@ def read_rows(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
         if has_beside:
             last.append(path)
     yield from read_beside(last, raw=raw)
+
+
+def keys_without_text(paths: Sequence[Path]) -> set[int]:
+    """The keys of stored records whose lines were dropped."""
+    found: dict[int, bool] = {}
+    for path in paths:
+        with _opened(path) as file:
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, ["record_key", "native_type", "raw"], use_threads=False)
+                keys, types = (table[name].to_pylist() for name in ("record_key", "native_type"))
+                for key, kind, has_text in zip(keys, types, table["raw"].is_valid().to_pylist(), strict=True):
+                    if kind != AFTER_THE_END:
+                        found[key] = found.get(key, False) or has_text
+    return {key for key, has_text in found.items() if not has_text}
 
 
 def read_record(paths: Sequence[Path | IO[bytes]], wanted: int | str) -> Row | None:

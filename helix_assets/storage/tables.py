@@ -17,6 +17,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -51,14 +52,10 @@ sources = Table(
     Column("inode", BigInteger, nullable=False),
     Column("size", BigInteger, nullable=False),
     Column("mtime_ns", BigInteger, nullable=False),
-    Column("head_hash", Text),
-    Column("tail_hash", Text),
+    # Of all bytes before the offset: only while they hash to this may reading go on from there.
+    Column("read_hash", Text),
     Column("offset", BigInteger, nullable=False, default=0),
     Column("line", BigInteger, nullable=False, default=1),
-    # Up to here records were stored once and evicted since: what is read of them again is derived, not stored.
-    Column("evicted_offset", BigInteger, nullable=False, default=0),
-    # Up to here the texts of records were dropped since: their light rows alone are stored.
-    Column("dropped_offset", BigInteger, nullable=False, default=0, server_default="0"),
     # Whether it is read from the start when it is next looked at, and compared with what is stored of it.
     Column("is_doubted", Boolean, nullable=False, default=False, server_default="0"),
     # Whether records are stored of it that it tells no more: it was rewritten, and is not all there was.
@@ -122,7 +119,11 @@ sessions = Table(
     Column("failures", Integer, nullable=False, default=0),
     Column("retry_at", Text),
     Column("is_pinned", Boolean, nullable=False, default=False),
+    # Whether its digest was merged, for the log held only a part of what the digest counts.
     Column("is_partial", Boolean, nullable=False, default=False),
+    # How many of the records that it counts are stored no longer, and how many without their texts.
+    Column("evicted_records", BigInteger, nullable=False, default=0, server_default="0"),
+    Column("light_records", BigInteger, nullable=False, default=0, server_default="0"),
     Index("sessions_by_partition", "flavor", "day"),
     # Every writer looks here first.
     Index("sessions_being_evicted", "evicting_at", sqlite_where=text("evicting_at IS NOT NULL")),
@@ -195,6 +196,20 @@ ledger_news = Table(
     Column("session_id", _Key, nullable=False),
     Column("count", BigInteger, nullable=False),
     Column("told", JSON, nullable=False),
+)
+
+# The keys of all that a session counts, as 64-bit integers: see `storage.session_keys`.
+session_keys = Table(
+    "session_keys",
+    metadata,
+    _id(),
+    Column("session_id", ForeignKey("sessions.id"), nullable=False, index=True),
+    Column("records", LargeBinary, nullable=False),
+    Column("bad_lines", LargeBinary, nullable=False),
+    # Pairs: a message, and the record whose usage counts for it.
+    Column("messages", LargeBinary, nullable=False),
+    # Whether they come from facts and claims, which is all that earlier versions kept: some may be missing.
+    Column("is_gathered", Boolean, nullable=False, default=False),
 )
 
 # Who owns what is told by several sessions; `message_id` is set where the key is a message's.
@@ -346,7 +361,7 @@ feed = Table(
 
 
 def _first(connection: Connection) -> None:
-    later = (fact_files, forgotten, retries, hook_events, execution_files, executions, feed, ledger_news)
+    later = (fact_files, forgotten, retries, hook_events, execution_files, executions, feed, ledger_news, session_keys)
     metadata.create_all(connection, tables=[table for table in metadata.sorted_tables if table not in later])
 
 
@@ -370,10 +385,7 @@ def _fifth(connection: Connection) -> None:
 
 def _sixth(connection: Connection) -> None:
     """Texts can go before light rows do. What is stored already goes whole."""
-    for table, column in (("sources", "dropped_offset BIGINT NOT NULL DEFAULT 0"), ("raw_files", "text_bytes BIGINT")):
-        there = {found["name"] for found in inspect(connection).get_columns(table)}
-        if column.split()[0] not in there:
-            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {column}")
+    _add_columns(connection, "raw_files", "text_bytes BIGINT")
 
 
 def _seventh(connection: Connection) -> None:
@@ -384,14 +396,42 @@ def _seventh(connection: Connection) -> None:
 
 def _eighth(connection: Connection) -> None:
     """Files that tell less than what is stored of them; those rewritten before are found out when they change again."""
-    there = {found["name"] for found in inspect(connection).get_columns("sources")}
-    for name in ("is_doubted", "is_outlived"):
-        if name not in there:
-            connection.exec_driver_sql(f"ALTER TABLE sources ADD COLUMN {name} BOOLEAN NOT NULL DEFAULT 0")
+    flags = (f"{name} BOOLEAN NOT NULL DEFAULT 0" for name in ("is_doubted", "is_outlived"))
+    _add_columns(connection, "sources", *flags)
 
 
 def _ninth(connection: Connection) -> None:
     ledger_news.create(connection, checkfirst=True)
+
+
+def _tenth(connection: Connection) -> None:
+    """Identity decides what counts. The next sweep reads again what places decided on: logs of evicted sessions."""
+    session_keys.create(connection, checkfirst=True)
+    counts = (f"{name} BIGINT NOT NULL DEFAULT 0" for name in ("evicted_records", "light_records"))
+    _add_columns(connection, "sessions", *counts)
+    _add_columns(connection, "sources", "read_hash TEXT")
+    for old, new in (("evicted_offset", "evicted_records"), ("dropped_offset", "light_records")):
+        if old in _columns(connection, "sources"):
+            # How many they are is known once the log was read again; until then it matters that there are some.
+            went = f"SELECT session_id FROM sources WHERE {old} > 0"
+            connection.exec_driver_sql(f"UPDATE sessions SET {new} = max(row_count, 1) WHERE id IN ({went})")
+            connection.exec_driver_sql(f"ALTER TABLE sources DROP COLUMN {old}")
+    for edge in ("head_hash", "tail_hash"):
+        if edge in _columns(connection, "sources"):
+            connection.exec_driver_sql(f"ALTER TABLE sources DROP COLUMN {edge}")
+    judged = "SELECT id FROM sessions WHERE evicted_records > 0 OR light_records > 0 OR is_partial"
+    connection.exec_driver_sql(f"UPDATE sources SET mtime_ns = -1 WHERE status = 'ok' AND session_id IN ({judged})")
+
+
+def _columns(connection: Connection, table: str) -> set[str]:
+    return {found["name"] for found in inspect(connection).get_columns(table)}
+
+
+def _add_columns(connection: Connection, table: str, *columns: str) -> None:
+    there = _columns(connection, table)
+    for column in columns:
+        if column.split()[0] not in there:
+            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
@@ -404,5 +444,6 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _seventh,
     _eighth,
     _ninth,
+    _tenth,
 )
 CATALOG_VERSION = len(MIGRATIONS)
