@@ -11,13 +11,16 @@ import pytest
 
 from helix_assets.demo import make_home
 from helix_assets_tests.faults import (
+    all_at_once,
     byte_flips,
     cut_logs,
     kill_points,
     live_writer,
     many_files,
     pressure,
+    rewriting_writer,
     side_by_side,
+    step_sequences,
     swap_race,
     tree_kill,
 )
@@ -85,6 +88,23 @@ def test_a_flipped_byte_gives_no_wrong_answer(tmp_path: Path) -> None:
 
 def test_logs_that_lose_what_was_evicted_count_once(tmp_path: Path) -> None:
     assert cut_logs.cut_and_compare(tmp_path / "cut", seed=5, megabytes=4) == []
+
+
+@pytest.mark.parametrize("kind", step_sequences.KINDS, ids=lambda kind: kind.agent)
+def test_short_sequences_of_what_can_happen_to_a_log_count_once(tmp_path: Path, kind: step_sequences.Kind) -> None:
+    found = list(step_sequences.some_sequences(tmp_path, kind, (4, 5, 6), 40, seed=7))
+    assert len(found) == 40
+    assert [(done, wrong) for done, wrong in found if wrong] == []
+
+
+def test_a_log_rewritten_beside_sweeps_counts_once(tmp_path: Path) -> None:
+    assert [rewriting_writer.one_run(tmp_path / str(seed), seed, seconds=1) for seed in range(3)] == [[], [], []]
+
+
+def test_all_at_once_loses_and_doubles_nothing_and_no_reader_fails(tmp_path: Path) -> None:
+    done, wrong = all_at_once.watch(tmp_path, seconds=15, seed=3)
+    assert wrong == []
+    assert min(done["kills"], done.get("sql", 0)) > 0
 
 
 def test_a_growing_home_keeps_to_its_budget(tmp_path: Path) -> None:
