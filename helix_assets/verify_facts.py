@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import Row, select
@@ -19,9 +19,6 @@ from helix_assets.storage.facts import FactFile
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import digests, sessions
 from helix_assets.store import Store
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 _OF_SESSION = ("session_uid", "generation")
@@ -102,7 +99,7 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
         for uid, generation in zip(*(table.column(n).to_pylist() for n in ("session_uid", "generation")), strict=True):
             counted[uid, generation][file.fact] += 1
         if file.fact in _ONCE:
-            yield from _twice(table, held)
+            yield from _twice(store, file, held)
         if file.fact == "token_usage":
             for row in table.select([*_OF_SESSION, *_TOKENS]).to_pylist():
                 spent[row["session_uid"], row["generation"]].update({name: row[name] or 0 for name in _TOKENS})
@@ -111,14 +108,15 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
         yield from _sums(store, held, counted, spent)
 
 
-def _twice(table: pa.Table, held: _Partition) -> Iterator[Wrong]:
+def _twice(store: Store, file: FactFile, held: _Partition) -> Iterator[Wrong]:
     """Merged sessions in which something counts more than once: earlier versions took a log that was cut for a new one.
 
     Only there can that be; elsewhere a record may well say the same thing twice.
     """
-    rows = Counter(tuple(row.items()) for row in table.to_pylist() if row["session_uid"] in held.merged)
-    for uid in sorted({dict(row)["session_uid"] for row, times in rows.items() if times > 1}):
-        yield Wrong("counted_once", "facts of it count more than once: sweep while its log is whole", uid)
+    for session in store.facts.rows(file) if held.merged else ():
+        if session.session_uid in held.merged and len(set(session.rows)) < len(session.rows):
+            what = "facts of it count more than once: sweep while its log is whole"
+            yield Wrong("counted_once", what, session.session_uid)
 
 
 def _sums(store: Store, held: _Partition, counted: _Counts, spent: _Counts) -> Iterator[Wrong]:
