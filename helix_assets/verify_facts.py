@@ -20,7 +20,6 @@ from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import digests, sessions
 from helix_assets.store import Store
 
-
 _OF_SESSION = ("session_uid", "generation")
 _TOKENS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
 _ONCE = frozenset({"token_usage", "messages", "tool_calls"})
