@@ -27,7 +27,7 @@ from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
 from helix_assets.core.errors import HelixError, SkipSource, StoreError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
-from helix_assets.discover import Exclusions, read_head
+from helix_assets.discover import Exclusions, native_id_of
 from helix_assets.evict import make_room, tell_memory_over_cap
 from helix_assets.inbox import read_notes, sessions_named, take_in
 from helix_assets.indexing import AT_ONCE_BYTES, keep_up
@@ -248,7 +248,7 @@ class _Sweep:
                     self._set_aside(candidate, flavor, "excluded", None)
                     self._report.files_excluded += 1
                     continue
-                native_id = native_id or self._native_id(flavor, file)
+                native_id = native_id or native_id_of(flavor, file.path)
             except SkipSource as exc:
                 self._set_aside(candidate, flavor, failed_status(file.path, str(exc)), str(exc))
                 self._report.files_skipped += 1
@@ -278,9 +278,6 @@ class _Sweep:
             return False
         stay_forgotten(self._store, file.path, at=self._now())
         return True
-
-    def _native_id(self, flavor: str, file: FoundFile) -> str:
-        return ADAPTERS[flavor].native_id_from_head(file.path, read_head(file.path))
 
     def _set_aside(self, candidate: Candidate, flavor: str, status: str, problem: str | None) -> None:
         """Remember a file that is not read, so that it is looked at again only when it changes."""

@@ -48,13 +48,23 @@ def open_source(path: str) -> int:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as exc:
         raise SkipSource(f"cannot be opened: {exc.strerror}") from exc
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    try:
+        refusal = _refusal(fd, path)
+    except OSError as exc:
+        refusal = f"cannot be examined: {exc.strerror}"
+    if refusal:
         os.close(fd)
-        raise SkipSource("skipped: it is no regular file")
-    if _path_of(fd) not in (None, path):
-        os.close(fd)
-        raise SkipSource("skipped: a folder on its path was swapped while it was opened")
+        raise SkipSource(refusal)
     return fd
+
+
+def _refusal(fd: int, path: str) -> str | None:
+    """Why an open file is not read, if so."""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        return "skipped: it is no regular file"
+    if _path_of(fd) not in (None, path):
+        return "skipped: a folder on its path was swapped while it was opened"
+    return None
 
 
 def failed_status(path: str, reason: str) -> str:
