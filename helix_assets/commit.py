@@ -79,9 +79,8 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         )
         catalog.put_digests(connection, [_digest_row(store, batch, r, at) for r in kept.values() if r.digest])
         catalog.put_fact_files(connection, facts.files, facts.gone)
-        catalog.clear_problems(
-            connection, [f.path_key for r in batch.results.values() for f in r.task.files if not f.offset]
-        )
+        read = [f for r in batch.results.values() for f in r.task.files]
+        catalog.clear_problems(connection, {f.path_key: f.line if f.offset else 0 for f in read})
         catalog.put_sources(
             connection, [row for uid, r in batch.results.items() for row in _source_rows(batch, r, ids.get(uid), at)]
         )

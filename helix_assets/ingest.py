@@ -7,6 +7,7 @@ written anew from the stored rows that still count and what the files say now. N
 
 from __future__ import annotations
 
+import errno
 import heapq
 import json
 import os
@@ -18,7 +19,7 @@ import orjson
 
 from helix_assets.adapters import ADAPTERS, pieces_of
 from helix_assets.adapters.base import Adapter, Identity, JsonObject, Parser, Problem, SessionFacts, utf8_name
-from helix_assets.adapters.jsonl import PACKED, block_reader, decode, open_source, whole_lines
+from helix_assets.adapters.jsonl import PACKED, READING_FAILED, WholeLines, block_reader, decode, open_source
 from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
 from helix_assets.core.errors import RetryLater, SkipSource, StoreError
 from helix_assets.core.facts import FactBuilder, SessionFactRows
@@ -110,7 +111,7 @@ class _Source:
             yield from self._document(fd) if self.task.role in DOCUMENTS else self._jsonl(fd)
             self._edges = edge_hashes(fd, self.task.path, self.offset, self._shop.key)
         except OSError as exc:
-            self.problem = f"reading failed: {exc.strerror}"
+            self.problem = f"{READING_FAILED}: {exc.strerror}"
             self.problems.append(Problem(self.task.shown, self.problem, self.line, self.offset))
         finally:
             os.close(fd)
@@ -129,14 +130,20 @@ class _Source:
             self.bad(1, 0, obj if len(data) <= MAX_DOCUMENT_BYTES else "larger than a document may be")
 
     def _jsonl(self, fd: int) -> Iterator[_Line]:
-        too_long: list[tuple[int, int]] = []
-        read = block_reader(fd, self.task.path, self.offset)
-        for data, line, offset in whole_lines(read, self.offset, self.line, too_long):
-            lines = yield from self._chunk(data, line, offset)
-            self.line = line + lines
-            self.offset = offset + len(data)
-        for line, offset in too_long:
-            self.bad(line, offset, "longer than a line may be; not stored")
+        whole = WholeLines(block_reader(fd, self.task.path, self.offset), self.offset, self.line)
+        try:
+            for data, line, offset in whole:
+                lines = yield from self._chunk(data, line, offset)
+                self.line = line + lines
+                self.offset = offset + len(data)
+        finally:
+            for line, offset in whole.too_long:
+                self.bad(line, offset, "longer than a line may be; not stored")
+        if whole.is_torn and self.task.path.endswith(PACKED):
+            raise OSError(errno.EIO, "it ends within a line")  # a packed log is a finished one
+        if whole.is_endless:
+            reason = "longer than a line may be, and its end is not there yet"
+            self.problems.append(Problem(self.task.shown, reason, self.line, self.offset))
 
     def _chunk(self, data: bytes, line: int, offset: int) -> Generator[_Line, None, int]:
         """The records of some whole lines; returns how many lines they are."""

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from helix_assets.adapters.base import Problem
-from helix_assets.adapters.jsonl import Chunk, block_reader, decode, open_source, whole_lines
+from helix_assets.adapters.jsonl import Chunk, WholeLines, block_reader, decode, open_source
 from helix_assets.adapters.walk import entries
 from helix_assets.commit import problem_rows
 from helix_assets.core.errors import SkipSource
@@ -163,10 +163,10 @@ class _Reader:
     def _news(self, fd: int, path: str, before: Row[Any] | None) -> _News:
         """The lines behind what was read before; a last one without its end waits."""
         news = _News() if before is None else _News(offset=before.offset, line=before.line)
-        too_long: list[tuple[int, int]] = []
-        for chunk in whole_lines(block_reader(fd, path, news.offset), news.offset, news.line, too_long):
+        lines = WholeLines(block_reader(fd, path, news.offset), news.offset, news.line)
+        for chunk in lines:
             self._take(path, chunk, news)
-        news.problems += [Problem(path, "longer than any record may be", line, offset) for line, offset in too_long]
+        news.problems += [Problem(path, "longer than any record may be", *place) for place in lines.too_long]
         return news
 
     def _take(self, path: str, chunk: Chunk, news: _News) -> None:
