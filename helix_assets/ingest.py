@@ -23,7 +23,7 @@ from helix_assets.adapters.jsonl import PACKED, READING_FAILED, WholeLines, bloc
 from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
 from helix_assets.core.errors import RetryLater, SkipSource, StoreError
 from helix_assets.core.facts import FactBuilder, SessionFactRows
-from helix_assets.core.link import Linker
+from helix_assets.core.link import BareLinker, Linker
 from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
 from helix_assets.core.redaction.again import value_again
 from helix_assets.core.redaction.joined import Joiner
@@ -48,6 +48,7 @@ from helix_assets.task import (
 MAX_DOCUMENT_BYTES = 8 << 20
 DOCUMENTS = frozenset({"document", "about"})
 BESIDE_ROLES = frozenset({"about", "aside"})
+NOT_UNDERSTOOD = "kept, but cannot be understood"
 _LISTED_PROBLEMS = 50
 _READ_TRIES = 3
 
@@ -92,7 +93,7 @@ class _Source:
         self.problem: str | None = None
         self._opened: os.stat_result | None = None
         self._edges: tuple[str, str] | None = None
-        self.unparsed = self.lines = self.bytes_read = self.redactions = self.withheld = 0
+        self.unparsed = self.lines = self.objects = self.bytes_read = self.redactions = self.withheld = 0
         pieces = pieces_of(adapter.flavor)
         self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in DOCUMENTS else None
 
@@ -181,10 +182,13 @@ class _Source:
             obj = orjson.loads(body)  # proves, too, that the text is UTF-8
         except orjson.JSONDecodeError:
             obj, text = decode(body), text.decode("utf-8", "replace").encode()
-        if type(obj) is dict:
-            native_id, parent_id, ts_us, native_type = self._adapter.identify(obj)
+        is_object = type(obj) is dict
+        self.objects += is_object
+        told = identity(self._adapter, obj) if is_object else None
+        if told is not None:
+            native_id, parent_id, ts_us, native_type = told
         else:
-            self.bad(line, offset, decode(body))
+            self.bad(line, offset, NOT_UNDERSTOOD if is_object else decode(body))
             obj, native_id, parent_id, ts_us, native_type = None, None, None, None, UNPARSED
         if ts_us is not None and ts_us > self.order_us and task.role not in BESIDE_ROLES:
             self.order_us = ts_us
@@ -240,6 +244,14 @@ class _Source:
                             self.offset, self.line, self.order_us, state, self.problem)  # fmt: skip
 
 
+def identity(adapter: Adapter, obj: JsonObject) -> Identity | None:
+    """How a line names itself; None when the adapter trips over it."""
+    try:
+        return adapter.identify(obj)
+    except Exception:  # noqa: BLE001 - one line must not cost the session
+        return None
+
+
 class _SessionRun:
     """The state of one task: the stream goes in record by record, rows come out."""
 
@@ -265,7 +277,7 @@ class _SessionRun:
         if not task.append:  # what is carried over all the same may rest on older rules
             self.facts = SessionFacts(**value_again(shop.redactor, asdict(self.facts)))
         self._foreign = set(task.foreign_messages)
-        self.linker = Linker(self._foreign)
+        self.linker = (BareLinker if task.is_bare else Linker)(self._foreign)
         if task.merging is not None:
             self.linker.start_at(task.merging.first_seq)
         self.digests = DigestBuilder()
@@ -362,7 +374,7 @@ class _SessionRun:
                 if key in self._told:
                     continue
                 self.withheld += redacted.withheld
-                self.unparsed_before += row.native_type == UNPARSED
+                self.unparsed_before += names.native_type == UNPARSED
                 if row.file not in self._files or not self._files[row.file].offset:
                     self.outlived.add(row.file)  # else it stands before the cursor that is read on from
                 record = Record(row.order_us, row.file, row.line, row.offset, key, *names, redacted.data)
@@ -375,8 +387,7 @@ class _SessionRun:
         the id, as if the line were read now: so it is the same record to whoever tells it again.
         """
         key, names = row.record_key, Identity(row.record_id, row.parent_id, row.ts_us, row.native_type)
-        if isinstance(obj, dict):
-            told = self.adapter.identify(obj)
+        if isinstance(obj, dict) and (told := identity(self.adapter, obj)):
             names = told._replace(native_id=None, native_type=DOCUMENT) if row.native_type == DOCUMENT else told
             if names.native_id and names.native_id != row.record_id:
                 key = self._hash64(b"id:" + names.native_id.encode("utf-8", "replace"))
@@ -425,6 +436,8 @@ class _SessionRun:
 
     def _events(self, record: Record, obj: JsonObject) -> list[SessionEvent]:
         """What the record tells; one that a parser cannot cope with is kept, tells nothing, and is named."""
+        if self.task.is_bare:
+            return []
         try:
             return self._parser(record.file).feed(obj, record)
         except MemoryError:
@@ -434,7 +447,7 @@ class _SessionRun:
             if source is None:
                 self.unparsed_before += 1
             else:
-                source.bad(record.line, record.offset, f"kept, but cannot be understood: {type(exc).__name__}")
+                source.bad(record.line, record.offset, f"{NOT_UNDERSTOOD}: {type(exc).__name__}")
             return []
 
     def _is_repeated(self, record: Record) -> bool:
@@ -502,19 +515,26 @@ class _SessionRun:
         if self._writer is None:
             name = f"{text_hash(self._shop.key, self.task.session_uid.encode('utf-8', 'replace'))[:20]}.{os.getpid()}"
             path, key = Path(self._shop.staging) / name, self._shop.key
-            words = WordHasher(key) if self._shop.finds_words else None
+            words = WordHasher(key) if self._shop.finds_words and not self.task.is_bare else None
             self._writer = SessionWriter(path, self.task.session_uid, key, hasher=words)
         self._writer.add(rows)
 
     def parser_state(self, rank: int) -> JsonObject | None:
         """What the file's next append starts from; None when it has to be derived anew."""
+        if self.task.is_bare:
+            return None
         if rank in self._states:
             return self._states[rank]
         file = self._files[rank]
         return file.state if self.task.append and file.role not in DOCUMENTS else {}
 
     def finish_part(self) -> PartFile | None:
-        return self._writer.close() if self._writer else None
+        if self._writer is None:
+            return None
+        part = self._writer.close()
+        if self._writer.wordless_because:
+            self.failure = self.failure or f"{self._writer.wordless_because} while its words were found"
+        return part
 
     def discard(self) -> None:
         if self._writer:
@@ -523,6 +543,8 @@ class _SessionRun:
 
 def ingest(task: IngestTask, shop: Workshop) -> Ingested:
     """Bring one session up to date. An append that turns out to be more than that is written anew."""
+    if task.is_bare:
+        task = replace(_anew(task), facts=task.facts)
     for _ in range(_READ_TRIES):
         try:
             return _ingest(task, shop)
@@ -572,16 +594,17 @@ def _run(task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> _Se
 
 def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     sources = run.sources
-    if run.facts.cwd is None:
-        run.facts.cwd = _cwd_of_path(run, shop)
-    run.facts.repo_root = _repository(run, shop)
+    if not run.task.is_bare:
+        run.facts.cwd = run.facts.cwd or _cwd_of_path(run, shop)
+        run.facts.repo_root = _repository(run, shop)
     _settle_times(run)
     unparsed = sum(s.unparsed for s in sources) + run.unparsed_before
+    part = run.finish_part()
     digest, fact_rows, failure = digest_of(run, shop.places, unparsed)
     cursors = [c for s in sources if (c := s.cursor(_next_state(run, s)))]
     return Ingested(
         task=run.task,
-        part=run.finish_part(),
+        part=part,
         cursors=cursors,
         facts=run.facts,
         started_us=run.started_us,
@@ -593,6 +616,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
         bad_lines=sum(s.unparsed for s in sources),
         unparsed=unparsed,
         lines=sum(s.lines for s in sources),
+        objects=sum(s.objects for s in sources),
         bytes_read=sum(s.bytes_read for s in sources),
         redactions=sum(s.redactions for s in sources),
         withheld=sum(s.withheld for s in sources) + run.withheld,
@@ -640,15 +664,15 @@ def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Dige
     """Digest and facts in passing, or the reason why there are none."""
     if run.failure is not None:
         return None, {}, run.failure
-    head = session_head(run.task.session_uid, run.task.flavor, run.facts, places, run.digests.first_prompt)
-    head = replace(
-        head,
-        started_us=run.started_us,
-        ended_us=run.ended_us,
-        generation=run.task.generation,
-        unparsed_lines=unparsed,
-    )
     try:
+        head = session_head(run.task.session_uid, run.task.flavor, run.facts, places, run.digests.first_prompt)
+        head = replace(
+            head,
+            started_us=run.started_us,
+            ended_us=run.ended_us,
+            generation=run.task.generation,
+            unparsed_lines=unparsed,
+        )
         rows = run.fact_builder.finish(run.digests.counted_usage(), run.digests.signal_rows())
         head = replace(head, facts={fact: len(made) for fact, made in rows.items()})
         return run.digests.finish(head), rows, None

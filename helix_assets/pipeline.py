@@ -23,7 +23,7 @@ from helix_assets.adapters.base import FoundFile, Problem
 from helix_assets.adapters.jsonl import failed_status
 from helix_assets.aside import redact_set_aside
 from helix_assets.backup import back_up_if_due
-from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
+from helix_assets.commit import Batch, Committed, commit_batch, fault_of, problem_rows
 from helix_assets.core.errors import HelixError, SkipSource, StoreError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
@@ -52,7 +52,7 @@ from helix_assets.repositories import repository_root
 from helix_assets.rescan import RESCAN_BYTES, redact_memory, redact_names, redact_rows
 from helix_assets.scan import EXCLUSIONS, exclusions_of, no_collection, scan
 from helix_assets.sharing import Standing, Wanted, read_again, settle
-from helix_assets.stale import is_settled, note_settled, stale_sessions
+from helix_assets.stale import code_in_force, is_settled, note_settled, stale_sessions
 from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.ledger import shared_with
 from helix_assets.storage.pages import truncate_log
@@ -182,6 +182,7 @@ class _Sweep:
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
         self._redacted_again = redact_names(self._store)
+        retries.try_all_with_new_code(self._store.catalog, code_in_force(), self._clock())
         self._scan = scan(self._store, self._clock(), patient=self._is_patient)
         report = self._report
         report.files_seen = len(self._scan.found)
@@ -532,9 +533,16 @@ class _Sweep:
         return False
 
     def _with_what_is_kept(self, work: _Round, task: IngestTask, outcome: Ingested) -> Ingested:
-        if task.merging is None:
+        """What was ingested, joined to the digest that is kept; without one where that is now or never, and fails."""
+        state = work.states[task.session_uid]
+        if not is_derived_now_or_never(state, outcome):
             return outcome
-        return merge_into_kept(self._store, work.states[task.session_uid], outcome)
+        try:
+            result = merge_into_kept(self._store, state, outcome) if task.merging is not None else outcome
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it is this session's
+            return replace(outcome, digest=None, failure=f"{type(exc).__name__} while it was joined to its digest")
+        fault = fault_of(self._store, result)
+        return replace(result, digest=None, failure=fault) if fault else result
 
     def _remake(self, work: _Round, wanted: Mapping[str, Wanted]) -> None:
         """Write sessions anew because their share of common history changed."""
@@ -661,6 +669,7 @@ class _Sweep:
         report.bytes_written += done.bytes_written
         report.digests_written += done.digests
         report.digests_failed += len(done.failed)
+        report.problems += [(uid, results[uid].failure or "no digest was made") for uid in done.failed]
         report.partitions |= done.partitions
 
     def _note_sweep(self, started: datetime) -> None:

@@ -72,8 +72,9 @@ class IngestTask:
 
     `stored` are the live part files with their hashes; an append continues them, anything else replaces them. Records
     in `not_ours` belong to other sessions that tell them too. `known_root` is a working folder with its repository as
-    it lay once. `weight` is the work in bytes, for scheduling. With `no_digest_because` the records are stored only;
-    with `merging` only what is new counts, and a file's `stored_before` is how far it was read.
+    it lay once. `weight` is the work in bytes, for scheduling. With `no_digest_because` no digest is made; if
+    it `is_bare`, too, the records are stored as they are and no event is derived of them. With `merging` only what is
+    new counts, and a file's `stored_before` is how far it was read.
     """
 
     session_uid: str
@@ -93,6 +94,7 @@ class IngestTask:
     known_root: tuple[str, str] | None = None
     weight: int = 0
     no_digest_because: str | None = None
+    is_bare: bool = False
     merging: Merging | None = None
 
 
@@ -137,8 +139,9 @@ class SourceCursor(NamedTuple):
 class Ingested:
     """What came of one task; `part` is None when there was nothing to store.
 
-    `bad_lines` are those of this reading, `unparsed` all of the session. `outlived` are the ranks of files of which
-    more is stored than they tell.
+    `objects` are the lines that are records; `bad_lines` are those of this reading, `unparsed` all of the session.
+    `outlived` are the ranks of files of which more is stored than they tell. `digest_text` is the digest as it is
+    stored, once its costs are in it.
     """
 
     task: IngestTask
@@ -154,6 +157,7 @@ class Ingested:
     bad_lines: int
     unparsed: int
     lines: int
+    objects: int
     bytes_read: int
     redactions: int
     withheld: int
@@ -161,6 +165,7 @@ class Ingested:
     message_ids: dict[int, str]
     fact_rows: SessionFactRows = field(default_factory=dict)
     outlived: frozenset[int] = frozenset()
+    digest_text: str | None = None
 
 
 def is_worldwide(native_id: str | None) -> bool:
