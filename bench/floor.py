@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from multiprocessing import get_context
 from pathlib import Path
 
-from helix_assets.adapters.jsonl import block_reader, open_source, whole_lines
+from helix_assets.adapters.jsonl import WholeLines, block_reader, open_source
 from helix_assets.core.redaction import Redactor
 from helix_assets.core.words import WordHasher
 from helix_assets.discover import discover
@@ -54,7 +54,7 @@ def store(task: tuple[str, Sequence[str]]) -> dict[str, float]:
     for path in paths:
         fd = open_source(path)
         try:
-            chunks = whole_lines(block_reader(fd, path, 0), 0, 1, [])
+            chunks = iter(WholeLines(block_reader(fd, path, 0), 0, 1))
             while True:
                 at = time.process_time()
                 chunk = next(chunks, None)

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from helix_assets.adapters import ADAPTERS
 from helix_assets.adapters.base import Problem
 from helix_assets.adapters.jsonl import failed_status
+from helix_assets.core.errors import HelixError
 from helix_assets.core.moments import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
@@ -23,6 +24,7 @@ from helix_assets.plan import SessionState
 from helix_assets.retries import clear, next_try
 from helix_assets.sharing import Shares, owner_rows
 from helix_assets.storage.durable import sync
+from helix_assets.storage.facts import SessionRows
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.ledger import claim, unclaim
 from helix_assets.storage.session_keys import add_keys, all_keys, recorded, replace_keys
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
 
 Ids = Mapping[str, int]
 """The catalog's ids of sessions by uid."""
+
+
+NO_PARSER = 0
+"""The parser version of a session of which the records alone could be stored: it is read again by whatever parser."""
 
 
 @dataclass
@@ -86,9 +92,8 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         )
         catalog.put_digests(connection, [_digest_row(store, batch, r, at) for r in kept.values() if r.digest])
         catalog.put_fact_files(connection, facts.files, facts.gone)
-        catalog.clear_problems(
-            connection, [f.path_key for r in batch.results.values() for f in r.task.files if not f.offset]
-        )
+        read = [f for r in batch.results.values() for f in r.task.files]
+        catalog.clear_problems(connection, {f.path_key: f.line if f.offset else 0 for f in read})
         catalog.put_sources(
             connection, [row for uid, r in batch.results.items() for row in _source_rows(batch, r, ids.get(uid), at)]
         )
@@ -111,13 +116,42 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
 
 
 def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
-    """Write the facts of all sessions with a digest; where that fails a session keeps the old ones, and its digest."""
+    """Price and write the facts of all sessions with a digest; one where that fails keeps its old ones, and digest."""
+    try:
+        return _merged_facts(store, batch, kept)
+    except (OSError, HelixError):
+        raise
+    except Exception:  # noqa: BLE001 - some session's fault: the others go on without it
+        for result in kept.values():
+            if fault := fault_of(store, result):
+                result.digest, result.failure = None, fault
+        return _merged_facts(store, batch, kept)
+
+
+def fault_of(store: Store, result: Ingested) -> str | None:
+    """What goes wrong when the costs and facts of this session alone are made, if anything does."""
+    from helix_assets.prices import price_sessions
+    from helix_assets.storage.facts import table_of
+
+    if result.digest is None:
+        return None
+    try:
+        (digest,) = price_sessions(store, [(result.digest, dict(result.fact_rows))])
+        digest.model_dump_json()
+        for fact, rows in result.fact_rows.items():
+            table_of(fact, [SessionRows(result.task.session_uid, result.task.generation, rows)])
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it is named in status and in a check
+        return f"{type(exc).__name__} while its costs and facts were made"
+    return None
+
+
+def _merged_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
     from helix_assets.prices import price_sessions  # where there is something to price
 
     derived = [(r, r.digest) for r in kept.values() if r.digest is not None]
     priced = price_sessions(store, [(digest, r.fact_rows) for r, digest in derived]) if derived else []
     for (result, _), digest in zip(derived, priced, strict=True):
-        result.digest = digest
+        result.digest, result.digest_text = digest, digest.model_dump_json()
     merged = merge_facts(
         store,
         [
@@ -147,8 +181,8 @@ def _committed(batch: Batch, kept: Mapping[str, Ingested], names: Mapping[str, s
 
 
 def _is_session(result: Ingested, state: SessionState) -> bool:
-    """A file without a single readable record makes no session."""
-    return state.row is not None or result.lines > result.unparsed
+    """A file without a single record makes no session; what nobody understands is a record all the same."""
+    return state.row is not None or result.objects > 0
 
 
 def _day(batch: Batch, result: Ingested) -> date:
@@ -215,7 +249,7 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "unparsed_count": result.unparsed,
         "last_row": list(result.last_row),
         "schema_version": SCHEMA_VERSION,
-        "parser_version": ADAPTERS[task.flavor].version,
+        "parser_version": NO_PARSER if task.is_bare else ADAPTERS[task.flavor].version,
         "redaction_version": row.redaction_version if row is not None and keeps else store.redactor.version,
         "generation": task.generation,
         "derived_generation": task.generation if digest else row.derived_generation if row is not None else None,
@@ -282,10 +316,9 @@ def _file_row(batch: Batch, result: Ingested, session_id: int, name: str) -> dic
 
 
 def _digest_row(store: Store, batch: Batch, result: Ingested, at: str) -> dict[str, Any]:
-    digest = result.digest
-    if digest is None:
+    digest, text = result.digest, result.digest_text
+    if digest is None or text is None:
         raise ValueError("no digest to write")
-    text = digest.model_dump_json()
     return {
         "session_uid": digest.session_uid,
         "digest": text,

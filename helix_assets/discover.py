@@ -24,34 +24,44 @@ HEAD_BYTES = 64 << 10
 
 @dataclass
 class Discovery:
-    """What a scan saw. `unknown` are folders that could not be read: nothing under them may count as gone."""
+    """What a scan saw. Where there is a problem nobody saw what lies there: nothing at or under it counts as gone."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     flavors: dict[str, str] = field(default_factory=dict)
     problems: list[tuple[str, Problem]] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
+
+    @property
+    def unknown(self) -> list[str]:
+        return [problem.path for _, problem in self.problems]
 
 
 def discover(settings: Settings) -> Discovery:
     """Scan every root of every enabled agent: names and states only, no file is opened."""
     seen = Discovery()
     for flavor, roots in settings.roots.items():
-        try:
-            adapter = ADAPTERS[flavor]
-        except KeyError as exc:
-            seen.problems += [(flavor, Problem(str(root), f"folder cannot be read: {exc.args[0]}")) for root in roots]
-            seen.unknown += map(str, roots)
-            continue
         for root in dict.fromkeys(os.path.realpath(root) for root in roots):
             problems: list[Problem] = []
-            files = {file[0]: file for file in adapter.discover(root, problems)}
+            files = _files_under(flavor, root, problems)
             seen.files |= files
             seen.flavors |= dict.fromkeys(files, flavor)
-            for problem in problems:
-                seen.problems.append((flavor, problem))
-                if problem.reason.startswith("folder"):
-                    seen.unknown.append(problem.path)
+            seen.problems += [(flavor, problem) for problem in problems]
     return seen
+
+
+def _files_under(flavor: str, root: str, problems: list[Problem]) -> dict[str, FoundFile]:
+    """What an agent's adapter finds; one from another package may be missing, or fail, without stopping the others."""
+    files: dict[str, FoundFile] = {}
+    try:
+        adapter = ADAPTERS[flavor]
+    except KeyError as exc:
+        problems.append(Problem(root, f"folder cannot be read: {exc.args[0]}"))
+        return files
+    try:
+        for file in adapter.discover(root, problems):
+            files[file[0]] = file
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it is this root's problem
+        problems.append(Problem(root, f"folder cannot be read: {type(exc).__name__} in the adapter"))
+    return files
 
 
 def read_head(path: str) -> bytes:
@@ -68,6 +78,15 @@ def read_head(path: str) -> bytes:
         os.close(fd)
     cut = head.rfind(b"\n")
     return head[: cut + 1] if cut >= 0 else head
+
+
+def native_id_of(flavor: str, path: str) -> str:
+    """The session that a transcript belongs to by its first lines; SkipSource when nobody can tell."""
+    head = read_head(path)
+    try:
+        return ADAPTERS[flavor].native_id_from_head(path, head)
+    except Exception as exc:
+        raise SkipSource(f"its first lines cannot be understood: {type(exc).__name__}") from exc
 
 
 class Exclusions:
@@ -88,6 +107,8 @@ class Exclusions:
             cwd = ADAPTERS[flavor].cwd_from_head(path, head(path))
         except SkipSource:
             return False
+        except Exception:  # noqa: BLE001 - an adapter trips over it: what may be excluded is not read
+            return True
         if cwd is None:
             return False
         repo = repo_of(cwd, self._places, repository_root(cwd))

@@ -56,6 +56,9 @@ def merge_facts(store: Store, derived: Iterable[DerivedSession]) -> MergedFacts:
         except StoreError as exc:
             merged.failed[partition] = str(exc)
             continue
+        except BaseException:
+            _remove(store, merged)
+            raise
         merged.files += one.files
         merged.replaced += one.replaced
         merged.gone += one.gone
@@ -86,8 +89,12 @@ def _merge_partition(
                 merged.files.append(file)
             if before is not None:
                 (merged.replaced if file is not None else merged.gone).append(before)
-    except StoreError:
-        for file in merged.files:
-            store.facts.remove(file.name)
+    except BaseException:
+        _remove(store, merged)
         raise
     return merged
+
+
+def _remove(store: Store, merged: MergedFacts) -> None:
+    for file in merged.files:
+        store.facts.remove(file.name)

@@ -166,16 +166,18 @@ def _pieces(missing: Mapping[str, Any]) -> Iterator[list[tuple[str, Any]]]:
 
 
 def _read_all(store: Store, piece: Sequence[tuple[str, Any]], known: FoundWords) -> list[tuple[Document, Words]]:
-    """The words of some files and digests, read where not known; what is damaged is left for `verify` to name."""
+    """The words of some files and digests, read where not known.
+
+    What is damaged is left for `verify` to name, and what trips over the words stays unindexed, as `search` says.
+    """
     from helix_assets.core.words import WordHasher
 
     hasher = WordHasher(store.key)
     texts = _digest_texts(store, [row.session_uid for name, row in piece if name.startswith(DIGEST)])
-    found = [
-        _document(name, -1, hasher.words(texts[row.session_uid]))
-        for name, row in piece
-        if name.startswith(DIGEST) and row.session_uid in texts
-    ]
+    found: list[tuple[Document, Words]] = []
+    for name, row in piece:
+        if name.startswith(DIGEST) and row.session_uid in texts:
+            found += _documents(name, -1, hasher, [texts[row.session_uid]])
     found += [_document(name, place, one) for name, _ in piece for place, one in enumerate(known.get(name, ()))]
     parts = [(name, row) for name, row in piece if not name.startswith(DIGEST) and name not in known]
     if not parts:
@@ -190,10 +192,16 @@ def _read_all(store: Store, piece: Sequence[tuple[str, Any]], known: FoundWords)
 def _read_part(store: Store, hasher: WordHasher, name: str, row: Any) -> list[tuple[Document, Words]]:
     from helix_assets.storage.parquet import read_texts
 
+    return _documents(name, 0, hasher, read_texts(store.raw.path(name), store.key, row.hash))
+
+
+def _documents(name: str, first: int, hasher: WordHasher, texts: Iterable[bytes]) -> list[tuple[Document, Words]]:
     try:
-        groups = read_texts(store.raw.path(name), store.key, row.hash)
-        return [_document(name, place, words) for place, words in enumerate(map(hasher.words, groups))]
+        return [_document(name, place, hasher.words(text)) for place, text in enumerate(texts, first)]
     except StoreError:
+        return []
+    except Exception as exc:  # noqa: BLE001 - a fault of what is derived must not stop the sweep
+        _log.warning("%s stays out of the search index: %s while its words were found", name, type(exc).__name__)
         return []
 
 

@@ -7,6 +7,7 @@ written anew from the stored rows that still count and what the files say now. N
 
 from __future__ import annotations
 
+import errno
 import heapq
 import json
 import os
@@ -21,11 +22,11 @@ import orjson
 
 from helix_assets.adapters import ADAPTERS, pieces_of
 from helix_assets.adapters.base import Adapter, Identity, JsonObject, Parser, Problem, SessionFacts, utf8_name
-from helix_assets.adapters.jsonl import PACKED, block_reader, decode, open_source, whole_lines
+from helix_assets.adapters.jsonl import PACKED, READING_FAILED, WholeLines, block_reader, decode, open_source
 from helix_assets.core.digest import Digest, DigestBuilder, SessionHead
 from helix_assets.core.errors import RetryLater, SkipSource, StoreError
 from helix_assets.core.facts import FactBuilder, SessionFactRows
-from helix_assets.core.link import Linker
+from helix_assets.core.link import BareLinker, Linker
 from helix_assets.core.places import PlaceRules, domain_of, repo_of, task_of
 from helix_assets.core.redaction.again import value_again
 from helix_assets.core.redaction.joined import Joiner
@@ -51,6 +52,7 @@ from helix_assets.task import (
 MAX_DOCUMENT_BYTES = 8 << 20
 DOCUMENTS = frozenset({"document", "about"})
 BESIDE_ROLES = frozenset({"about", "aside"})
+NOT_UNDERSTOOD = "kept, but cannot be understood"
 _LISTED_PROBLEMS = 50
 _READ_TRIES = 3
 
@@ -112,7 +114,7 @@ class _Source:
         self._opened: os.stat_result | None = None
         self._read_hash: str | None = None
         self._fell_short = False
-        self.unparsed = self.lines = self.bytes_read = self.redactions = self.withheld = 0
+        self.unparsed = self.lines = self.objects = self.bytes_read = self.redactions = self.withheld = 0
         pieces = pieces_of(adapter.flavor)
         self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in DOCUMENTS else None
 
@@ -128,7 +130,7 @@ class _Source:
             self._opened = os.fstat(fd)
             yield from self._document(fd) if self.task.role in DOCUMENTS else self._jsonl(fd)
         except OSError as exc:
-            self.problem = f"reading failed: {exc.strerror}"
+            self.problem = f"{READING_FAILED}: {exc.strerror}"
             self.problems.append(Problem(self.task.shown, self.problem, self.line, self.offset))
         finally:
             os.close(fd)
@@ -148,20 +150,27 @@ class _Source:
         self._read_hash = text_hash(self._shop.key, data)
 
     def _jsonl(self, fd: int) -> Iterator[_Line]:
-        too_long: list[tuple[int, int]] = []
         path, key = self.task.path, self._shop.key
         state = hashed_up_to(fd, path, self.offset, key)
         if self.task.read_hash is not None and state.hexdigest() != self.task.read_hash:
             raise _Rewritten
         read = _Counting(block_reader(fd, path, self.offset))
-        for data, line, offset in whole_lines(read, self.offset, self.line, too_long):
-            lines = yield from self._chunk(data, line, offset)
-            self.line = line + lines
-            self.offset = offset + len(data)
-            state.update(data)
-        for line, offset in too_long:
-            self.bad(line, offset, "longer than a line may be; not stored")
-        self._read_hash = hash_of_read(fd, path, self.offset, key) if too_long else state.hexdigest()
+        whole = WholeLines(read, self.offset, self.line)
+        try:
+            for data, line, offset in whole:
+                lines = yield from self._chunk(data, line, offset)
+                self.line = line + lines
+                self.offset = offset + len(data)
+                state.update(data)
+        finally:
+            for line, offset in whole.too_long:
+                self.bad(line, offset, "longer than a line may be; not stored")
+        if whole.is_torn and path.endswith(PACKED):
+            raise OSError(errno.EIO, "it ends within a line")  # a packed log is a finished one
+        if whole.is_endless:
+            reason = "longer than a line may be, and its end is not there yet"
+            self.problems.append(Problem(self.task.shown, reason, self.line, self.offset))
+        self._read_hash = hash_of_read(fd, path, self.offset, key) if whole.too_long else state.hexdigest()
         self._refuse_rewritten(fd, self.task.offset + read.count)
 
     def _refuse_rewritten(self, fd: int, reached: int) -> None:
@@ -210,10 +219,13 @@ class _Source:
             obj = orjson.loads(body)  # proves, too, that the text is UTF-8
         except orjson.JSONDecodeError:
             obj, text = decode(body), text.decode("utf-8", "replace").encode()
-        if type(obj) is dict:
-            native_id, parent_id, ts_us, native_type = self._adapter.identify(obj)
+        is_object = type(obj) is dict
+        self.objects += is_object
+        told = identity(self._adapter, obj) if is_object else None
+        if told is not None:
+            native_id, parent_id, ts_us, native_type = told
         else:
-            self.bad(line, offset, decode(body))
+            self.bad(line, offset, NOT_UNDERSTOOD if is_object else decode(body))
             obj, native_id, parent_id, ts_us, native_type = None, None, None, None, UNPARSED
         if ts_us is not None and ts_us > self.order_us and task.role not in BESIDE_ROLES:
             self.order_us = ts_us
@@ -233,7 +245,8 @@ class _Source:
         if text == original or native_id.encode() in original:
             return native_id
         obj = decode(original)
-        return self._adapter.identify(obj).native_id or native_id if isinstance(obj, dict) else native_id
+        told = identity(self._adapter, obj) if isinstance(obj, dict) else None
+        return told.native_id or native_id if told is not None else native_id
 
     def _anonymous_key(self, original: bytes) -> int:
         """A key for a line without an id: its bytes, its file's name, and how often it came before in this file."""
@@ -277,6 +290,14 @@ class _Source:
                             self.line, self.order_us, state, self.problem)  # fmt: skip
 
 
+def identity(adapter: Adapter, obj: JsonObject) -> Identity | None:
+    """How a line names itself; None when the adapter trips over it."""
+    try:
+        return adapter.identify(obj)
+    except Exception:  # noqa: BLE001 - one line must not cost the session
+        return None
+
+
 class _SessionRun:
     """The state of one task: the stream goes in record by record, rows come out."""
 
@@ -302,7 +323,7 @@ class _SessionRun:
         if not task.append:  # what is carried over all the same may rest on older rules
             self.facts = SessionFacts(**value_again(shop.redactor, asdict(self.facts)))
         self._foreign = set(task.foreign_messages)
-        self.linker = Linker(self._foreign)
+        self.linker = (BareLinker if task.is_bare else Linker)(self._foreign)
         self._earlier = task.earlier
         self._counted = task.earlier.keys.all if task.earlier else frozenset[int]()
         self._open_before: dict[int, Counter[str | None]] = {}
@@ -416,7 +437,7 @@ class _SessionRun:
                 obj = decode(redacted.data)
                 names = self._named_again(row, obj)
                 self.withheld += redacted.withheld
-                self.unparsed_before += row.native_type == UNPARSED
+                self.unparsed_before += names.native_type == UNPARSED
                 if row.file not in self._files or not self._files[row.file].offset:
                     self.outlived.add(row.file)  # else it stands before the cursor that is read on from
                 record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, *names, redacted.data)
@@ -428,8 +449,7 @@ class _SessionRun:
         The row may bear the time of its event, such as the begin of a message that the record closes.
         """
         names = Identity(row.record_id, row.parent_id, row.ts_us, row.native_type)
-        if isinstance(obj, dict):
-            told = self.adapter.identify(obj)
+        if isinstance(obj, dict) and (told := identity(self.adapter, obj)):
             names = told._replace(native_id=None, native_type=DOCUMENT) if row.native_type == DOCUMENT else told
         clean = self._shop.redactor.text
         native_id, parent_id = (name and clean(name).text for name in names[:2])
@@ -500,6 +520,8 @@ class _SessionRun:
 
     def _events(self, record: Record, obj: JsonObject) -> list[SessionEvent]:
         """What the record tells; one that a parser cannot cope with is kept, tells nothing, and is named."""
+        if self.task.is_bare:
+            return []
         try:
             return self._parser(record.file).feed(obj, record)
         except MemoryError:
@@ -509,7 +531,7 @@ class _SessionRun:
             if source is None:
                 self.unparsed_before += 1
             else:
-                source.bad(record.line, record.offset, f"kept, but cannot be understood: {type(exc).__name__}")
+                source.bad(record.line, record.offset, f"{NOT_UNDERSTOOD}: {type(exc).__name__}")
             return []
 
     def _is_repeated(self, record: Record) -> bool:
@@ -581,7 +603,7 @@ class _SessionRun:
         if self._writer is None:
             name = f"{text_hash(self._shop.key, self.task.session_uid.encode('utf-8', 'replace'))[:20]}.{os.getpid()}"
             path, key = Path(self._shop.staging) / name, self._shop.key
-            words = WordHasher(key) if self._shop.finds_words else None
+            words = WordHasher(key) if self._shop.finds_words and not self.task.is_bare else None
             self._writer = SessionWriter(path, self.task.session_uid, key, hasher=words)
         self._writer.add(rows)
 
@@ -596,13 +618,20 @@ class _SessionRun:
 
     def parser_state(self, rank: int) -> JsonObject | None:
         """What the file's next append starts from; None when it has to be derived anew."""
+        if self.task.is_bare:
+            return None
         if rank in self._states:
             return self._states[rank]
         file = self._files[rank]
         return file.state if self.task.append and file.role not in DOCUMENTS else {}
 
     def finish_part(self) -> PartFile | None:
-        return self._writer.close() if self._writer else None
+        if self._writer is None:
+            return None
+        part = self._writer.close()
+        if self._writer.wordless_because:
+            self.failure = self.failure or f"{self._writer.wordless_because} while its words were found"
+        return part
 
     def discard(self) -> None:
         if self._writer:
@@ -611,6 +640,8 @@ class _SessionRun:
 
 def ingest(task: IngestTask, shop: Workshop) -> Ingested:
     """Bring one session up to date. An append that turns out to be more than that is written anew."""
+    if task.is_bare:
+        task = replace(_anew(task), facts=task.facts)
     for _ in range(_READ_TRIES):
         try:
             return _ingest(task, shop)
@@ -685,16 +716,17 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     sources = run.sources
     if run.task.merges and run.task.earlier is not None and not run.keys().records:
         run.facts = run.task.earlier.facts  # nothing came that could tell more of the session
-    if run.facts.cwd is None:
-        run.facts.cwd = _cwd_of_path(run, shop)
-    run.facts.repo_root = _repository(run, shop)
+    if not run.task.is_bare:
+        run.facts.cwd = run.facts.cwd or _cwd_of_path(run, shop)
+        run.facts.repo_root = _repository(run, shop)
     _settle_times(run)
     unparsed = sum(s.unparsed for s in sources) + run.unparsed_before
+    part = run.finish_part()
     digest, fact_rows, failure = digest_of(run, shop.places, unparsed)
     cursors = [c for s in sources if (c := s.cursor(_next_state(run, s)))]
     return Ingested(
         task=run.task,
-        part=run.finish_part(),
+        part=part,
         cursors=cursors,
         facts=run.facts,
         started_us=run.started_us,
@@ -706,6 +738,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
         bad_lines=sum(s.unparsed for s in sources),
         unparsed=unparsed,
         lines=sum(s.lines for s in sources),
+        objects=sum(s.objects for s in sources),
         bytes_read=sum(s.bytes_read for s in sources),
         redactions=sum(s.redactions for s in sources),
         withheld=sum(s.withheld for s in sources) + run.withheld,
@@ -756,15 +789,15 @@ def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Dige
     """Digest and facts in passing, or the reason why there are none."""
     if run.failure is not None:
         return None, {}, run.failure
-    head = session_head(run.task.session_uid, run.task.flavor, run.facts, places, run.digests.first_prompt)
-    head = replace(
-        head,
-        started_us=run.started_us,
-        ended_us=run.ended_us,
-        generation=run.task.generation,
-        unparsed_lines=unparsed,
-    )
     try:
+        head = session_head(run.task.session_uid, run.task.flavor, run.facts, places, run.digests.first_prompt)
+        head = replace(
+            head,
+            started_us=run.started_us,
+            ended_us=run.ended_us,
+            generation=run.task.generation,
+            unparsed_lines=unparsed,
+        )
         rows = run.fact_builder.finish(run.digests.counted_usage(), run.digests.signal_rows())
         head = replace(head, facts={fact: len(made) for fact, made in rows.items()})
         return run.digests.finish(head), rows, None

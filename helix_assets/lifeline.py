@@ -23,6 +23,7 @@ from typing import IO
 _GRACE_SECONDS = 10
 _LONGEST_PAUSE_SECONDS = 60
 _STEADY_SECONDS = 60
+_HOLD_SECONDS = 1.0
 
 # The head of a log record of Dagster; the lines after it, up to the next head, belong to it.
 _RECORD = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+ - ")
@@ -35,7 +36,8 @@ Say = Callable[[str], None]
 class Child:
     """One process of the tree, started again with growing pauses when it dies.
 
-    `needs` is a Unix socket that has to answer before the process is started.
+    `needs` is a Unix socket that has to answer before the process is started. `is_heard` says whether what the process
+    prints is passed on; it is asked a moment later, when what went wrong may be known.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Child:
     environment: Mapping[str, str]
     descriptors: Sequence[int] = ()
     needs: Path | None = None
+    is_heard: Callable[[], bool] = lambda: True
     _process: subprocess.Popen[bytes] | None = None
     _lifeline: int = -1
     _started: float = 0.0
@@ -100,12 +103,17 @@ class Child:
 
     def _pass_on(self, output: IO[bytes]) -> None:
         """Copy the output to stderr, without what Dagster says about each step of each run (the UI shows it)."""
-        is_chatter = False
+        is_chatter, spoke = False, 0.0
         with output:
             for line in output:
                 if _RECORD.match(line):
                     is_chatter = bool(_CHATTER.match(line))
                 if is_chatter or self._is_ending:
+                    continue
+                if time.monotonic() - spoke > _HOLD_SECONDS:
+                    time.sleep(_HOLD_SECONDS)
+                spoke = time.monotonic()
+                if not self.is_heard():
                     continue
                 with suppress(OSError):  # nobody reads us any more; the child must not come to a stand for that
                     sys.stderr.buffer.write(line)

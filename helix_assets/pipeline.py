@@ -23,11 +23,11 @@ from helix_assets.adapters.base import FoundFile, Problem
 from helix_assets.adapters.jsonl import failed_status
 from helix_assets.aside import redact_set_aside
 from helix_assets.backup import back_up_if_due
-from helix_assets.commit import Batch, Committed, commit_batch, problem_rows
+from helix_assets.commit import Batch, Committed, commit_batch, fault_of, problem_rows
 from helix_assets.core.errors import HelixError, RetryLater, SkipSource, StoreError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
-from helix_assets.discover import Exclusions, read_head
+from helix_assets.discover import Exclusions, native_id_of
 from helix_assets.evict import make_room, tell_memory_over_cap
 from helix_assets.inbox import read_notes, sessions_named, take_in
 from helix_assets.indexing import AT_ONCE_BYTES, keep_up
@@ -52,7 +52,7 @@ from helix_assets.repositories import repository_root
 from helix_assets.rescan import RESCAN_BYTES, redact_memory, redact_names, redact_rows
 from helix_assets.scan import EXCLUSIONS, exclusions_of, no_collection, scan
 from helix_assets.sharing import Standing, Wanted, read_again, settle
-from helix_assets.stale import is_settled, note_settled, stale_sessions
+from helix_assets.stale import code_in_force, is_settled, note_settled, stale_sessions
 from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.ledger import shared_with
 from helix_assets.storage.pages import truncate_log
@@ -182,6 +182,7 @@ class _Sweep:
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
         self._redacted_again = redact_names(self._store)
+        retries.try_all_with_new_code(self._store.catalog, code_in_force(), self._clock())
         self._scan = scan(self._store, self._clock(), patient=self._is_patient)
         report = self._report
         report.files_seen = len(self._scan.found)
@@ -248,7 +249,7 @@ class _Sweep:
                     self._set_aside(candidate, flavor, "excluded", None)
                     self._report.files_excluded += 1
                     continue
-                native_id = native_id or self._native_id(flavor, file)
+                native_id = native_id or native_id_of(flavor, file.path)
             except SkipSource as exc:
                 self._set_aside(candidate, flavor, failed_status(file.path, str(exc)), str(exc))
                 self._report.files_skipped += 1
@@ -278,9 +279,6 @@ class _Sweep:
             return False
         stay_forgotten(self._store, file.path, at=self._now())
         return True
-
-    def _native_id(self, flavor: str, file: FoundFile) -> str:
-        return ADAPTERS[flavor].native_id_from_head(file.path, read_head(file.path))
 
     def _set_aside(self, candidate: Candidate, flavor: str, status: str, problem: str | None) -> None:
         """Remember a file that is not read, so that it is looked at again only when it changes."""
@@ -537,7 +535,16 @@ class _Sweep:
         return False
 
     def _with_what_is_kept(self, work: _Round, task: IngestTask, outcome: Ingested) -> Ingested:
-        return merge_into_kept(self._store, work.states[task.session_uid], outcome) if outcome.task.merges else outcome
+        """What was ingested, joined to the digest that is kept; without one where that is now or never, and fails."""
+        state = work.states[task.session_uid]
+        if not is_derived_now_or_never(state, outcome):
+            return outcome
+        try:
+            result = merge_into_kept(self._store, state, outcome) if outcome.task.merges else outcome
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it is this session's
+            return replace(outcome, digest=None, failure=f"{type(exc).__name__} while it was joined to its digest")
+        fault = fault_of(self._store, result)
+        return replace(result, digest=None, failure=fault) if fault else result
 
     def _remake(self, work: _Round, wanted: Mapping[str, Wanted]) -> None:
         """Write sessions anew because their share of common history changed."""
@@ -664,6 +671,7 @@ class _Sweep:
         report.bytes_written += done.bytes_written
         report.digests_written += done.digests
         report.digests_failed += len(done.failed)
+        report.problems += [(uid, results[uid].failure or "no digest was made") for uid in done.failed]
         report.partitions |= done.partitions
 
     def _note_sweep(self, started: datetime) -> None:

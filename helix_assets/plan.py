@@ -164,7 +164,7 @@ def can_be_read(store: Store, state: SessionState, present: Mapping[str, Candida
 def is_told_anew(state: SessionState, result: Ingested) -> bool:
     """Whether a known session's files were all read from their starts: what it did not tell then, it tells no more."""
     task = result.task
-    if state.row is None or task.append or any(file.offset for file in task.files):
+    if state.row is None or task.append or task.is_bare or any(file.offset for file in task.files):
         return False
     read = {cursor.path_key for cursor in result.cursors if not cursor.problem}
     told = {key for file in task.files if file.path_key in read for key in (file.path_key, *file.took_over)}

@@ -65,7 +65,7 @@ def load_table(settings: Settings, remembered: str | None, models: Iterable[str]
     known = {model: _unpacked(packed) for model, packed in kept["models"].items()}
     for model in models:
         if model not in known:
-            known[model] = look_up(model)
+            known[model] = _looked_up(model)
     own = tuple((pattern.lower(), own_rates(price)) for pattern, price in settings.prices.items())
     version = f"genai-prices {kept['version']}" + (f" + own {_mark(settings.prices)}" if own else "")
     return PriceTable(version, known, own), json.dumps({**kept, "models": known})
@@ -96,6 +96,15 @@ def _unpacked(packed: Any) -> ModelPrices | None:
     return tuple(
         Period(tuple(Band(above, Rates(*rates)) for above, rates in bands), *times) for bands, *times in packed
     )
+
+
+def _looked_up(model: str) -> ModelPrices | None:
+    """As `look_up`; a model that the package trips over has no price."""
+    try:
+        return look_up(model)
+    except Exception as exc:  # noqa: BLE001 - another package's trouble costs a price and nothing else
+        _log.warning("a model has no price: %s in the package genai-prices", type(exc).__name__)
+        return None
 
 
 def look_up(model: str) -> ModelPrices | None:
@@ -189,8 +198,11 @@ def reprice(store: Store) -> int:
     for partition, sessions in stale.items():
         try:
             _reprice_partition(store, partition, sessions)
-        except StoreError as exc:
-            _log.warning("%s/%s keeps its old prices: %s", *partition, exc)
+        except OSError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - a fault of the prices must not stop the sweep
+            reason = str(exc) if isinstance(exc, StoreError) else type(exc).__name__
+            _log.warning("%s/%s keeps its old prices: %s", *partition, reason)
     with store.catalog.writing() as connection:
         store.catalog.set_meta(connection, _PRICED_WITH, in_force)
     return sum(map(len, stale.values()))

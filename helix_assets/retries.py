@@ -22,6 +22,7 @@ LONGEST = timedelta(days=1)
 _DOUBLINGS = 11
 """2 to this power of minutes is more than the longest pause."""
 _MANY = 5_000
+_TRIED_WITH = "tried_with"
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,24 @@ def is_due(retry_at: ColumnElement[str | None], now: datetime) -> ColumnElement[
 
 def end_pauses(connection: Connection, uids: Sequence[str], now: datetime) -> None:
     """Have the next sweep try these sessions whatever their pause: they are about to be lost."""
-    due = {"retry_at": iso(microseconds(now))}
     for start in range(0, len(uids), _MANY):
         some = uids[start : start + _MANY]
         for table in (sessions, retries):
             waits = table.c.session_uid.in_(some) & table.c.retry_at.is_not(None)
-            connection.execute(update(table).where(waits).values(due))
+            connection.execute(update(table).where(waits).values(_due(now)))
+
+
+def try_all_with_new_code(catalog: Catalog, code: str, now: datetime) -> None:
+    """End every pause when the code is not the one of the last sweep: what failed with that may work with this."""
+    if catalog.meta_value(_TRIED_WITH) != code:
+        with catalog.writing() as connection:
+            for table in (sessions, retries):
+                connection.execute(update(table).where(table.c.retry_at.is_not(None)).values(_due(now)))
+            catalog.set_meta(connection, _TRIED_WITH, code)
+
+
+def _due(now: datetime) -> dict[str, str | None]:
+    return {"retry_at": iso(microseconds(now))}
 
 
 def waiting(catalog: Catalog, now: datetime) -> Waiting:

@@ -17,7 +17,7 @@ from helix_assets.adapters.base import FoundFile
 from helix_assets.core.changes import Changes, changed_sources
 from helix_assets.discover import Discovery, discover
 from helix_assets.resting import resting
-from helix_assets.store import Store
+from helix_assets.store import HIDDEN, Store
 from helix_assets.tombstones import forgotten_marks, source_mark
 
 EXCLUSIONS = "exclusions"
@@ -49,6 +49,8 @@ def scan(store: Store, now: datetime | None = None, *, patient: bool = False) ->
     # Nearly all files are fine: only the others are looked at one by one below.
     unusual = known.unusual
     gone_before = [key for key, status in unusual.items() if status == "gone"]
+    if seen.unknown:  # a hidden path may lie where nobody could look
+        gone_before += [key for key in known.states if key.startswith(HIDDEN)]
     changes = changed_sources(found, known.states, gone_before, seen.unknown)
     wakes = {"gone", "failed"}
     are_exclusions_new = store.catalog.meta_value(EXCLUSIONS) != exclusions_of(store)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, or_, select, true
 
-from helix_assets import retries
+from helix_assets import __version__, retries
 from helix_assets.adapters import ADAPTERS
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.storage.tables import sessions
@@ -80,7 +80,12 @@ def note_settled(store: Store, among: Collection[str] | None = None) -> None:
         store.catalog.set_meta(connection, _SETTLED, _moment(store))
 
 
+def code_in_force() -> str:
+    """The versions of what derives."""
+    parsers = " ".join(f"{flavor}:{adapter.version}" for flavor, adapter in sorted(ADAPTERS.items()))
+    return f"{__version__} {DIGEST_VERSION} {parsers}"
+
+
 def _moment(store: Store) -> str:
     """How far the work is, and the rules in force."""
-    parsers = " ".join(f"{flavor}:{adapter.version}" for flavor, adapter in sorted(ADAPTERS.items()))
-    return f"{store.catalog.meta_value('order')} {store.redactor.version} {DIGEST_VERSION} {parsers}"
+    return f"{store.catalog.meta_value('order')} {store.redactor.version} {code_in_force()}"

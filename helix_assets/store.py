@@ -33,6 +33,8 @@ from helix_assets.storage.tables import raw_files
 ENGINE = "engine"
 """The automaton that passes over lines without secrets, as hyperscan writes it down."""
 _MOST_OF_ENGINE = 128 << 20
+HIDDEN = "hidden:"
+"""How the keys of those sources begin that do not show their path."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Store:
         """The name of a source in the catalog: its path, or a keyed hash of one that holds a secret or is no UTF-8."""
         if self.shown_path(path) == path:
             return path
-        return f"hidden:{text_hash(self.key, os.fsencode(path))}"
+        return f"{HIDDEN}{text_hash(self.key, os.fsencode(path))}"
 
     def shown(self, data: Any) -> Any:
         """Plain data as a reader may show it: each text in it, names and ids too, by the rules in force."""

@@ -76,7 +76,8 @@ class IngestTask:
 
     `stored` are the live part files with their hashes; an append continues them, anything else replaces them. Records
     in `not_ours` belong to other sessions that tell them too. `known_root` is a working folder with its repository as
-    it lay once. `weight` is the work in bytes, for scheduling. With `no_digest_because` the records are stored only.
+    it lay once. `weight` is the work in bytes, for scheduling. With `no_digest_because` no digest is made; if
+    it `is_bare`, too, the records are stored as they are and no event is derived of them.
 
     `earlier` is set for a session of which something was evicted: what that counts is derived, but not stored again.
     Where it can no longer be read whole the task becomes one that `merges`: then only what is new counts.
@@ -99,6 +100,7 @@ class IngestTask:
     known_root: tuple[str, str] | None = None
     weight: int = 0
     no_digest_because: str | None = None
+    is_bare: bool = False
     earlier: Earlier | None = None
     merges: bool = False
 
@@ -143,8 +145,9 @@ class SourceCursor(NamedTuple):
 class Ingested:
     """What came of one task; `part` is None when there was nothing to store.
 
-    `bad_lines` are those of this reading, `unparsed` all of the session. `outlived` are the ranks of files of which
-    more is stored than they tell.
+    `objects` are the lines that are records; `bad_lines` are those of this reading, `unparsed` all of the session.
+    `outlived` are the ranks of files of which more is stored than they tell. `digest_text` is the digest as it is
+    stored, once its costs are in it.
     """
 
     task: IngestTask
@@ -160,6 +163,7 @@ class Ingested:
     bad_lines: int
     unparsed: int
     lines: int
+    objects: int
     bytes_read: int
     redactions: int
     withheld: int
@@ -171,6 +175,7 @@ class Ingested:
     evicted: int = 0
     light: int = 0
     is_merged: bool = False
+    digest_text: str | None = None
 
 
 def is_worldwide(native_id: str | None) -> bool:

@@ -18,11 +18,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
-from helix_assets.core.errors import BusyError, StopRun
+from helix_assets.core.errors import BusyError, StopRun, StoreError
 from helix_assets.dagster_home import dagster_environment, prepare_dagster_home
 from helix_assets.lifeline import Child, Say
 from helix_assets.settings.places import checkout
+from helix_assets.storage.catalog import CATALOG
+from helix_assets.storage.key import KEY
 from helix_assets.web.guard import is_loopback
 from helix_assets.web.token import ui_token
 
@@ -60,27 +63,31 @@ def serve(
     """Run the Dagster tree on this data folder until Ctrl-C or SIGTERM.
 
     `say` gets a line for the person now and then; `prepare` is called once nothing stands in the way of serving, and
-    `ready` once the UI answers. Raises StopRun when the tree may not or cannot start, BusyError when there is one.
+    `ready` once the UI answers. Raises StopRun when the tree may not or cannot start, BusyError when there is one, and
+    StoreError when the data folder is deleted under it.
     """
     os.umask(0o077)
     refuse_open_doors(options)
     home = prepare_dagster_home(data_dir)
     with ExitStack() as stack:
-        stack.enter_context(_only_one(home, options))
+        lock = stack.enter_context(_only_one(home, options))
         listener = stack.enter_context(_bind(options))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="helix-")))
         token = None if is_loopback(options.host) else ui_token(data_dir)
         _close_stale_runs(home, say)
         prepare()
         stop = stack.enter_context(_stop_at_signal())
+        ground = Ground(data_dir.absolute(), lock)
         children = _children(options, home, folder, listener.fileno(), bool(token))
-        stack.callback(_stop, children, home, say)
+        for child in children:
+            child.is_heard = lambda: ground.lost() is None
+        stack.callback(_stop, children, ground, home, say)
         while not _is_ready(options, token):
-            if _keep_up(children, stop, say):
+            if _keep_up(children, ground, stop, say):
                 return
         say(_welcome(options))
         ready()
-        while not _keep_up(children, stop, say):
+        while not _keep_up(children, ground, stop, say):
             pass
 
 
@@ -116,14 +123,44 @@ def _children(options: ServeOptions, home: Path, folder: Path, listener: int, wi
     ]
 
 
-def _keep_up(children: Sequence[Child], stop: threading.Event, say: Say) -> bool:
+class Ground:
+    """What a tree stands on: files of the data folder that are there at every moment, also while it is restored."""
+
+    def __init__(self, data_dir: Path, lock: IO[str]) -> None:
+        self._lock, self._lock_path = lock, Path(lock.name)
+        self._files = [path for name in (KEY, CATALOG) if (path := data_dir / name).exists()]
+
+    def lost(self) -> Path | None:
+        """The first that is not there any more, or is another one: the folder was deleted or moved."""
+        try:
+            if not os.path.samestat(self._lock_path.stat(), os.fstat(self._lock.fileno())):
+                return self._lock_path
+            for path in self._files:
+                path.stat()
+        except (FileNotFoundError, NotADirectoryError) as exc:
+            return Path(exc.filename)
+        except OSError:  # a disk that cannot be asked now has not lost anything
+            return None
+        return None
+
+
+def _keep_up(children: Sequence[Child], ground: Ground, stop: threading.Event, say: Say) -> bool:
     """Start whatever does not run, and wait a moment; True when it is time to stop."""
+    if lost := ground.lost():
+        raise StoreError(
+            f"{lost} is gone: the data folder was deleted or moved while it was served. "
+            "Put it back, or run `helix up` again for a new one"
+        )
     for child in children:
         child.keep_up(say)
     return stop.wait(_CHECK_SECONDS)
 
 
-def _stop(children: Sequence[Child], home: Path, say: Say) -> None:
+def _stop(children: Sequence[Child], ground: Ground, home: Path, say: Say) -> None:
+    if ground.lost():  # at once: whatever still runs makes the folder again
+        for child in children:
+            child.end(time.monotonic())
+        return
     say("Stopping ...")
     for child in children:
         child.interrupt()
@@ -168,7 +205,7 @@ def _bind(options: ServeOptions) -> socket.socket:
 
 
 @contextmanager
-def _only_one(home: Path, options: ServeOptions) -> Iterator[None]:
+def _only_one(home: Path, options: ServeOptions) -> Iterator[IO[str]]:
     """Hold the lock that says a tree serves this home; the kernel lets go of it when we end, however we end."""
     with (home / "up.lock").open("a+", encoding="utf-8") as file:
         try:
@@ -179,7 +216,7 @@ def _only_one(home: Path, options: ServeOptions) -> Iterator[None]:
         file.truncate(0)
         file.write(f"{options.url} (process {os.getpid()})\n")
         file.flush()
-        yield
+        yield file
 
 
 @contextmanager

@@ -217,12 +217,21 @@ def _tried(task: IngestTask, shop: Workshop) -> Ingested | Exception:
 
 
 def _or_stored_alone(task: IngestTask, attempt: Callable[[IngestTask], Ingested | Exception]) -> Ingested | Exception:
-    """Where a session is too much, try to store its records without deriving anything: its digest is made later."""
+    """Where deriving a session fails, store its records without a digest, or else alone: they are derived later."""
     outcome = attempt(task)
-    if not isinstance(outcome, TooMuchError) or task.no_digest_because:
+    if isinstance(outcome, Ingested) or not _may_be_deriving(outcome):
         return outcome
-    stored = attempt(replace(task, no_digest_because=f"{type(outcome).__name__}: {outcome}"))
-    return stored if isinstance(stored, Ingested) else outcome
+    told = f"{type(outcome).__name__}: {outcome}" if isinstance(outcome, HelixError) else type(outcome).__name__
+    for is_bare in (False, True):
+        stored = attempt(replace(task, no_digest_because=told, is_bare=is_bare))
+        if isinstance(stored, Ingested):
+            return stored
+    return outcome
+
+
+def _may_be_deriving(error: Exception) -> bool:
+    """Whether the error may be of the code that derives: not of the disk, nor one that was raised on purpose."""
+    return isinstance(error, TooMuchError) or not isinstance(error, HelixError | OSError)
 
 
 def _ingested(shop: Workshop, task: IngestTask) -> Ingested | Exception:

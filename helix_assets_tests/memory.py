@@ -5,6 +5,10 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -70,9 +74,14 @@ class Memory:
     now: datetime = NOW
 
     def __post_init__(self) -> None:
+        (self.folder / "home").mkdir(parents=True, exist_ok=True)
+        self.store: Store = open_store(load_settings(self.whole_environ))
+
+    @property
+    def whole_environ(self) -> dict[str, str]:
+        """What a process needs that is to work on this memory."""
         home = self.folder / "home"
-        home.mkdir(parents=True, exist_ok=True)
-        environ = {
+        return {
             "HOME": str(home),
             "HELIX_DATA_DIR": str(self.folder / "data"),
             "CLAUDE_CONFIG_DIR": str(home / "claude"),
@@ -81,7 +90,6 @@ class Memory:
             "HELIX_SWEEP_WORKERS": "1",
             **self.environ,
         }
-        self.store: Store = open_store(load_settings(environ))
 
     @property
     def projects(self) -> Path:
@@ -106,6 +114,13 @@ class Memory:
             file.write(data)
         return path
 
+    def link(self, place: str | bytes, target: Path | str) -> Path:
+        """Put a link at a place under the home."""
+        path = Path(os.fsdecode(os.path.join(os.fsencode(self.folder / "home"), os.fsencode(place))))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+        return path
+
     def sweep(self) -> SweepReport:
         return sweep(self.store, clock=lambda: self.now)
 
@@ -121,6 +136,24 @@ class Memory:
 
     def close(self) -> None:
         self.store.close()
+
+
+can_lose_powers = os.geteuid() != 0 or shutil.which("setpriv") is not None
+
+
+def without_powers(environ: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a process without capabilities: modes count even where the tests run as root."""
+    without = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    command = [*without, sys.executable, "-m", "helix_assets", *arguments]
+    return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, check=False)
+
+
+def swept_without_powers(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The report of a sweep by such a process."""
+    done = without_powers(environ, "sweep", "--json")
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 def conversation(turns: int, *, start: int = 0, session: str = "a") -> list[bytes]:

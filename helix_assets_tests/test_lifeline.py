@@ -42,7 +42,12 @@ def variables(tmp_path: Path) -> dict[str, str]:
     (modules / "failing.py").write_text("raise SystemExit(3)")
     (modules / "talking.py").write_text(
         'print("2026-01-02 03:04:05 +0000 - dagster - DEBUG - job - STEP_START\\nmore of it")\n'
-        'print("2026-01-02 03:04:05 +0000 - dagster - ERROR - job - it broke\\nTraceback of it")\n'
+        'print("2026-01-02 03:04:05 +0000 - dagster - ERROR - job - it broke\\nTraceback of it", flush=True)\n'
+        "import os, sys, time\n"
+        "for place in sys.argv[1:2]:\n"
+        "    time.sleep(0.2)\n"
+        "    os.rename(place, sys.argv[2])\n"
+        "    time.sleep(60)\n"
     )
     return environment(tmp_path, modules)
 
@@ -115,6 +120,19 @@ def test_a_killed_parent_leaves_nobody_behind(pids: Path, variables: dict[str, s
     parent.kill()
     parent.wait()
     assert wait_until(lambda: all(is_gone(pid) for pid in seen(pids)), 15)
+
+
+def test_what_a_child_says_as_its_folder_goes_is_not_passed_on(
+    tmp_path: Path, variables: dict[str, str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    ground, ended = tmp_path / "ground", tmp_path / "ended"
+    ground.touch()
+    child = Child("talker", "talking", [str(ground), str(ended)], variables, is_heard=ground.exists)
+    child.start()  # it deletes the file as it is asked to, right behind its complaint
+    assert wait_until(ended.exists, 20)
+    time.sleep(1.5)
+    child.end(time.monotonic() + 5)
+    assert b"Traceback" not in capfdbinary.readouterr().err
 
 
 def test_the_steps_of_runs_are_not_repeated_on_the_terminal(

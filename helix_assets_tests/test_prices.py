@@ -96,6 +96,30 @@ def test_unknown_model_has_no_cost_and_is_named(memory: Memory) -> None:
     assert (digest["cost_usd"], digest["unpriced_models"]) == (None, ["homemade-9"])
 
 
+def test_model_that_the_package_trips_over_costs_a_price_and_no_session(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prices, "look_up", lambda _: 1 / 0)
+    write(memory)
+    assert memory.sweep().problems == []
+    digest = memory.digest(UID)
+    assert (digest["cost_usd"], digest["unpriced_models"]) == (None, ["claude-opus-4-5"])
+
+
+def test_fault_in_pricing_anew_leaves_the_old_prices_and_stops_no_sweep(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(memory)
+    memory.sweep()
+    before = memory.digest(UID)["cost_usd"]
+    memory.store = replace(
+        memory.store, settings=replace(memory.store.settings, prices={"x": {"input": 1.0, "output": 1.0}})
+    )
+    monkeypatch.setattr(prices, "price_rows", lambda *_: 1 / 0)
+    memory.sweep()
+    assert (memory.digest(UID)["cost_usd"], verify(memory.store)) == (before, [])
+
+
 def test_own_price_wins(tmp_path: Path) -> None:
     memory = Memory(tmp_path, {"HELIX_PRICES": '{"homemade-*" = {input = 1, output = 2}}'})
     write(memory, model="homemade-9")

@@ -1,7 +1,9 @@
 """The supervisor: when it refuses to start, and that a real tree survives Ctrl-C and a crash."""
 
+import errno
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,10 +13,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from helix_assets.core.errors import BusyError, HelixError, StopRun
+from helix_assets.core.errors import BusyError, HelixError, StopRun, StoreError
 from helix_assets.dagster_home import prepare_dagster_home
-from helix_assets.up import ServeOptions, serve
-from helix_assets_tests.web.tree import Tree, free_port, wait_until
+from helix_assets.up import Ground, ServeOptions, serve
+from helix_assets_tests.memory import Memory
+from helix_assets_tests.web.tree import START_SECONDS, Tree, free_port, wait_until
 
 STARTED = "{runsOrError(filter:{statuses:[STARTED]}){... on Runs{count}}}"
 
@@ -107,6 +110,53 @@ def test_a_dead_webserver_comes_back_on_the_same_port(tree: Tree) -> None:
     os.kill(_child(tree.process.pid, "helix_assets.web.serve"), signal.SIGKILL)
     assert wait_until(lambda: b"The webserver ended unexpectedly" in tree.output.read_bytes())
     assert httpx.get(f"{tree.url}/server_info", timeout=60).status_code == 200
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("how", ["deleted", "moved"])
+def test_a_tree_whose_data_folder_goes_ends_with_one_plain_message(tmp_path: Path, how: str) -> None:
+    own = Tree(tmp_path)
+    Memory(tmp_path).close()
+    own.start()
+    assert own.process is not None
+    if how == "moved":
+        own.data_dir.rename(tmp_path / "elsewhere")
+    else:
+        shutil.rmtree(own.data_dir, ignore_errors=True)  # a child may make a file in it meanwhile
+    try:
+        assert own.process.wait(START_SECONDS) == StoreError.exit_code
+    finally:
+        own.process.kill()
+    said = own.output.read_text().splitlines()
+    assert len(said) == 2, said
+    assert "is gone: the data folder was deleted or moved" in said[1]
+    assert not wait_until((own.data_dir / "key").exists, 2)
+
+
+def test_a_folder_that_is_restored_or_cannot_be_asked_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = Memory(tmp_path)
+    lock = prepare_dagster_home(memory.store.data_dir) / "up.lock"
+    with lock.open("a+") as held:
+        ground = Ground(memory.store.data_dir, held)
+        catalog = memory.store.catalog.path
+        shutil.copyfile(catalog, tmp_path / "copy")
+        os.replace(tmp_path / "copy", catalog)
+        assert ground.lost() is None
+        monkeypatch.setattr(Path, "stat", lambda *_: fail(OSError(errno.ESTALE, "Stale file handle")))
+        assert ground.lost() is None
+        monkeypatch.undo()
+        catalog.unlink()
+        assert ground.lost() == catalog
+        lock.rename(tmp_path / "old")
+        lock.touch()
+        assert ground.lost() == lock
+    memory.close()
+
+
+def fail(error: OSError) -> None:
+    raise error
 
 
 def _child(parent: int, module: str) -> int:

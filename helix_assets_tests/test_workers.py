@@ -66,13 +66,14 @@ def swallow() -> None:
     ("trouble", "reason"),
     [(swallow, "it took longer than 1 s"), (eat, "it needs more memory than sweep.worker_memory_bytes allows")],
 )
-def test_trouble_in_an_adapter_sets_only_its_session_aside(
+def test_trouble_in_an_adapter_costs_its_session_the_digest_alone(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, trouble: Callable[[], object], reason: str
 ) -> None:
     plant(monkeypatch, trouble)
     report = memory.sweep()
     assert [reason in why for _, why in report.problems] == [True]
-    assert set(report.touched) == {"claude:good", "claude:fine"}
+    assert (report.sessions_failed, report.digests_written, report.digests_failed) == (0, 2, 1)
+    assert memory.store.catalog.session("claude:bad").record_count == 1
     assert verify(memory.store) == []
 
 
@@ -107,7 +108,8 @@ def test_a_worker_that_answers_to_nothing_is_ended(tmp_path: Path, monkeypatch: 
     plant(monkeypatch, deaf)
     report = memory.sweep()
     assert [why.partition(";")[0] for _, why in report.problems] == ["TooMuchError: it took longer than 1 s"]
-    assert report.touched == {"claude:good"}
+    assert (report.digests_written, report.digests_failed) == (1, 1)
+    assert memory.store.catalog.session("claude:bad").record_count == 1
     memory.close()
 
 

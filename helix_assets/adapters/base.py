@@ -1,6 +1,6 @@
 """What an adapter is: the one seam between an agent's log format and the rest of the product.
 
-Belongs here: the protocol, the plain shapes that cross it, and the walk that every adapter shares.
+Belongs here: the protocol and the plain shapes that cross it.
 An adapter only says which files are transcripts, how a line names itself, and which events it holds;
 opening, redacting, ordering, merging and storing are the same for all agents and live in `ingest`.
 """
@@ -8,16 +8,13 @@ opening, redacting, ordering, merging and storing are the same for all agents an
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from helix_assets.core.schema import Record, SessionEvent
 
 JsonObject = dict[str, Any]
-_new = tuple.__new__
 
 
 class FoundFile(NamedTuple):
@@ -145,71 +142,6 @@ class Adapter(Protocol):
     ) -> Parser: ...
 
 
-def listing(folder: str, problems: list[Problem]) -> list[os.DirEntry[str]]:
-    """Entries of a folder; a folder that is absent is empty, one that cannot be read is a problem."""
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except FileNotFoundError:
-        return []
-    except OSError as exc:
-        problems.append(Problem(folder, f"folder cannot be read: {exc.strerror}"))
-        return []
-
-
-@contextmanager
-def opened(folder: str, problems: list[Problem]) -> Iterator[list[os.DirEntry[str]]]:
-    """As `listing`, with the folder held open meanwhile: its files are examined without a walk down their path.
-
-    That takes a quarter of the time off a folder of thousands. The `path` of such an entry is its mere name.
-    """
-    fd, entries = None, list[os.DirEntry[str]]()
-    try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        with os.scandir(fd) as found_entries:
-            entries = list(found_entries)
-    except FileNotFoundError:
-        pass
-    except OSError as exc:
-        problems.append(Problem(folder, f"folder cannot be read: {exc.strerror}"))
-    try:
-        yield entries
-    finally:
-        if fd is not None:
-            os.close(fd)
-
-
 def utf8_name(path: str) -> str:
     """A path or a part of one as valid UTF-8 text; bytes that are none are spelled \\xNN."""
     return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def is_folder(entry: os.DirEntry[str], problems: list[Problem], path: str = "") -> bool:
-    """Whether the entry is a real folder; a link to one is not followed but named. `path` is as for `found`."""
-    if entry.is_symlink() and entry.is_dir():
-        problems.append(Problem(path or entry.path, "skipped: it is a link"))
-    return entry.is_dir(follow_symlinks=False)
-
-
-def found(
-    entry: os.DirEntry[str], role: str, native_id: str | None, problems: list[Problem], path: str = ""
-) -> FoundFile | None:
-    """The entry as a transcript file, or None with a problem noted when it is a link or no regular file.
-
-    `path` is that of an entry of an `opened` folder.
-    """
-    path = path or entry.path
-    try:
-        info = entry.stat(follow_symlinks=False)
-    except OSError as exc:
-        problems.append(Problem(path, f"cannot be examined: {exc.strerror}"))
-        return None
-    if not stat.S_ISREG(info.st_mode):
-        kind = (
-            "a link" if stat.S_ISLNK(info.st_mode) else "a folder" if stat.S_ISDIR(info.st_mode) else "no regular file"
-        )
-        problems.append(Problem(path, f"skipped: it is {kind}"))
-        return None
-    return _new(  # faster than by name
-        FoundFile, (path, role, native_id, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
-    )

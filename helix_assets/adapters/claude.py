@@ -12,19 +12,10 @@ from typing import Any
 
 import orjson
 
-from helix_assets.adapters.base import (
-    FoundFile,
-    Identity,
-    JsonObject,
-    Problem,
-    SessionFacts,
-    found,
-    is_folder,
-    listing,
-    opened,
-)
+from helix_assets.adapters.base import FoundFile, Identity, JsonObject, Problem, SessionFacts
 from helix_assets.adapters.jsonl import count_or_zero, decode, timestamp_us
 from helix_assets.adapters.loose import as_count, line_count
+from helix_assets.adapters.walk import entries
 from helix_assets.core import commands
 from helix_assets.core.schema import EventKind, Record, SessionEvent, Usage, last_words, shorten
 
@@ -96,14 +87,14 @@ class ClaudeAdapter:
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
         if os.path.basename(root) == _DESKTOP_HOMES:
             yield from self._desktop(root, problems)
-        for project in listing(os.path.join(root, "projects"), problems):
-            if is_folder(project, problems):
+        for project in entries(os.path.join(root, "projects"), problems):
+            if project.is_folder():
                 yield from self._project(project.path, problems)
 
     def _desktop(self, folder: str, problems: list[Problem], depth: int = 3) -> Iterator[FoundFile]:
         """The desktop app keeps a home per task, some folders down: `**/local_*/.claude`."""
-        for entry in listing(folder, problems):
-            if not is_folder(entry, problems):
+        for entry in entries(folder, problems):
+            if not entry.is_folder():
                 continue
             if entry.name.startswith("local_"):
                 yield from self.discover(os.path.join(entry.path, ".claude"), problems)
@@ -111,37 +102,32 @@ class ClaudeAdapter:
                 yield from self._desktop(entry.path, problems, depth - 1)
 
     def _project(self, folder: str, problems: list[Problem]) -> Iterator[FoundFile]:
-        with opened(folder, problems) as entries:
-            for entry in entries:
-                name = entry.name
-                path = f"{folder}/{name}"
-                if name.endswith(".jsonl"):
-                    agent = name.startswith("agent-")
-                    file = found(entry, "subagent" if agent else "main", None if agent else name[:-6], problems, path)
-                    if file:
-                        yield file
-                elif is_folder(entry, problems, path):
-                    yield from self._subagents(f"{path}/subagents", name, problems)
+        for entry in entries(folder, problems):
+            name = entry.name
+            if name.endswith(".jsonl"):
+                agent = name.startswith("agent-")
+                if file := entry.file("subagent" if agent else "main", None if agent else name[:-6]):
+                    yield file
+            elif entry.is_folder():
+                yield from self._subagents(f"{entry.path}/subagents", name, problems)
 
     def _subagents(self, folder: str, session: str, problems: list[Problem]) -> Iterator[FoundFile]:
-        for entry in listing(folder, problems):
+        for entry in entries(folder, problems):
             if entry.name.startswith("agent-") and entry.name.endswith(".jsonl"):
-                file = found(entry, "subagent", session, problems)
-                if file:
+                if file := entry.file("subagent", session):
                     yield file
-            elif entry.name == "workflows" and is_folder(entry, problems):
+            elif entry.name == "workflows" and entry.is_folder():
                 yield from self._workflows(entry.path, session, problems)
 
     def _workflows(self, folder: str, session: str, problems: list[Problem]) -> Iterator[FoundFile]:
-        for run in listing(folder, problems):
-            if not is_folder(run, problems):
+        for run in entries(folder, problems):
+            if not run.is_folder():
                 continue
-            for entry in listing(run.path, problems):
+            for entry in entries(run.path, problems):
                 journal = entry.name == "journal.jsonl"
-                if journal or (entry.name.startswith("agent-") and entry.name.endswith(".jsonl")):
-                    file = found(entry, "journal" if journal else "subagent", session, problems)
-                    if file:
-                        yield file
+                is_log = journal or (entry.name.startswith("agent-") and entry.name.endswith(".jsonl"))
+                if is_log and (file := entry.file("journal" if journal else "subagent", session)):
+                    yield file
 
     def native_id_from_head(self, path: str, head: bytes) -> str:
         """An agent file beside its session names the parent in its records."""

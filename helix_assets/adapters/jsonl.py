@@ -29,6 +29,10 @@ MAX_LINE_BYTES = 64 << 20
 MAX_UNPACKED_BYTES = 8 << 30
 PACKED = ".zst"
 READING_FAILED = "reading failed"
+# How zstd lays out a file: frames, each a header and blocks that begin with three bytes. RFC 8878.
+_LONGEST_HEADER = 18
+_SKIPPED_FRAME = b"\x2a\x4d\x18"
+_REPEATED = 1
 _EXACT_INT_DIGITS = 19
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _F_GETPATH = 50  # macOS: the path of an open descriptor
@@ -48,13 +52,23 @@ def open_source(path: str) -> int:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as exc:
         raise SkipSource(f"cannot be opened: {exc.strerror}") from exc
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    try:
+        refusal = _refusal(fd, path)
+    except OSError as exc:
+        refusal = f"cannot be examined: {exc.strerror}"
+    if refusal:
         os.close(fd)
-        raise SkipSource("skipped: it is no regular file")
-    if _path_of(fd) not in (None, path):
-        os.close(fd)
-        raise SkipSource("skipped: a folder on its path was swapped while it was opened")
+        raise SkipSource(refusal)
     return fd
+
+
+def _refusal(fd: int, path: str) -> str | None:
+    """Why an open file is not read, if so."""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        return "skipped: it is no regular file"
+    if _path_of(fd) not in (None, path):
+        return "skipped: a folder on its path was swapped while it was opened"
+    return None
 
 
 def failed_status(path: str, reason: str) -> str:
@@ -74,7 +88,7 @@ def _path_of(fd: int) -> str | None:
 def block_reader(fd: int, path: str, offset: int = 0) -> Callable[[int], bytes]:
     """Reads what an open transcript says from `offset` on, block by block; a packed one is unpacked on the way.
 
-    A damaged or boundless packed file ends in OSError, behind what could be unpacked.
+    A damaged, cut or boundless packed file ends in OSError, behind what could be unpacked.
     """
     if path.endswith(PACKED):
         return _unpacking(fd, offset)
@@ -101,6 +115,8 @@ def _unpacking(fd: int, offset: int) -> Callable[[int], bytes]:
             raise OSError(errno.EIO, "it cannot be decompressed") from exc
         if stream.tell() > MAX_UNPACKED_BYTES:
             raise OSError(errno.EFBIG, f"it holds more than {MAX_UNPACKED_BYTES >> 30} GiB")
+        if not block and _is_cut(fd):
+            raise OSError(errno.EIO, "it is cut short")
         return block
 
     while offset > 0 and (skipped := read(min(offset, CHUNK_BYTES))):
@@ -108,44 +124,80 @@ def _unpacking(fd: int, offset: int) -> Callable[[int], bytes]:
     return read
 
 
-def whole_lines(
-    read: Callable[[int], bytes], offset: int, line: int, too_long: list[tuple[int, int]]
-) -> Iterator[Chunk]:
+def _is_cut(fd: int) -> bool:
+    """Whether a packed file ends within a frame: the decompressor takes such an end for a good one."""
+    from zstandard import ZstdError, frame_header_size, get_frame_parameters
+
+    at, size = 0, os.fstat(fd).st_size
+    try:
+        while at < size:
+            head = os.pread(fd, _LONGEST_HEADER, at)
+            if head[1:4] == _SKIPPED_FRAME:
+                at += 8 + int.from_bytes(head[4:8], "little")
+                continue
+            has_checksum = get_frame_parameters(head).has_checksum
+            at += frame_header_size(head)
+            is_last = False
+            while not is_last:
+                block = int.from_bytes(os.pread(fd, 3, at), "little")
+                is_last, is_repeated = bool(block & 1), block >> 1 & 3 == _REPEATED
+                at += 3 + (1 if is_repeated else block >> 3)
+                if at > size:
+                    return True
+            at += 4 * has_checksum
+    except ZstdError:  # a header that is not all there
+        return True
+    return at != size
+
+
+class WholeLines:
     """Chunks of whole lines as `read` gives them, from `offset` on, which is where it stands.
 
-    A last line without its newline is handed over only if it is a whole JSON object; otherwise it waits.
-    A line over MAX_LINE_BYTES is left out, once its newline is there, and its (line, offset) added to `too_long`.
+    A last line without its newline is handed over only if it is a whole JSON object; otherwise it waits, which
+    `is_torn` says in the end. A line over MAX_LINE_BYTES is left out, once its newline is there, and its (line, offset)
+    added to `too_long`; `is_endless` says that the last one is longer already.
     """
-    pending: list[bytes] = []
-    held = 0
-    skipped = 0
-    sizes = chain((FIRST_BYTES,), repeat(CHUNK_BYTES))
-    while block := read(next(sizes)):
-        cut = block.rfind(b"\n") + 1
-        if skipped:
-            first = block.find(b"\n") + 1
-            skipped += first or len(block)
-            if not first:
+
+    def __init__(self, read: Callable[[int], bytes], offset: int, line: int) -> None:
+        self._read, self._offset, self._line = read, offset, line
+        self.too_long: list[tuple[int, int]] = []
+        self.is_torn = self.is_endless = False
+
+    def __iter__(self) -> Iterator[Chunk]:
+        offset, line = self._offset, self._line
+        pending: list[bytes] = []
+        held = 0
+        skipped = 0
+        sizes = chain((FIRST_BYTES,), repeat(CHUNK_BYTES))
+        while block := self._read(next(sizes)):
+            cut = block.rfind(b"\n") + 1
+            if skipped:
+                first = block.find(b"\n") + 1
+                skipped += first or len(block)
+                if not first:
+                    continue
+                self.too_long.append((line, offset))
+                offset, line, skipped = offset + skipped, line + 1, 0
+                yield Chunk(b"", line, offset)
+                block, cut = block[first:], cut - first
+            if not cut:
+                pending.append(block)
+                held += len(block)
+                if held > MAX_LINE_BYTES:
+                    skipped, pending, held = held, [], 0
                 continue
-            too_long.append((line, offset))
-            offset, line, skipped = offset + skipped, line + 1, 0
-            yield Chunk(b"", line, offset)
-            block, cut = block[first:], cut - first
-        if not cut:
-            pending.append(block)
-            held += len(block)
-            if held > MAX_LINE_BYTES:
-                skipped, pending, held = held, [], 0
-            continue
-        data = b"".join([*pending, block[:cut]]) if pending or cut < len(block) else block
-        yield Chunk(data, line, offset)
-        line += data.count(b"\n")
-        offset += len(data)
-        pending = [block[cut:]] if cut < len(block) else []
-        held = len(block) - cut
-    rest = b"".join(pending)  # empty while skipping
-    if rest and _is_whole_object(rest):
-        yield Chunk(rest, line, offset)
+            data = b"".join([*pending, block[:cut]]) if pending or cut < len(block) else block
+            yield Chunk(data, line, offset)
+            line += data.count(b"\n")
+            offset += len(data)
+            pending = [block[cut:]] if cut < len(block) else []
+            held = len(block) - cut
+        rest = b"".join(pending)  # empty while skipping
+        if rest and _is_whole_object(rest):
+            yield Chunk(rest, line, offset)
+        else:
+            self.is_endless = bool(skipped)
+            self.is_torn = self.is_endless or bool(rest.strip())
 
 
 def _is_whole_object(data: bytes) -> bool:

@@ -1,6 +1,7 @@
 """`helix config`: the settings in force and where each comes from."""
 
 import json
+import os
 from pathlib import Path
 
 import click
@@ -50,7 +51,7 @@ def value_of(settings: Settings, key: tuple[str, ...]) -> object:
 def _places(settings: Settings) -> Table:
     rows = [("config file", str(settings.config_file or "none")), ("catalog", str(settings.catalog_path))]
     rows += [
-        (f"{agent} logs", f"{root}{'' if root.is_dir() else ' (not there)'}")
+        (f"{agent} logs", f"{root}{'' if os.path.isdir(root) else ' (not there)'}")
         for agent, roots in settings.roots.items()
         for root in roots
     ]

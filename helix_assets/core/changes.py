@@ -29,17 +29,18 @@ def changed_sources(
     found: Mapping[str, tuple[Any, ...]],
     known: Mapping[str, FileState],
     gone_before: Collection[str],
-    unknown_under: Iterable[str],
+    unknown: Iterable[str],
 ) -> Changes:
     """Compare what was found with what is known. What is found of a file ends with its state.
 
-    `gone_before` are known to be gone already. Nothing under a folder of `unknown_under` counts as gone: a folder that
+    `gone_before` are known to be gone already. Nothing at or under a place of `unknown` counts as gone: a folder that
     cannot be read is not an empty one.
     """
     before = known.get
     changed = tuple([path for path, now in found.items() if now[-4:] != before(path)])
-    hidden = tuple(folder.rstrip("/") + "/" for folder in unknown_under)
-    missing = known.keys() - found.keys() - set(gone_before)
+    places = set(unknown)
+    hidden = tuple(place.rstrip("/") + "/" for place in places)
+    missing = known.keys() - found.keys() - places - set(gone_before)
     gone = tuple(sorted(path for path in missing if not path.startswith(hidden))) if missing else ()
     return Changes(changed, gone)
 

@@ -247,6 +247,14 @@ class Linker:
         ))  # fmt: skip
 
 
+class BareLinker(Linker):
+    """Numbers records and says nothing about them: what is left where deriving fails."""
+
+    def rows(self, record: Record, events: Sequence[SessionEvent]) -> list[Row]:
+        self._seq += 1
+        return [self._row(record, _NO_EVENT[0], self._seq - 1, None, record.raw)]
+
+
 def _telling(failed: SessionEvent) -> SessionEvent:
     """The failed result with a summary that tells what went wrong, if its text does."""
     if not failed.text:

@@ -161,8 +161,8 @@ def _words(text: bytes) -> tuple[Array, Array, Array]:
         starts, ends = _without_packed(given, starts, ends)
     if len(unsure) and len(starts):
         at = np.minimum(np.searchsorted(ends, unsure, "right"), len(ends) - 1)
-        unsure, end = unsure[starts[at] < unsure], ends[at][starts[at] < unsure]
-        starts, ends = np.append(starts, unsure), np.append(ends, end)
+        is_inside = (starts[at] < unsure) & (unsure < ends[at])  # behind the last word there is none to be in
+        starts, ends = np.append(starts, unsure[is_inside]), np.append(ends, ends[at][is_inside])
     return data, starts, ends - starts
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from helix_assets.adapters.base import Problem
-from helix_assets.adapters.jsonl import Chunk, block_reader, decode, open_source, whole_lines
+from helix_assets.adapters.jsonl import Chunk, WholeLines, block_reader, decode, open_source
+from helix_assets.adapters.walk import entries
 from helix_assets.commit import problem_rows
 from helix_assets.core.errors import SkipSource
 from helix_assets.core.executions import Execution, read_execution
@@ -60,13 +60,21 @@ def read_projects(store: Store, now: str) -> Read:
             reader.done.projects_missing += 1
             continue
         project = repo_of(folder, store.places, repository_root(folder)) or os.path.basename(folder)
-        for path in sorted(Path(os.path.realpath(folder), ".kaizen", "metrics").glob("*/executions.jsonl")):
+        unread: list[Problem] = []
+        for path in _files_of(os.path.realpath(folder), unread):
             reader.done.files += 1
             try:
-                reader.read(str(path), project)
+                reader.read(path, project)
             except (SkipSource, OSError):
                 reader.done.files_unreadable += 1
+        reader.done.files_unreadable += len(unread)
     return reader.done
+
+
+def _files_of(project: str, unread: list[Problem]) -> list[str]:
+    """The project's metrics: a file in the folder of each agent."""
+    agents = [one for one in entries(os.path.join(project, ".kaizen", "metrics"), unread) if one.is_folder()]
+    return sorted(file.path for one in agents for file in entries(one.path, unread) if file.name == "executions.jsonl")
 
 
 def read_executions(store: Store) -> Iterator[Execution]:
@@ -155,10 +163,10 @@ class _Reader:
     def _news(self, fd: int, path: str, before: Row[Any] | None) -> _News:
         """The lines behind what was read before; a last one without its end waits."""
         news = _News() if before is None else _News(offset=before.offset, line=before.line)
-        too_long: list[tuple[int, int]] = []
-        for chunk in whole_lines(block_reader(fd, path, news.offset), news.offset, news.line, too_long):
+        lines = WholeLines(block_reader(fd, path, news.offset), news.offset, news.line)
+        for chunk in lines:
             self._take(path, chunk, news)
-        news.problems += [Problem(path, "longer than any record may be", line, offset) for line, offset in too_long]
+        news.problems += [Problem(path, "longer than any record may be", *place) for place in lines.too_long]
         return news
 
     def _take(self, path: str, chunk: Chunk, news: _News) -> None:

@@ -302,10 +302,14 @@ class Catalog:
             is_it = (problems.c.path_key == path_key) & (problems.c.reason == reason) & (problems.c.line == 0)
             connection.execute(delete(problems).where(is_it))
 
-    def clear_problems(self, connection: Connection, path_keys: Collection[str]) -> None:
-        """Forget the problems of files that are read anew from the start."""
-        for part in in_parts(path_keys):
-            connection.execute(delete(problems).where(problems.c.path_key.in_(part)))
+    def clear_problems(self, connection: Connection, read_from: Mapping[str, int]) -> None:
+        """Forget the problems of what is read again: by path key, the line from which it is (0 for all of the file)."""
+        by_line: dict[int, list[str]] = {}
+        for path_key, line in read_from.items():
+            by_line.setdefault(line, []).append(path_key)
+        for line, path_keys in by_line.items():
+            for part in in_parts(path_keys):
+                connection.execute(delete(problems).where(problems.c.path_key.in_(part), problems.c.line >= line))
 
     def put_eviction(self, connection: Connection, **values: Any) -> None:
         """Add to the append-only log of evictions."""

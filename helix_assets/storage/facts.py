@@ -81,7 +81,7 @@ class FactFiles:
         """
         import pyarrow as pa
 
-        table = _table(fact, sessions)
+        table = table_of(fact, sessions)
         if old is not None and carries_over:
             table = pa.concat_tables([without(self.read(old), {session.session_uid for session in sessions}), table])
         return self.write(fact, partition, old.version + 1 if old else 1, table) if table.num_rows else None
@@ -176,7 +176,8 @@ def without(table: pa.Table, uids: Collection[str]) -> pa.Table:
     return table.filter(pc.invert(pc.is_in(table.column("session_uid"), value_set=pa.array(list(uids), pa.string()))))
 
 
-def _table(fact: str, sessions: Sequence[SessionRows]) -> pa.Table:
+def table_of(fact: str, sessions: Sequence[SessionRows]) -> pa.Table:
+    """The rows of these sessions as a table of one fact."""
     import pyarrow as pa
 
     schema = schema_of(fact)

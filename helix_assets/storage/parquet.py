@@ -90,8 +90,12 @@ class SessionWriter:
     """Writes one part file row group by row group; nothing is visible until the caller renames it."""
 
     def __init__(self, path: Path, session_uid: str, key: bytes, *, hasher: WordHasher | None = None) -> None:
-        """With a `hasher` the words of each row group are found in passing, while its text is at hand."""
+        """With a `hasher` the words of each row group are found in passing, while its text is at hand.
+
+        `wordless_because` says what went wrong with that, if anything did; the rows are written all the same.
+        """
         self.path = path
+        self.wordless_because: str | None = None
         self._hasher = hasher
         self._words: list[Words] = []
         self._uid = session_uid
@@ -126,10 +130,17 @@ class SessionWriter:
         arrays += [pa.array(values, kind) for values, kind in zip(columns, _ROW_TYPES, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
         writer.write_batch(batch)
-        if self._hasher is not None:
-            self._words.append(self._hasher.words(group_text(batch)))
+        self._find_words(batch)
         self._rows += len(self._buffer)
         self._buffer, self._held = [], 0
+
+    def _find_words(self, batch: pa.RecordBatch) -> None:
+        if self._hasher is None or self.wordless_because:
+            return
+        try:
+            self._words.append(self._hasher.words(group_text(batch)))
+        except Exception as exc:  # noqa: BLE001 - a fault of what is derived must not cost the rows
+            self._words, self.wordless_because = [], type(exc).__name__
 
     def close(self) -> PartFile:
         """Finish the file; it is whole but neither synced nor published yet."""

@@ -15,8 +15,9 @@ from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory
 
 TOY = """
-from helix_assets.adapters.base import FoundFile, Identity, found, listing
+from helix_assets.adapters.base import FoundFile, Identity
 from helix_assets.adapters.jsonl import timestamp_us
+from helix_assets.adapters.walk import entries
 from helix_assets.core.schema import EventKind, SessionEvent, Usage
 
 
@@ -26,9 +27,9 @@ class ToyAdapter:
     shares_history = False
 
     def discover(self, root, problems):
-        for entry in listing(root, problems):
+        for entry in entries(root, problems):
             if entry.name.endswith(".toy"):
-                yield found(entry, "main", entry.name[:-4], problems)
+                yield entry.file("main", entry.name[:-4])
 
     def native_id_from_head(self, path, head):
         raise AssertionError("the name tells it")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from helix_assets.core import words
 from helix_assets.core.query import clean, parse_query
 from helix_assets.core.words import WordHasher
 
@@ -129,6 +130,21 @@ def test_every_word_that_a_query_finds_in_a_value_is_in_the_index(value: Any) ->
                     assert all(
                         any(HASHER.word(case) in hashes for case in (w, w.lower(), w.upper())) for w in term.words
                     ), (text, term.words)
+
+
+_PIECES = [*'"\\nu0[{}: _+é日…\n\0', "\\\\", "001b", "null", "node", "modules", "a" * 40]
+
+
+@example(b'{"trackedFileBackups": {"\\\\node_modules": null}}')
+@example(b'{"a": "b", "\\\\n": 1}\n{"\\\\node": 2}')
+@given(
+    st.lists(st.sampled_from(_PIECES), max_size=40).map(lambda pieces: "".join(pieces).encode())
+    | st.binary(max_size=80)
+)
+def test_every_word_lies_within_its_text(text: bytes) -> None:
+    data, starts, sizes = words._words(text)
+    assert ((sizes > 0) & (starts >= 0) & (starts + sizes <= len(data) - words._PAD)).all()
+    assert HASHER.words(text).size == len(starts)
 
 
 def _texts(value: Any) -> list[str]:

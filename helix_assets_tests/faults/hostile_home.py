@@ -118,6 +118,7 @@ def _texts(home: HostileHome) -> None:
         "torn-last-line": lambda: home.records() + b'{"type":"user","uuid":"torn',
         "invalid-utf8": lambda: changed(b"step", b"st\xff\xfe\xe9p"),
         "lone-surrogate": lambda: changed(b"step", b"st\\ud800ep \\udfff"),
+        "escaped-name": lambda: home.record(snapshot={"trackedFileBackups": {"\\node_modules": None}}),
         "nul": lambda: changed(b"step", b"st\\u0000ep"),
         "unicode-newlines": lambda: changed(b"step", "st\u2028\u2029\u0085\x0b\x0cep".encode()),
         "terminal": lambda: changed(b"step", b"\\u001b]8;;http://x\\u0007\\u001b[2Jstep"),

@@ -26,10 +26,10 @@ from unittest import mock
 
 import click
 
-from helix_assets import commit, evict, pipeline, resting, stale, summary, workers
+from helix_assets import commit, evict, pipeline, prices, resting, stale, summary, workers
 from helix_assets.adapters import ADAPTERS
 from helix_assets.backup import copies, make_copy
-from helix_assets.core import digest
+from helix_assets.core import digest, link, merge, words
 from helix_assets.core.errors import HelixError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.retention import RetentionPolicy
@@ -201,19 +201,25 @@ class Campaign:
         self.do(f"sweep {day}", lambda m: pipeline.sweep(m.store, clock=lambda: self._now, only=[("claude", day)]))
 
     def sweep_with_failures(self) -> None:
-        """Digests that fail in the middle, and sessions that cannot be read at all."""
+        """What is derived fails in the middle, and sessions cannot be read at all."""
         random_ = random.Random(self._random.random())
-        add, ingested = digest.DigestBuilder.add, workers._ingested
-
-        def failing(*args: object) -> object:
-            if random_.random() < 0.02:
-                raise ValueError("no")
-            return add(*args)  # type: ignore[arg-type]
+        ingested = workers._ingested
 
         def unread(*args: object) -> object:
             return workers.TooMuchError("too long") if random_.random() < 0.2 else ingested(*args)  # type: ignore[arg-type]
 
-        with mock.patch.object(digest.DigestBuilder, "add", failing), mock.patch.object(workers, "_ingested", unread):
+        def failing(real: Callable[..., object]) -> Callable[..., object]:
+            def call(*args: object) -> object:
+                if random_.random() < 0.02:
+                    raise ValueError("no")
+                return real(*args)
+
+            return call
+
+        with ExitStack() as stack:
+            stack.enter_context(mock.patch.object(workers, "_ingested", unread))
+            for owner, name in _MAY_FAIL:
+                stack.enter_context(mock.patch.object(owner, name, failing(getattr(owner, name))))
             self.do("failing sweep", Memory.sweep)
 
     def sweep_into_tight_caps(self) -> None:
@@ -340,6 +346,13 @@ class Campaign:
         self.done.append(f"clock {days} days")
 
 
+_MAY_FAIL = (
+    (digest.DigestBuilder, "add"),
+    (link.Linker, "rows"),
+    (words.WordHasher, "words"),
+    (prices, "price_rows"),
+    (merge, "fitted"),
+)
 _MOVES: dict[Callable[[Campaign], None], int] = {
     Campaign.grow: 10,
     Campaign.resume: 2,

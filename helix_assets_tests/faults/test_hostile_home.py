@@ -2,14 +2,12 @@
 
 import json
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +15,7 @@ import pytest
 from helix_assets.pipeline import SweepReport
 from helix_assets.verify import verify
 from helix_assets_tests.faults.hostile_home import HostileHome, make
-from helix_assets_tests.memory import Memory
+from helix_assets_tests.memory import Memory, can_lose_powers, swept_without_powers
 
 
 @pytest.fixture(scope="module")
@@ -107,30 +105,21 @@ def test_a_half_line_is_stored_once_it_is_whole(swept: tuple[HostileHome, Memory
     memory.close()
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root reads all: needs setpriv")
+@pytest.mark.skipif(not can_lose_powers, reason="root reads all: needs setpriv")
 def test_what_cannot_be_read_is_named_and_read_once_it_can_be(tmp_path: Path) -> None:
-    """Swept by processes without capabilities, so that modes count even where the tests run as root."""
     home = make(tmp_path / "home")
     locked = home.write("locked.jsonl", home.records())
     folder = home.write("inside.jsonl", home.records(), folder=home.project.parent / "-locked").parent
     locked.chmod(0)
     folder.chmod(0)
-    before = _swept_by_anyone(tmp_path, home)
+    environ = _environ(home) | {"HELIX_DATA_DIR": str(tmp_path / "data")}
+    before = swept_without_powers(environ)
     assert {str(locked), str(folder)} <= {problem["path"] for problem in before["problems"]}
     locked.chmod(0o600)
     folder.chmod(0o700)
-    after = _swept_by_anyone(tmp_path, home)
+    after = swept_without_powers(environ)
     assert after["lines_read"] == 6
     assert not {str(locked), str(folder)} & {problem["path"] for problem in after["problems"]}
-
-
-def _swept_by_anyone(folder: Path, home: HostileHome) -> dict[str, Any]:
-    environ = {**os.environ, **_environ(home), "HELIX_DATA_DIR": str(folder / "data")}
-    without_powers = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
-    command = [*without_powers, sys.executable, "-m", "helix_assets", "sweep", "--json"]
-    done = subprocess.run(command, env=environ, capture_output=True, check=True)
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
 
 
 def test_a_line_longer_than_may_be_is_left_out_and_counted_once(

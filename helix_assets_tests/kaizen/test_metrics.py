@@ -93,6 +93,13 @@ def test_a_link_is_not_followed_and_a_missing_project_is_counted(
     assert read(memory).projects_missing == 1
 
 
+def test_a_folder_that_loops_is_counted_and_the_others_are_read(memory: Memory, metrics: Path) -> None:
+    metrics.write_bytes(line(n=1))
+    loop = metrics.parents[1] / "loop"
+    loop.symlink_to(loop)
+    assert read(memory) == Read(files=1, files_read=1, files_unreadable=1, records_new=1)
+
+
 def test_secrets_are_redacted_before_anything_is_stored(memory: Memory, metrics: Path) -> None:
     metrics.write_bytes(line(note=f"token {SECRET}", helix_session_uid=ONE))
     read(memory)

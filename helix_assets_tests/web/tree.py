@@ -33,9 +33,14 @@ defs = dg.Definitions(assets=[toy, slow], executor=dg.in_process_executor)
 _SERVE = """
 import sys
 from pathlib import Path
+from helix_assets.core.errors import HelixError
 from helix_assets.up import ServeOptions, serve
 options = ServeOptions(port=int(sys.argv[2]), module="toy_definitions")
-serve(Path(sys.argv[1]), options, lambda text: print(text, flush=True))
+try:
+    serve(Path(sys.argv[1]), options, lambda text: print(text, flush=True))
+except HelixError as exc:
+    print(exc, file=sys.stderr)
+    sys.exit(exc.exit_code)
 """
 
 

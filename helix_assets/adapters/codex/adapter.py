@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Callable, Iterator
 
-from helix_assets.adapters.base import FoundFile, Identity, JsonObject, Problem, SessionFacts, found, is_folder, listing
+from helix_assets.adapters.base import FoundFile, Identity, JsonObject, Problem, SessionFacts
 from helix_assets.adapters.codex.parser import CodexParser
 from helix_assets.adapters.jsonl import decode, timestamp_us
 from helix_assets.adapters.loose import as_name, as_object, as_text
+from helix_assets.adapters.walk import entries
 
 _ENDINGS = (".jsonl", ".jsonl.zst", ".json")
 _DEEPEST = 6
@@ -30,16 +31,15 @@ class CodexAdapter:
             yield from self._tree(os.path.join(root, tree), problems, _DEEPEST)
 
     def _tree(self, folder: str, problems: list[Problem], deeper: int) -> Iterator[FoundFile]:
-        entries = listing(folder, problems)
-        names = {entry.name for entry in entries}
-        for entry in entries:
+        listed = entries(folder, problems)
+        names = {entry.name for entry in listed}
+        for entry in listed:
             if entry.name.startswith("rollout-") and entry.name.endswith(_ENDINGS):
                 if entry.name.removesuffix(".zst") in names and entry.name.endswith(".zst"):
                     continue  # the same rollout, caught while Codex compresses it
-                file = found(entry, "document" if entry.name.endswith(".json") else "main", None, problems)
-                if file:
+                if file := entry.file("document" if entry.name.endswith(".json") else "main", None):
                     yield file
-            elif deeper and is_folder(entry, problems):
+            elif deeper and entry.is_folder():
                 yield from self._tree(entry.path, problems, deeper - 1)
 
     def native_id_from_head(self, path: str, head: bytes) -> str:

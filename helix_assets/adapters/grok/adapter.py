@@ -6,17 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
-from helix_assets.adapters.base import (
-    FoundFile,
-    Identity,
-    JsonObject,
-    Parser,
-    Problem,
-    SessionFacts,
-    found,
-    is_folder,
-    listing,
-)
+from helix_assets.adapters.base import FoundFile, Identity, JsonObject, Parser, Problem, SessionFacts
 from helix_assets.adapters.grok.chat import ChatParser
 from helix_assets.adapters.grok.events import EventsParser
 from helix_assets.adapters.grok.pieces import PIECES
@@ -24,6 +14,7 @@ from helix_assets.adapters.grok.summary import SummaryParser
 from helix_assets.adapters.grok.updates import UpdatesParser
 from helix_assets.adapters.jsonl import open_source, timestamp_us
 from helix_assets.adapters.loose import as_count, as_object, as_text
+from helix_assets.adapters.walk import Entry, entries
 from helix_assets.core.errors import SkipSource
 
 _ROLES = {
@@ -45,18 +36,17 @@ class GrokAdapter:
     pieces = PIECES
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
-        for place in listing(os.path.join(root, "sessions"), problems):
-            if not is_folder(place, problems):
+        for place in entries(os.path.join(root, "sessions"), problems):
+            if not place.is_folder():
                 continue
-            for session in listing(place.path, problems):
-                if is_folder(session, problems):
+            for session in entries(place.path, problems):
+                if session.is_folder():
                     yield from self._session(session, problems)
 
-    def _session(self, session: os.DirEntry[str], problems: list[Problem]) -> Iterator[FoundFile]:
-        entries = {entry.name: entry for entry in listing(session.path, problems)}
-        for name, role in _ROLES.items():
-            file = found(entries[name], role, session.name, problems) if name in entries else None
-            if file:
+    def _session(self, session: Entry, problems: list[Problem]) -> Iterator[FoundFile]:
+        for entry in entries(session.path, problems):
+            role = _ROLES.get(entry.name)
+            if role and (file := entry.file(role, session.name)):
                 yield file
 
     def native_id_from_head(self, path: str, head: bytes) -> str:
