@@ -381,9 +381,8 @@ class _SessionRun:
             self._light = keys_without_text(stored)
         if self.task.append:
             self.linker.resume(rows)
-            # Of a merge those that were stored when no digest could be made: the kept one does not cover them.
-            is_new = self._earlier.first_seq if self.task.merges and self._earlier is not None else 0
-            self._digest([row for row in rows if row.seq >= is_new] if is_new else rows)
+            # Of a merge those that were stored when no digest could be made: the kept one does not count them.
+            self._digest([row for row in rows if self._is_news(row)] if self.task.merges and self._counted else rows)
         for source in self.sources:
             source.known = self._known if source.task.offset else set()
 
@@ -464,6 +463,9 @@ class _SessionRun:
         elif record.key not in self.task.not_ours:
             self.last_row = _place(item)
             self._emit(self.linker.rows(record, events))
+
+    def _is_news(self, row: Row) -> bool:
+        return row.native_type != DOCUMENT and row.record_key not in self._counted
 
     def _was_counted(self, record: Record) -> bool:
         """Whether a record counts already: by its key alone, for a place proves nothing once a log was cut."""
@@ -557,6 +559,9 @@ class _SessionRun:
 
     def _digest(self, rows: list[Row]) -> None:
         """Feed digest and facts; their trouble sets only themselves aside, the records are stored all the same."""
+        for row in rows:
+            if row.native_type not in (DOCUMENT, AFTER_THE_END):
+                (self._bad_lines if row.native_type == UNPARSED else self._records).add(row.record_key)
         if self.failure is None:
             try:
                 self.digests.add(rows)
@@ -566,9 +571,7 @@ class _SessionRun:
 
     def _emit(self, rows: list[Row]) -> None:
         self._digest(rows)
-        record, native_type = rows[0].record_key, rows[0].native_type
-        if native_type not in (DOCUMENT, AFTER_THE_END):
-            (self._bad_lines if native_type == UNPARSED else self._records).add(record)
+        record = rows[0].record_key
         if self._earlier is not None and record not in self._known:
             if self._is_same_document(rows[0]):
                 return
@@ -586,11 +589,11 @@ class _SessionRun:
         self._writer.add(rows)
 
     def keys(self) -> SessionKeys:
-        """What was counted in this run, and of each message the record whose usage counts."""
+        """What the digest of this run counts, and of each message the record whose usage counts."""
         messages = {
             message_key(self._hash64, row.message_id): row.record_key
             for row, _ in self.digests.counted_usage()
-            if row.message_id and row.record_key in self._records
+            if row.message_id
         }
         return SessionKeys(frozenset(self._records), frozenset(self._bad_lines), messages)
 

@@ -19,7 +19,7 @@ from helix_assets.core.errors import StoreError
 from helix_assets.core.facts import SessionFactRows
 from helix_assets.reading import digest_text
 from helix_assets.storage.ledger import claims_of
-from helix_assets.storage.session_keys import SessionKeys, add_keys, gathered, keys_of, keys_of_rows
+from helix_assets.storage.session_keys import SessionKeys, add_keys, keys_of, keys_of_rows
 from helix_assets.storage.tables import digests
 from helix_assets.store import Store
 from helix_assets.task import BEFORE_TIME, Earlier, Ingested
@@ -36,11 +36,11 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
         raise ValueError("a new session has counted nothing")
     kept = _kept_digest(store, state.uid)
     with store.catalog.reading() as connection:
-        keys, is_recorded = keys_of(connection, row.id), row.id not in gathered(connection)
-    if keys is None:
-        keys, is_recorded = _gathered_keys(store, state, row.id), False
+        keys = keys_of(connection, row.id)
+    if keys is None and kept is not None:
+        keys = _gathered_keys(store, state, row.id)
     return Earlier(
-        keys=keys,
+        keys=keys or SessionKeys(),
         first_seq=max((last for _, last in kept.coverage.ranges), default=-1) + 1 if kept is not None else 0,
         state=_state(kept, row.facts.get("model")),
         last_row=tuple(row.last_row) if row.last_row else (BEFORE_TIME, 0, 0),
@@ -48,7 +48,6 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
         started_us=row.started_us,
         ended_us=row.ended_us,
         unparsed=row.unparsed_count,
-        is_recorded=is_recorded,
     )
 
 
@@ -78,13 +77,8 @@ def is_derived_now_or_never(state: SessionState, result: Ingested) -> bool:
     return result.task.merges or is_rowless
 
 
-def put_unrecorded(
-    store: Store, connection: Connection, session_id: int, parts: Sequence[Row[Any]], earlier: Earlier | None = None
-) -> None:
-    """Record the keys of a session of which an earlier version recorded none, by what is stored or known of it."""
-    if earlier is not None:
-        add_keys(connection, [(session_id, earlier.keys)], is_gathered=True)
-        return
+def put_unrecorded(store: Store, connection: Connection, session_id: int, parts: Sequence[Row[Any]]) -> None:
+    """Record the keys of a session that its digest covers and of which an earlier version recorded none."""
     with suppress(StoreError):  # of a damaged one they are gathered when it matters
         add_keys(connection, [(session_id, keys_of_rows([store.raw.path(part.name) for part in parts], store.key))])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from sqlalchemy import select, update
 
 from helix_assets import evict, ingest
+from helix_assets.core.digest import DigestBuilder
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.settings import load_settings
 from helix_assets.storage.key import text_hash
@@ -20,7 +22,7 @@ from helix_assets.storage.session_keys import drop_keys, keys_of
 from helix_assets.storage.tables import MIGRATIONS, digests, raw_files, session_keys, sessions, sources
 from helix_assets.store import open_store
 from helix_assets.verify import verify
-from helix_assets_tests.memory import NOW, Memory, answer, conversation, cut, prompt
+from helix_assets_tests.memory import NOW, Memory, answer, conversation, cut, line, prompt
 
 UID = "claude:s"
 
@@ -218,6 +220,70 @@ def test_log_cut_while_it_is_read_is_looked_at_again_whatever_it_is_then(
     assert counts(memory) == (6, 600)
 
 
+# -- digests that could not be made ----------------------------------------------------------------------------------
+
+
+def sweep_without_digests(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep that stores records and cannot digest them; the next one tries again."""
+    with monkeypatch.context() as patch:
+        patch.setattr(DigestBuilder, "add", lambda *_: 1 / 0)
+        memory.sweep()
+    memory.now += timedelta(days=10)
+
+
+def test_message_whose_first_digest_failed_counts_once(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.write("s", *answers(3), answer("b1", "11:00:00", "half", message="msg_long", output=10))
+    sweep_without_digests(memory, monkeypatch)
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", answer("b2", "11:00:01", "whole", message="msg_long", output=70))
+    memory.sweep()
+    assert (counts(memory), checks(memory)) == ((5, 370), set())
+
+
+def test_records_stored_without_a_digest_count_where_they_come_before_evicted_ones(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = memory.write("s", *answers(4))
+    memory.sweep()
+    evict_all(memory)
+    earlier = [answer(f"e{n}", f"08:00:0{n}", "earlier", message=f"msg_e{n}", output=10) for n in range(3)]
+    beside = memory.put("claude/projects/-home-u-shop/s/subagents/agent-1.jsonl", b"".join(earlier))
+    sweep_without_digests(memory, monkeypatch)
+    for path in (log, beside):
+        path.unlink()
+    memory.sweep()
+    assert (counts(memory), checks(memory)) == ((7, 430), set())
+
+
+def test_share_given_up_while_no_digest_could_be_made_is_counted_no_more(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = conversation(2)
+    memory.write("fork", *history, *conversation(1, start=3, session="fork"))
+    memory.sweep()
+    memory.write("s", *history, *conversation(1, start=2))
+    sweep_without_digests(memory, monkeypatch)
+    memory.sweep()
+    assert memory.digest("claude:fork")["record_count"] == 4
+    assert checks(memory) == set()
+
+
+def test_records_lost_without_a_digest_count_when_their_log_is_read_again(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.write("s", *answers(3))
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *answers(6))
+    sweep_without_digests(memory, monkeypatch)
+    evict.apply(memory.store, clock=lambda: NOW, policy=RetentionPolicy(1, 1, 45, 1 << 40), analyze=lambda: None)
+    assert (counts(memory), checks(memory)) == ((3, 300), set())
+    memory.write("s", *answers(8, start=4))
+    memory.sweep()
+    assert (counts(memory), checks(memory)) == ((11, 1100), set())
+
+
 # -- what proves it --------------------------------------------------------------------------------------------------
 
 
@@ -276,6 +342,16 @@ def test_stored_record_that_is_not_recorded_is_named(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
         connection.execute(update(session_keys).values(records=b""))
     assert {"records_are_recorded", "counted_once"} <= checks(memory)
+
+
+def test_record_that_says_the_same_thing_twice_is_no_double_count(memory: Memory) -> None:
+    memory.write("s", *answers(3))
+    memory.sweep()
+    evict_all(memory)
+    same = [{"type": "text", "text": "same"}, {"type": "text", "text": "same"}]
+    memory.write("s", line("assistant", "twice", "11:00:00", message={"model": "claude-opus-4-5", "content": same}))
+    memory.sweep()
+    assert (is_partial(memory), checks(memory)) == (True, set())
 
 
 def test_many_appends_leave_few_chunks_of_keys(memory: Memory) -> None:
