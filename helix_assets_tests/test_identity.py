@@ -17,6 +17,7 @@ from helix_assets import evict, ingest
 from helix_assets.core.digest import DigestBuilder
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.settings import load_settings
+from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.session_keys import drop_keys, keys_of
 from helix_assets.storage.tables import MIGRATIONS, digests, raw_files, session_keys, sessions, sources
@@ -370,15 +371,18 @@ def test_many_appends_leave_few_chunks_of_keys(memory: Memory) -> None:
 # -- stores of earlier versions --------------------------------------------------------------------------------------
 
 
-def as_version_nine(memory: Memory) -> None:
-    """Take back what the tenth step of the catalog's upgrade added."""
+def as_version_nine(memory: Memory, *, rewritten: bool = False) -> None:
+    """Take back what the tenth step of the catalog's upgrade added, and take it.
+
+    Of a log that was rewritten nothing had been evicted, as far as its places told.
+    """
     with memory.store.catalog.writing() as connection:
         ids = connection.execute(select(sessions.c.id)).scalars().all()
         drop_keys(connection, ids)
         connection.exec_driver_sql("ALTER TABLE sources ADD COLUMN evicted_offset BIGINT NOT NULL DEFAULT 0")
         connection.exec_driver_sql("ALTER TABLE sources ADD COLUMN dropped_offset BIGINT NOT NULL DEFAULT 0")
         gone = select(sessions.c.id).where(sessions.c.evicted_records > 0)
-        for number in connection.execute(gone).scalars().all():
+        for number in () if rewritten else connection.execute(gone).scalars().all():
             connection.exec_driver_sql(f'UPDATE sources SET evicted_offset = "offset" WHERE session_id = {number}')
         connection.execute(update(sources).values(read_hash=None))
         connection.execute(update(sessions).values(evicted_records=0, light_records=0))
@@ -436,6 +440,30 @@ def test_session_evicted_by_an_earlier_version_grows_without_counting_twice(memo
     memory.sweep()
     digest = memory.digest(UID)
     assert (digest["record_count"], digest["tool_calls"], digest["user_prompts"]) == (16, 4, 4)
+
+
+def test_session_whose_log_was_rewritten_under_an_earlier_version_keeps_what_it_counts(memory: Memory) -> None:
+    memory.write("s", *answers(6))
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *answers(2, 6))
+    memory.sweep()
+    as_version_nine(memory, rewritten=True)
+    memory.sweep()
+    assert (counts(memory), is_partial(memory)) == ((8, 800), True)
+
+
+def test_session_without_texts_whose_log_was_rewritten_under_an_earlier_version_keeps_its_rows(memory: Memory) -> None:
+    memory.write("s", *answers(6))
+    memory.sweep()
+    usage = memory.store.catalog.raw_usage() + index_bytes(memory.store.data_dir)
+    policy = RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40)
+    evict.apply(memory.store, clock=lambda: NOW, policy=policy)
+    assert memory.store.catalog.session(UID).light_records == 6
+    memory.write("s", *answers(2))
+    as_version_nine(memory, rewritten=True)
+    memory.sweep()
+    assert (counts(memory), checks(memory)) == ((6, 600), set())
 
 
 def test_session_stored_by_an_earlier_version_is_recorded_when_it_is_evicted(memory: Memory) -> None:
