@@ -356,7 +356,7 @@ class _SessionRun:
         """Of an evicted session all that it has counted must have been met, or its digest would come to count less."""
         if self._earlier is None or self.task.merges:
             return
-        if not self._earlier.keys.records <= self._marks.keys():
+        if not self._earlier.keys.records <= self._marks.keys() or len(self._marks) < (self._earlier.at_least or 0):
             raise _Incomplete
         self.unparsed_before += len(self._earlier.keys.bad_lines - self._marks.keys())
 
@@ -468,8 +468,14 @@ class _SessionRun:
         return row.native_type != DOCUMENT and row.record_key not in self._counted
 
     def _was_counted(self, record: Record) -> bool:
-        """Whether a record counts already: by its key alone, for a place proves nothing once a log was cut."""
-        return record.key in self._counted or record.key in self._known or self._is_same_document(record)
+        """Whether a record counts already: by its key alone, for a place proves nothing once a log was cut.
+
+        Only where an earlier version left no keys the time must do.
+        """
+        is_known = record.key in self._counted or record.key in self._known or self._is_same_document(record)
+        earlier = self._earlier
+        is_old = earlier is not None and earlier.at_least is not None and record.order_us <= earlier.last_row[0]
+        return is_known or is_old
 
     def _is_same_document(self, record: Record | Row) -> bool:
         file = self._files.get(record.file)

@@ -19,7 +19,7 @@ from helix_assets.core.errors import StoreError
 from helix_assets.core.facts import SessionFactRows
 from helix_assets.reading import digest_text
 from helix_assets.storage.ledger import claims_of
-from helix_assets.storage.session_keys import SessionKeys, add_keys, keys_of, keys_of_rows
+from helix_assets.storage.session_keys import SessionKeys, add_keys, gathered, keys_of, keys_of_rows
 from helix_assets.storage.tables import digests
 from helix_assets.store import Store
 from helix_assets.task import BEFORE_TIME, Earlier, Ingested
@@ -36,9 +36,10 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
         raise ValueError("a new session has counted nothing")
     kept = _kept_digest(store, state.uid)
     with store.catalog.reading() as connection:
-        keys = keys_of(connection, row.id)
+        keys, is_recorded = keys_of(connection, row.id), row.id not in gathered(connection)
     if keys is None and kept is not None:
-        keys = _gathered_keys(store, state, row.id)
+        keys, is_recorded = _gathered_keys(store, state, row.id), False
+    at_least = None if is_recorded or kept is None else 0 if row.is_partial else kept.record_count
     return Earlier(
         keys=keys or SessionKeys(),
         first_seq=max((last for _, last in kept.coverage.ranges), default=-1) + 1 if kept is not None else 0,
@@ -48,6 +49,7 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
         started_us=row.started_us,
         ended_us=row.ended_us,
         unparsed=row.unparsed_count,
+        at_least=at_least,
     )
 
 

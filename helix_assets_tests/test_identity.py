@@ -23,6 +23,7 @@ from helix_assets.storage.session_keys import drop_keys, keys_of
 from helix_assets.storage.tables import MIGRATIONS, digests, raw_files, session_keys, sessions, sources
 from helix_assets.store import open_store
 from helix_assets.verify import verify
+from helix_assets_tests.faults.step_sequences import KINDS, Kind
 from helix_assets_tests.memory import NOW, Memory, answer, conversation, cut, line, prompt
 
 UID = "claude:s"
@@ -440,6 +441,25 @@ def test_session_evicted_by_an_earlier_version_grows_without_counting_twice(memo
     memory.sweep()
     digest = memory.digest(UID)
     assert (digest["record_count"], digest["tool_calls"], digest["user_prompts"]) == (16, 4, 4)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.agent)
+@pytest.mark.parametrize("half", [0, 1])
+def test_half_a_log_of_a_session_evicted_by_an_earlier_version_adds_nothing(
+    memory: Memory, kind: Kind, half: int
+) -> None:
+    kind.lay_out(memory.folder / "home")
+    lines = kind.lines
+    memory.put(kind.places[0], b"".join(lines))
+    memory.sweep()
+    evict_all(memory)
+    before = memory.digest(kind.uid)
+    as_version_nine(memory)
+    middle = len(lines) // 2
+    memory.put(kind.places[0], b"".join(lines[middle:] if half else lines[:middle]))
+    memory.sweep()
+    after = memory.digest(kind.uid)
+    assert {name for name in before if before[name] != after[name]} <= {"coverage"}
 
 
 def test_session_whose_log_was_rewritten_under_an_earlier_version_keeps_what_it_counts(memory: Memory) -> None:
