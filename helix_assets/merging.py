@@ -75,8 +75,7 @@ def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Inge
 
 def is_derived_now_or_never(state: SessionState, result: Ingested) -> bool:
     """Whether what is stored of a session will not do to derive it later: then the reading waits, too."""
-    is_rowless = result.part is None and not (result.task.append and state.parts)
-    return result.task.merges or is_rowless
+    return result.part is None and not (result.task.append and state.parts)
 
 
 def put_unrecorded(store: Store, connection: Connection, session_id: int, parts: Sequence[Row[Any]]) -> None:
