@@ -222,6 +222,24 @@ def test_log_cut_while_it_is_read_is_looked_at_again_whatever_it_is_then(
     assert counts(memory) == (6, 600)
 
 
+# -- history that several sessions have ------------------------------------------------------------------------------
+
+
+def test_session_that_is_whole_again_owns_what_it_began(memory: Memory) -> None:
+    original, fork = conversation(4), [*conversation(4), *conversation(1, start=30, session="fork")]
+    memory.write("s", *original[:12])
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *original[7:15])
+    memory.sweep()
+    assert is_partial(memory)
+    memory.write("s", *original)
+    memory.write("fork", *fork)
+    memory.sweep()
+    assert (is_partial(memory), checks(memory)) == (False, set())
+    assert (counts(memory)[0], memory.digest("claude:fork")["record_count"]) == (16, 4)
+
+
 # -- digests that could not be made ----------------------------------------------------------------------------------
 
 
