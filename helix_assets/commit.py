@@ -19,7 +19,6 @@ from helix_assets.core.errors import HelixError
 from helix_assets.core.moments import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
-from helix_assets.merging import put_unrecorded
 from helix_assets.plan import SessionState
 from helix_assets.retries import clear, next_try
 from helix_assets.sharing import Shares, owner_rows
@@ -27,7 +26,7 @@ from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import SessionRows
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.ledger import claim, unclaim
-from helix_assets.storage.session_keys import add_keys, all_keys, recorded, replace_keys
+from helix_assets.storage.session_keys import Chunk, add_keys, all_keys, replace_keys
 from helix_assets.store import Store
 from helix_assets.task import Ingested, SourceCursor
 from helix_assets.tombstones import name_no_forgotten_parent
@@ -104,7 +103,7 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         )
         claim(connection, [(key, ids[uid]) for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)])
         catalog.put_shared(connection, owner_rows(batch.shares, ids))
-        _put_keys(store, connection, batch, kept, ids)
+        _put_keys(connection, kept, ids)
         clear(connection, batch.results)
     live = set(names.values())
     for name in replaced:
@@ -281,18 +280,24 @@ def _what_went(state: SessionState, result: Ingested) -> dict[str, Any]:
     }
 
 
-def _put_keys(store: Store, connection: Connection, batch: Batch, kept: Mapping[str, Ingested], ids: Ids) -> None:
-    """Record what each session counts now: all of it, or what came to it."""
-    whole = [(ids[uid], r.keys) for uid, r in kept.items() if not r.task.append and r.digest is not None]
-    more = {ids[uid]: r for uid, r in kept.items() if r.task.append or r.digest is None}
+def _put_keys(connection: Connection, kept: Mapping[str, Ingested], ids: Ids) -> None:
+    """Record what each digest counts: what came to it where that is all that changed. Without a digest nothing counts.
+
+    An earlier version recorded none; of a session that it evicted those are recorded that could be gathered.
+    """
+    made = {ids[uid]: r for uid, r in kept.items() if r.digest is not None}
+    before = all_keys(connection, [number for number, r in made.items() if r.task.append])
+    more, whole = list[Chunk](), list[Chunk]()
+    for number, result in made.items():
+        known, earlier = before.get(number), result.task.earlier
+        if result.task.merges and known is None and earlier is not None:
+            add_keys(connection, [(number, earlier.keys)], is_gathered=True)
+        if result.task.merges or (known is not None and known.all <= result.keys.all):
+            more.append((number, result.keys.without(known)))
+        else:
+            whole.append((number, result.keys))
+    add_keys(connection, more)
     replace_keys(connection, whole)
-    known = recorded(connection, more)
-    for number, result in more.items():
-        state = batch.states[result.task.session_uid]
-        if number not in known and state.row is not None:
-            put_unrecorded(store, connection, number, state.parts, result.task.earlier)
-    before = all_keys(connection, [number for number, r in more.items() if not r.task.append])
-    add_keys(connection, [(number, r.keys.without(before.get(number))) for number, r in more.items()])
 
 
 def file_key(store: Store, session_uid: str) -> str:

@@ -302,7 +302,8 @@ def _mark_batch(store: Store, goes: Sequence[Decision], at: str) -> None:
     rows = store.catalog.sessions_by_uid([decision.session_uid for decision in goes])
     parts = store.catalog.files_of([row.id for row in rows.values()])
     with store.catalog.writing() as connection:
-        for number in parts.keys() - recorded(connection, parts):
+        covered = {rows[decision.session_uid].id for decision in goes if not decision.is_loss} & parts.keys()
+        for number in covered - recorded(connection, covered):
             put_unrecorded(store, connection, number, parts[number])
         for decision in goes:
             if decision.is_loss:

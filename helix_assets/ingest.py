@@ -377,7 +377,7 @@ class _SessionRun:
         """Of an evicted session all that it has counted must have been met, or its digest would come to count less."""
         if self._earlier is None or self.task.merges:
             return
-        if not self._earlier.keys.records <= self._marks.keys():
+        if not self._earlier.keys.records <= self._marks.keys() or len(self._marks) < (self._earlier.at_least or 0):
             raise _Incomplete
         self.unparsed_before += len(self._earlier.keys.bad_lines - self._marks.keys())
 
@@ -402,9 +402,8 @@ class _SessionRun:
             self._light = keys_without_text(stored)
         if self.task.append:
             self.linker.resume(rows)
-            # Of a merge those that were stored when no digest could be made: the kept one does not cover them.
-            is_new = self._earlier.first_seq if self.task.merges and self._earlier is not None else 0
-            self._digest([row for row in rows if row.seq >= is_new] if is_new else rows)
+            # Of a merge those that were stored when no digest could be made: the kept one does not count them.
+            self._digest([row for row in rows if self._is_news(row)] if self.task.merges and self._counted else rows)
         for source in self.sources:
             source.known = self._known if source.task.offset else set()
 
@@ -485,9 +484,18 @@ class _SessionRun:
             self.last_row = _place(item)
             self._emit(self.linker.rows(record, events))
 
+    def _is_news(self, row: Row) -> bool:
+        return row.native_type != DOCUMENT and row.record_key not in self._counted
+
     def _was_counted(self, record: Record) -> bool:
-        """Whether a record counts already: by its key alone, for a place proves nothing once a log was cut."""
-        return record.key in self._counted or record.key in self._known or self._is_same_document(record)
+        """Whether a record counts already: by its key alone, for a place proves nothing once a log was cut.
+
+        Only where an earlier version left no keys the time must do.
+        """
+        is_known = record.key in self._counted or record.key in self._known or self._is_same_document(record)
+        earlier = self._earlier
+        is_old = earlier is not None and earlier.at_least is not None and record.order_us <= earlier.last_row[0]
+        return is_known or is_old
 
     def _is_same_document(self, record: Record | Row) -> bool:
         file = self._files.get(record.file)
@@ -579,6 +587,9 @@ class _SessionRun:
 
     def _digest(self, rows: list[Row]) -> None:
         """Feed digest and facts; their trouble sets only themselves aside, the records are stored all the same."""
+        for row in rows:
+            if row.native_type not in (DOCUMENT, AFTER_THE_END):
+                (self._bad_lines if row.native_type == UNPARSED else self._records).add(row.record_key)
         if self.failure is None:
             try:
                 self.digests.add(rows)
@@ -588,9 +599,7 @@ class _SessionRun:
 
     def _emit(self, rows: list[Row]) -> None:
         self._digest(rows)
-        record, native_type = rows[0].record_key, rows[0].native_type
-        if native_type not in (DOCUMENT, AFTER_THE_END):
-            (self._bad_lines if native_type == UNPARSED else self._records).add(record)
+        record = rows[0].record_key
         if self._earlier is not None and record not in self._known:
             if self._is_same_document(rows[0]):
                 return
@@ -608,11 +617,11 @@ class _SessionRun:
         self._writer.add(rows)
 
     def keys(self) -> SessionKeys:
-        """What was counted in this run, and of each message the record whose usage counts."""
+        """What the digest of this run counts, and of each message the record whose usage counts."""
         messages = {
             message_key(self._hash64, row.message_id): row.record_key
             for row, _ in self.digests.counted_usage()
-            if row.message_id and row.record_key in self._records
+            if row.message_id
         }
         return SessionKeys(frozenset(self._records), frozenset(self._bad_lines), messages)
 

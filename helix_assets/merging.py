@@ -37,10 +37,11 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
     kept = _kept_digest(store, state.uid)
     with store.catalog.reading() as connection:
         keys, is_recorded = keys_of(connection, row.id), row.id not in gathered(connection)
-    if keys is None:
+    if keys is None and kept is not None:
         keys, is_recorded = _gathered_keys(store, state, row.id), False
+    at_least = None if is_recorded or kept is None else 0 if row.is_partial else kept.record_count
     return Earlier(
-        keys=keys,
+        keys=keys or SessionKeys(),
         first_seq=max((last for _, last in kept.coverage.ranges), default=-1) + 1 if kept is not None else 0,
         state=_state(kept, row.facts.get("model")),
         last_row=tuple(row.last_row) if row.last_row else (BEFORE_TIME, 0, 0),
@@ -48,7 +49,7 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
         started_us=row.started_us,
         ended_us=row.ended_us,
         unparsed=row.unparsed_count,
-        is_recorded=is_recorded,
+        at_least=at_least,
     )
 
 
@@ -74,17 +75,11 @@ def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Inge
 
 def is_derived_now_or_never(state: SessionState, result: Ingested) -> bool:
     """Whether what is stored of a session will not do to derive it later: then the reading waits, too."""
-    is_rowless = result.part is None and not (result.task.append and state.parts)
-    return result.task.merges or is_rowless
+    return result.part is None and not (result.task.append and state.parts)
 
 
-def put_unrecorded(
-    store: Store, connection: Connection, session_id: int, parts: Sequence[Row[Any]], earlier: Earlier | None = None
-) -> None:
-    """Record the keys of a session of which an earlier version recorded none, by what is stored or known of it."""
-    if earlier is not None:
-        add_keys(connection, [(session_id, earlier.keys)], is_gathered=True)
-        return
+def put_unrecorded(store: Store, connection: Connection, session_id: int, parts: Sequence[Row[Any]]) -> None:
+    """Record the keys of a session that its digest covers and of which an earlier version recorded none."""
     with suppress(StoreError):  # of a damaged one they are gathered when it matters
         add_keys(connection, [(session_id, keys_of_rows([store.raw.path(part.name) for part in parts], store.key))])
 

@@ -486,8 +486,8 @@ class _Sweep:
         """Whether the session's records can be read no more, or not now: what its digest counts stays counted."""
         if uid in work.unmade:
             return True
-        if (result := work.results.get(uid)) is not None and result.task.earlier is not None:
-            return result.task.merges
+        if (met := _met_all(work.results.get(uid))) is not None:
+            return not met
         state = work.states.get(uid) or self._states([uid])[uid]
         present = self._present(state, work.groups.get(uid, ()))
         return state.row is not None and not can_be_told(self._store, state, present)
@@ -509,6 +509,8 @@ class _Sweep:
         """Whether records of the session that are not stored could be read now."""
         if uid in work.unmade:
             return False
+        if (met := _met_all(work.results.get(uid))) is not None:
+            return met
         state = work.states.get(uid) or self._states([uid])[uid]
         present = self._present(state, work.groups.get(uid, ()))
         return can_be_told(self._store, state, present) and can_be_read(self._store, state, present)
@@ -706,6 +708,11 @@ class _Sweep:
 
     def _now(self) -> str:
         return iso(microseconds(self._clock())) or ""
+
+
+def _met_all(result: Ingested | None) -> bool | None:
+    """Whether all that an evicted session counts was met as it was read; None where it was not read, or not evicted."""
+    return None if result is None or result.task.earlier is None else not result.task.merges
 
 
 def _bytes_of(groups: Mapping[str, list[Candidate]]) -> int:

@@ -55,8 +55,8 @@ class Earlier:
     """What a session counted before some of it was evicted: all that a merge with its kept digest goes by.
 
     `first_seq` is the number of the first row that the kept digest does not cover, `state` what parsers go on from. The
-    rest is what the catalog holds of the session. `is_recorded` says whether the keys were recorded as they were
-    counted, not gathered from facts and claims.
+    rest is what the catalog holds of the session. `at_least` is set where an earlier version did not record the keys:
+    some may be missing, and so many records must be met for all to be there.
     """
 
     keys: SessionKeys
@@ -67,7 +67,7 @@ class Earlier:
     started_us: int | None
     ended_us: int | None
     unparsed: int
-    is_recorded: bool = True
+    at_least: int | None = None
 
 
 @dataclass(frozen=True)

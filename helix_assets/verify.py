@@ -358,7 +358,9 @@ def _digest(store: Store, session: _Session, contents: _Contents | None) -> Iter
     for name in ("flavor", "repo", "domain", "outcome", "started_at", "ended_at", "schema_version"):
         if held._mapping[name] != digest[name]:
             yield session.wrong("digest_columns", f"column {name} differs from the digest")
-    if held.generation != row.generation:
+    is_current = held.generation == row.generation
+    yield from _counted_once(session, digest, contents if is_current else None)
+    if not is_current:
         return
     said = {name: row._mapping[name] for name in _SAME_IN_DIGEST}
     said |= {"started_at": iso(row.started_us), "ended_at": iso(row.ended_us), "unparsed_lines": row.unparsed_count}
@@ -367,7 +369,6 @@ def _digest(store: Store, session: _Session, contents: _Contents | None) -> Iter
             yield session.wrong("digest_agrees", f"{name} differs between session and digest")
     if contents is not None and session.parts:
         yield from _coverage(session, covers, contents)
-    yield from _counted_once(session, digest, contents)
 
 
 def _coverage(session: _Session, covers: dict[str, int], contents: _Contents) -> Iterator[Violation]:
@@ -378,14 +379,14 @@ def _coverage(session: _Session, covers: dict[str, int], contents: _Contents) ->
 
 
 def _counted_once(session: _Session, digest: dict[str, Any], contents: _Contents | None) -> Iterator[Violation]:
-    """A digest at the current generation counts every record that is recorded as counted, evicted or not, once."""
+    """A digest counts every record that is recorded as counted, evicted or not, once; a current one all stored ones."""
     keys = session.keys
     if keys is None or session.are_keys_gathered:
         return
     if contents is not None and not contents.keys <= keys.records:
         missing = len(contents.keys - keys.records)
         yield session.wrong("records_are_recorded", f"{missing} stored records are not among those that it counts")
-    if digest["record_count"] != len(keys.records) and not session.lost_at:
+    if digest["record_count"] != len(keys.records):
         what = f"the digest counts {digest['record_count']} records, the session has {len(keys.records)}"
         yield session.wrong("counted_once", what)
 

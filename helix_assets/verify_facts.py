@@ -17,6 +17,7 @@ from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import FACTS_SINCE
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.key import text_hash
+from helix_assets.storage.session_keys import gathered, recorded
 from helix_assets.storage.tables import digests, sessions
 from helix_assets.store import Store
 
@@ -37,7 +38,7 @@ class Wrong(NamedTuple):
 
 @dataclass(frozen=True)
 class _Partition:
-    """What the catalog says of one partition at one moment."""
+    """What the catalog says of one partition at one moment; `merged` are sessions that an earlier version merged."""
 
     files: Sequence[FactFile]
     digests: Sequence[Row[Any]]
@@ -76,7 +77,9 @@ def _load(store: Store, key: tuple[str, str]) -> _Partition:
         query = select(digests).where(digests.c.flavor == flavor, digests.c.day == day)
         rows = connection.execute(query.order_by(digests.c.session_uid)).all()
         is_merged = (sessions.c.flavor == flavor) & (sessions.c.day == day) & sessions.c.is_partial
-        merged = frozenset(connection.execute(select(sessions.c.session_uid).where(is_merged)).scalars())
+        partial = {row.id: row.session_uid for row in connection.execute(select(sessions).where(is_merged))}
+        sure = recorded(connection, partial) - gathered(connection)
+        merged = frozenset(uid for number, uid in partial.items() if number not in sure)
     return _Partition(store.catalog.fact_files({key}), rows, merged)
 
 
@@ -108,9 +111,9 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
 
 
 def _twice(store: Store, file: FactFile, held: _Partition) -> Iterator[Wrong]:
-    """Merged sessions in which something counts more than once: earlier versions took a log that was cut for a new one.
+    """Sessions that an earlier version merged and in which something counts more than once.
 
-    Only there can that be; elsewhere a record may well say the same thing twice.
+    It took a log that was cut for a new one. Elsewhere a record may well say the same thing twice.
     """
     for session in store.facts.rows(file) if held.merged else ():
         if session.session_uid in held.merged and len(set(session.rows)) < len(session.rows):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,17 @@ import pytest
 from sqlalchemy import select, update
 
 from helix_assets import evict, ingest
+from helix_assets.core.digest import DigestBuilder
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.settings import load_settings
+from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.key import text_hash
 from helix_assets.storage.session_keys import drop_keys, keys_of
 from helix_assets.storage.tables import MIGRATIONS, digests, raw_files, session_keys, sessions, sources
 from helix_assets.store import open_store
 from helix_assets.verify import verify
-from helix_assets_tests.memory import NOW, Memory, answer, conversation, cut, prompt
+from helix_assets_tests.faults.step_sequences import KINDS, Kind
+from helix_assets_tests.memory import NOW, Memory, answer, conversation, cut, line, prompt
 
 UID = "claude:s"
 
@@ -218,6 +222,88 @@ def test_log_cut_while_it_is_read_is_looked_at_again_whatever_it_is_then(
     assert counts(memory) == (6, 600)
 
 
+# -- history that several sessions have ------------------------------------------------------------------------------
+
+
+def test_session_that_is_whole_again_owns_what_it_began(memory: Memory) -> None:
+    original, fork = conversation(4), [*conversation(4), *conversation(1, start=30, session="fork")]
+    memory.write("s", *original[:12])
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *original[7:15])
+    memory.sweep()
+    assert is_partial(memory)
+    memory.write("s", *original)
+    memory.write("fork", *fork)
+    memory.sweep()
+    assert (is_partial(memory), checks(memory)) == (False, set())
+    assert (counts(memory)[0], memory.digest("claude:fork")["record_count"]) == (16, 4)
+
+
+# -- digests that could not be made ----------------------------------------------------------------------------------
+
+
+def sweep_without_digests(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep that stores records and cannot digest them; the next one tries again."""
+    with monkeypatch.context() as patch:
+        patch.setattr(DigestBuilder, "add", lambda *_: 1 / 0)
+        memory.sweep()
+    memory.now += timedelta(days=10)
+
+
+def test_message_whose_first_digest_failed_counts_once(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.write("s", *answers(3), answer("b1", "11:00:00", "half", message="msg_long", output=10))
+    sweep_without_digests(memory, monkeypatch)
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", answer("b2", "11:00:01", "whole", message="msg_long", output=70))
+    memory.sweep()
+    assert (counts(memory), checks(memory)) == ((5, 370), set())
+
+
+def test_records_stored_without_a_digest_count_where_they_come_before_evicted_ones(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = memory.write("s", *answers(4))
+    memory.sweep()
+    evict_all(memory)
+    earlier = [answer(f"e{n}", f"08:00:0{n}", "earlier", message=f"msg_e{n}", output=10) for n in range(3)]
+    beside = memory.put("claude/projects/-home-u-shop/s/subagents/agent-1.jsonl", b"".join(earlier))
+    sweep_without_digests(memory, monkeypatch)
+    for path in (log, beside):
+        path.unlink()
+    memory.sweep()
+    assert (counts(memory), checks(memory)) == ((7, 430), set())
+
+
+def test_share_given_up_while_no_digest_could_be_made_is_counted_no_more(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = conversation(2)
+    memory.write("fork", *history, *conversation(1, start=3, session="fork"))
+    memory.sweep()
+    memory.write("s", *history, *conversation(1, start=2))
+    sweep_without_digests(memory, monkeypatch)
+    memory.sweep()
+    assert memory.digest("claude:fork")["record_count"] == 4
+    assert checks(memory) == set()
+
+
+def test_records_lost_without_a_digest_count_when_their_log_is_read_again(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.write("s", *answers(3))
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *answers(6))
+    sweep_without_digests(memory, monkeypatch)
+    evict.apply(memory.store, clock=lambda: NOW, policy=RetentionPolicy(1, 1, 45, 1 << 40), analyze=lambda: None)
+    assert (counts(memory), checks(memory)) == ((3, 300), set())
+    memory.write("s", *answers(8, start=4))
+    memory.sweep()
+    assert (counts(memory), checks(memory)) == ((11, 1100), set())
+
+
 # -- what proves it --------------------------------------------------------------------------------------------------
 
 
@@ -278,6 +364,16 @@ def test_stored_record_that_is_not_recorded_is_named(memory: Memory) -> None:
     assert {"records_are_recorded", "counted_once"} <= checks(memory)
 
 
+def test_record_that_says_the_same_thing_twice_is_no_double_count(memory: Memory) -> None:
+    memory.write("s", *answers(3))
+    memory.sweep()
+    evict_all(memory)
+    same = [{"type": "text", "text": "same"}, {"type": "text", "text": "same"}]
+    memory.write("s", line("assistant", "twice", "11:00:00", message={"model": "claude-opus-4-5", "content": same}))
+    memory.sweep()
+    assert (is_partial(memory), checks(memory)) == (True, set())
+
+
 def test_many_appends_leave_few_chunks_of_keys(memory: Memory) -> None:
     memory.write("s", *answers(1))
     for n in range(1, 50):
@@ -294,15 +390,18 @@ def test_many_appends_leave_few_chunks_of_keys(memory: Memory) -> None:
 # -- stores of earlier versions --------------------------------------------------------------------------------------
 
 
-def as_version_nine(memory: Memory) -> None:
-    """Take back what the tenth step of the catalog's upgrade added."""
+def as_version_nine(memory: Memory, *, rewritten: bool = False) -> None:
+    """Take back what the tenth step of the catalog's upgrade added, and take it.
+
+    Of a log that was rewritten nothing had been evicted, as far as its places told.
+    """
     with memory.store.catalog.writing() as connection:
         ids = connection.execute(select(sessions.c.id)).scalars().all()
         drop_keys(connection, ids)
         connection.exec_driver_sql("ALTER TABLE sources ADD COLUMN evicted_offset BIGINT NOT NULL DEFAULT 0")
         connection.exec_driver_sql("ALTER TABLE sources ADD COLUMN dropped_offset BIGINT NOT NULL DEFAULT 0")
         gone = select(sessions.c.id).where(sessions.c.evicted_records > 0)
-        for number in connection.execute(gone).scalars().all():
+        for number in () if rewritten else connection.execute(gone).scalars().all():
             connection.exec_driver_sql(f'UPDATE sources SET evicted_offset = "offset" WHERE session_id = {number}')
         connection.execute(update(sources).values(read_hash=None))
         connection.execute(update(sessions).values(evicted_records=0, light_records=0))
@@ -360,6 +459,49 @@ def test_session_evicted_by_an_earlier_version_grows_without_counting_twice(memo
     memory.sweep()
     digest = memory.digest(UID)
     assert (digest["record_count"], digest["tool_calls"], digest["user_prompts"]) == (16, 4, 4)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.agent)
+@pytest.mark.parametrize("half", [0, 1])
+def test_half_a_log_of_a_session_evicted_by_an_earlier_version_adds_nothing(
+    memory: Memory, kind: Kind, half: int
+) -> None:
+    kind.lay_out(memory.folder / "home")
+    lines = kind.lines
+    memory.put(kind.places[0], b"".join(lines))
+    memory.sweep()
+    evict_all(memory)
+    before = memory.digest(kind.uid)
+    as_version_nine(memory)
+    middle = len(lines) // 2
+    memory.put(kind.places[0], b"".join(lines[middle:] if half else lines[:middle]))
+    memory.sweep()
+    after = memory.digest(kind.uid)
+    assert {name for name in before if before[name] != after[name]} <= {"coverage"}
+
+
+def test_session_whose_log_was_rewritten_under_an_earlier_version_keeps_what_it_counts(memory: Memory) -> None:
+    memory.write("s", *answers(6))
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *answers(2, 6))
+    memory.sweep()
+    as_version_nine(memory, rewritten=True)
+    memory.sweep()
+    assert (counts(memory), is_partial(memory)) == ((8, 800), True)
+
+
+def test_session_without_texts_whose_log_was_rewritten_under_an_earlier_version_keeps_its_rows(memory: Memory) -> None:
+    memory.write("s", *answers(6))
+    memory.sweep()
+    usage = memory.store.catalog.raw_usage() + index_bytes(memory.store.data_dir)
+    policy = RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40)
+    evict.apply(memory.store, clock=lambda: NOW, policy=policy)
+    assert memory.store.catalog.session(UID).light_records == 6
+    memory.write("s", *answers(2))
+    as_version_nine(memory, rewritten=True)
+    memory.sweep()
+    assert (counts(memory), checks(memory)) == ((6, 600), set())
 
 
 def test_session_stored_by_an_earlier_version_is_recorded_when_it_is_evicted(memory: Memory) -> None:

@@ -1,6 +1,7 @@
 """A session that grows after its earlier part is gone for good, from store and disk, counts all of it once."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -186,18 +187,29 @@ def test_new_digest_rules_leave_a_merged_digest_as_it_is(memory: Memory) -> None
     assert evict.plan(memory.store, now=NOW, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40)).goes
 
 
-@pytest.mark.parametrize("damaged", ["digest", "facts"])
-def test_growth_waits_while_what_is_kept_is_damaged(memory: Memory, damaged: str) -> None:
+def test_growth_waits_while_the_kept_digest_is_damaged(memory: Memory) -> None:
     evicted(memory)
-    if damaged == "facts":
-        file = memory.store.facts.path(memory.store.catalog.fact_files()[0].name)
-        file.write_bytes(file.read_bytes()[:-1] + b"?")
-    else:
-        damage(memory, "abc")
+    damage(memory, "abc")
     memory.write("s", *conversation(2, start=3))
     memory.write("other", *conversation(1, session="o"))
     report = memory.sweep()
     assert (report.sessions_failed, "claude:other" in report.touched, UID in report.touched) == (1, True, False)
+
+
+def test_growth_is_stored_while_the_kept_facts_are_damaged(memory: Memory) -> None:
+    evicted(memory)
+    before = memory.digest(UID)
+    file = memory.store.facts.path(memory.store.catalog.fact_files()[0].name)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + b"?")
+    memory.write("s", *conversation(2, start=3))
+    assert memory.sweep().digests_failed == 1
+    assert memory.digest(UID) == before
+    file.write_bytes(whole)
+    memory.path("s").unlink()
+    memory.now += timedelta(days=2)
+    memory.sweep()
+    assert (memory.digest(UID)["user_prompts"], verify(memory.store)) == (5, [])
 
 
 def damage(memory: Memory, text: str) -> None:

@@ -247,15 +247,18 @@ def evict_everything(memory: Memory) -> None:
     evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
 
 
-def test_growth_that_fails_to_be_merged_waits_in_its_log(
-    memory: Memory, digests_fail: Callable[[int | None], None]
+@pytest.mark.parametrize("stays", [True, False])
+def test_growth_that_fails_to_be_merged_is_stored_and_counts_later(
+    memory: Memory, digests_fail: Callable[[int | None], None], stays: bool
 ) -> None:
     memory.sweep()
     evict_everything(memory)
     memory.write("bad", *conversation(2, start=2))  # the log that told the beginning is gone
     digests_fail(0)
-    assert (memory.sweep().sessions_failed, [one.session_uid for one in aside(memory)]) == (1, [BAD])
+    assert (memory.sweep().digests_failed, [one.session_uid for one in aside(memory)]) == (1, [BAD])
     digests_fail(None)
+    if not stays:
+        memory.path("bad").unlink()
     later(memory, 3)
     memory.sweep()
     assert (memory.digest(BAD)["user_prompts"], aside(memory), verify(memory.store)) == (4, [], [])

@@ -50,7 +50,8 @@ class SessionKeys(NamedTuple):
         """Those of these keys that are not among the known ones."""
         if known is None:
             return self
-        return SessionKeys(self.records - known.records, self.bad_lines - known.bad_lines, self.messages)
+        messages = dict(self.messages.items() - known.messages.items())
+        return SessionKeys(self.records - known.records, self.bad_lines - known.bad_lines, messages)
 
 
 def keys_of(connection: Connection, session_id: int) -> SessionKeys | None:

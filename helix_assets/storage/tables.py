@@ -410,15 +410,20 @@ def _tenth(connection: Connection) -> None:
     counts = (f"{name} BIGINT NOT NULL DEFAULT 0" for name in ("evicted_records", "light_records"))
     _add_columns(connection, "sessions", *counts)
     _add_columns(connection, "sources", "read_hash TEXT")
+    # How many they are is known once the log was read again; until then it matters that there are some. The places of a
+    # log that was rewritten since went back to its start.
+    without_texts = "SELECT session_id FROM raw_files WHERE row_count > 0 AND record_count = 0"
+    for new, went in (
+        ("evicted_records", "evicted_at IS NOT NULL OR is_partial"),
+        ("light_records", f"id IN ({without_texts})"),
+    ):
+        connection.exec_driver_sql(f"UPDATE sessions SET {new} = max(row_count, 1) WHERE {went}")
     for old, new in (("evicted_offset", "evicted_records"), ("dropped_offset", "light_records")):
         if old in _columns(connection, "sources"):
-            # How many they are is known once the log was read again; until then it matters that there are some.
             went = f"SELECT session_id FROM sources WHERE {old} > 0"
             connection.exec_driver_sql(f"UPDATE sessions SET {new} = max(row_count, 1) WHERE id IN ({went})")
-            connection.exec_driver_sql(f"ALTER TABLE sources DROP COLUMN {old}")
-    for edge in ("head_hash", "tail_hash"):
-        if edge in _columns(connection, "sources"):
-            connection.exec_driver_sql(f"ALTER TABLE sources DROP COLUMN {edge}")
+    for gone in _columns(connection, "sources") & {"evicted_offset", "dropped_offset", "head_hash", "tail_hash"}:
+        connection.exec_driver_sql(f"ALTER TABLE sources DROP COLUMN {gone}")
     judged = "SELECT id FROM sessions WHERE evicted_records > 0 OR light_records > 0 OR is_partial"
     connection.exec_driver_sql(f"UPDATE sources SET mtime_ns = -1 WHERE status = 'ok' AND session_id IN ({judged})")
 
