@@ -70,9 +70,14 @@ class Memory:
     now: datetime = NOW
 
     def __post_init__(self) -> None:
+        (self.folder / "home").mkdir(parents=True, exist_ok=True)
+        self.store: Store = open_store(load_settings(self.variables))
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment in which a process finds this home and its store."""
         home = self.folder / "home"
-        home.mkdir(parents=True, exist_ok=True)
-        environ = {
+        return {
             "HOME": str(home),
             "HELIX_DATA_DIR": str(self.folder / "data"),
             "CLAUDE_CONFIG_DIR": str(home / "claude"),
@@ -81,7 +86,6 @@ class Memory:
             "HELIX_SWEEP_WORKERS": "1",
             **self.environ,
         }
-        self.store: Store = open_store(load_settings(environ))
 
     @property
     def projects(self) -> Path:

@@ -3,7 +3,8 @@
     HelixError
     ├── SkipSource           leave this one source out, count it, go on with the rest
     ├── RetryLater           nothing is wrong: the same call may work later
-    │   └── BusyError        another process holds the writer lock
+    │   ├── BusyError        another process holds the writer lock
+    │   └── ChangedError     what was being read was replaced or evicted meanwhile
     └── StopRun              someone has to act first; the message says what
         ├── SettingsError    helix.toml or a HELIX_* variable is wrong
         ├── StoreError       the store is damaged, foreign, or of a newer version
@@ -35,6 +36,10 @@ class RetryLater(HelixError):
 
 class BusyError(RetryLater):
     """Another process is writing to the store."""
+
+
+class ChangedError(RetryLater):
+    """A file that was being read was replaced or evicted; a new look at the catalog finds what counts now."""
 
 
 class StopRun(HelixError):

@@ -17,6 +17,7 @@ from helix_assets_tests.faults import (
     live_writer,
     many_files,
     pressure,
+    readers,
     side_by_side,
     swap_race,
     tree_kill,
@@ -74,6 +75,12 @@ def test_every_record_of_a_live_writer_is_stored_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_readers_beside_writers_see_whole_sessions_only(tmp_path: Path) -> None:
     assert side_by_side.run_rounds(tmp_path, rounds=10, processes=8) == []
+
+
+def test_readers_without_a_pause_get_answers_of_one_moment(tmp_path: Path) -> None:
+    done = readers.read_beside_a_writer(tmp_path, seconds=7, processes=2, sessions=8)
+    assert done.wrong == []
+    assert min(done.asked.values()) > 0 < done.evicted
 
 
 @pytest.mark.slow
