@@ -179,8 +179,12 @@ def _make(data_dir: Path) -> None:
 
 
 def refuse_lost_catalog(data_dir: Path) -> None:
-    """StoreError where files lie that only a catalog explains, for a folder without one."""
-    if next(data_dir.rglob("*.parquet"), None) is not None:
+    """StoreError where files lie that only a catalog explains, for a folder without one.
+
+    Only the store's own folders are looked into: beside them may lie another memory, such as the demo's.
+    """
+    own = (RawFiles(data_dir).root, FactFiles(data_dir, b"").root)
+    if any(next(folder.rglob("*.parquet"), None) for folder in own):
         raise StoreError(
             f"{data_dir / CATALOG} is gone, and with it what the files beside it mean: restore it from the backup, "
             f"or move {data_dir} away and sweep anew"
