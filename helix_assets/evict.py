@@ -28,6 +28,7 @@ from helix_assets.storage.base import RawCache
 from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.day_marks import count_day, read_marks
 from helix_assets.storage.pages import shrink, truncate_log
+from helix_assets.storage.reserve import give_up_reserve
 from helix_assets.storage.tables import digests, fact_files, losses, raw_files, sessions, sources
 from helix_assets.summary import bytes_of, is_covered
 
@@ -193,6 +194,7 @@ def apply(  # noqa: PLR0913 - all but the store are options, named at the call
     def lock() -> AbstractContextManager[None]:
         return nullcontext() if is_lock_held else store.writing("evict")
 
+    give_up_reserve(store.data_dir)
     with lock():
         first, dropped = _plan_and_drop(store, clock, policy, allow_loss=False)
     if first.must_analyze and analyze is not None:

@@ -28,6 +28,7 @@ from helix_assets.storage.facts import FactFiles
 from helix_assets.storage.key import load_key, make_key, text_hash
 from helix_assets.storage.lock import WAIT_S, writer_lock
 from helix_assets.storage.raw_files import RawFiles
+from helix_assets.storage.reserve import make_reserve
 from helix_assets.storage.tables import raw_files
 
 ENGINE = "engine"
@@ -104,6 +105,7 @@ class Store:
             finish_forgetting(self)
             yield
             self.raw.clear_staging()
+            make_reserve(self.data_dir)
 
     def recover(self) -> None:
         """Remove files that were written but never committed, and from the search index what is gone."""
@@ -174,6 +176,7 @@ def _make(data_dir: Path) -> None:
         if (data_dir / CATALOG).exists():
             return
         refuse_lost_catalog(data_dir)
+        make_reserve(data_dir)
         make_key(data_dir)
         create_catalog(data_dir)
 

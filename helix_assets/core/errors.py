@@ -8,6 +8,7 @@
     └── StopRun              someone has to act first; the message says what
         ├── SettingsError    helix.toml or a HELIX_* variable is wrong
         ├── StoreError       the store is damaged, foreign, or of a newer version
+        │   └── DiskFullError  the disk has no room for what has to be written to it
         ├── NotFoundError    the thing asked for by name is not in the store
         └── QueryError       a search or an SQL query cannot be answered as it is
 
@@ -56,6 +57,10 @@ class StoreError(StopRun):
     """The store is damaged, belongs to someone else, or was written by a newer version."""
 
     exit_code = 65
+
+
+class DiskFullError(StoreError):
+    """There is no room on the store's disk, for SQLite not even to read."""
 
 
 class NotFoundError(StopRun):

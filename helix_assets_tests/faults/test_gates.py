@@ -13,6 +13,7 @@ from helix_assets.demo import make_home
 from helix_assets_tests.faults import (
     byte_flips,
     cut_logs,
+    full_disk,
     kill_points,
     live_writer,
     many_files,
@@ -92,6 +93,12 @@ def test_a_flipped_byte_gives_no_wrong_answer(tmp_path: Path) -> None:
 
 def test_logs_that_lose_what_was_evicted_count_once(tmp_path: Path) -> None:
     assert cut_logs.cut_and_compare(tmp_path / "cut", seed=5, megabytes=4) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not full_disk.can_mount(), reason="needs Linux and unshare to have a small disk of its own")
+def test_eviction_works_on_a_disk_without_a_byte_left(tmp_path: Path) -> None:
+    assert full_disk.run(tmp_path / "gate", sessions=30) == []
 
 
 def test_a_growing_home_keeps_to_its_budget(tmp_path: Path) -> None:
