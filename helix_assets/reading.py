@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import orjson
 from sqlalchemy import BindParameter, Row, Select, bindparam, func, or_, select
@@ -132,17 +132,29 @@ def of_one_moment(read: Callable[[], T]) -> T:
                 raise
 
 
+class NamedFile(NamedTuple):
+    """A file of the memory as the catalog names it."""
+
+    path: Path
+    bytes: int
+    hash: str
+
+
+def named_files(store: Store) -> list[NamedFile]:
+    """Every file that counts now: those of facts, then the parts of sessions, the newest first."""
+    facts = [NamedFile(store.facts.path(file.name), file.bytes, file.hash) for file in store.catalog.fact_files()]
+    f = raw_files.c
+    query = select(f.name, f.bytes, f.hash).join(sessions).where(sessions.c.evicting_at.is_(None)).order_by(f.id.desc())
+    with store.catalog.reading() as connection:
+        return facts + [NamedFile(store.raw.path(row.name), row.bytes, row.hash) for row in connection.execute(query)]
+
+
 def refuse_changed(store: Store, files: Iterable[tuple[Path, str]]) -> None:
     """ChangedError if any of these files, each with its hash, no longer counts.
 
     For files that are missing or not what the catalog said: those that it still names are damaged.
     """
-    with store.catalog.reading() as connection:
-        query = select(raw_files.c.name, raw_files.c.hash).join(sessions).where(sessions.c.evicting_at.is_(None))
-        raw = connection.execute(query).all()
-    live = {(store.raw.path(name), proof) for name, proof in raw}
-    live |= {(store.facts.path(file.name), file.hash) for file in store.catalog.fact_files()}
-    if not live.issuperset(files):
+    if not {(file.path, file.hash) for file in named_files(store)}.issuperset(files):
         raise ChangedError("the store changes faster than it can be read: try again")
 
 

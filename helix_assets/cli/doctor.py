@@ -22,5 +22,5 @@ def doctor(as_json: bool) -> int:
     table = Table([Column(""), Column("check"), Column("found"), Column("do")], rows)
     emit({"is_fine": not wrong, "findings": [asdict(finding) for finding in found]}, as_json, table)
     if not as_json:
-        click.echo(f"{len(wrong)} things need doing." if wrong else "All is well.")
+        click.echo(f"{len(wrong)} things need doing." if wrong else "All is well; `helix verify` proves every byte.")
     return _EXIT_SOMETHING_TO_DO if wrong else 0

@@ -212,6 +212,15 @@ class Catalog:
         with self.reading() as connection:
             return int(connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one())
 
+    def damage(self) -> Iterator[str]:
+        """What is wrong with the database itself: its pages, its indexes, its references."""
+        with self.reading() as connection:
+            for (line,) in connection.exec_driver_sql("PRAGMA integrity_check"):
+                if line != "ok":
+                    yield str(line)
+            for table, *_ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
+                yield f"a row of {table} points nowhere"
+
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def next_order(self, connection: Connection) -> int:
