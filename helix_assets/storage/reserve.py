@@ -13,6 +13,8 @@ from helix_assets.storage.durable import new_file
 
 RESERVE = "reserve"
 BYTES = 1 << 20
+# What some file systems could pack or leave out would keep no room, and by chance some random text looks like a secret.
+_NO_TEXT = bytes(byte | 0x80 for byte in range(256))
 
 
 def make_reserve(data_dir: Path) -> None:
@@ -22,7 +24,7 @@ def make_reserve(data_dir: Path) -> None:
         if path.exists() and path.stat().st_size == BYTES:
             return
         with new_file(path) as file:
-            file.write(os.urandom(BYTES))  # what some file systems could pack or leave out would keep no room
+            file.write(os.urandom(BYTES).translate(_NO_TEXT))
     except OSError:
         give_up_reserve(data_dir)
 
