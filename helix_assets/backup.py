@@ -29,7 +29,7 @@ from helix_assets.core.moments import iso, microseconds
 from helix_assets.hub import sync_folder
 from helix_assets.settings import Settings
 from helix_assets.storage.catalog import CATALOG
-from helix_assets.storage.durable import sync
+from helix_assets.storage.durable import naming, new_file, sync
 from helix_assets.storage.key import KEY, load_key, text_hash
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
@@ -163,8 +163,10 @@ def make_copy(store: Store, now: datetime) -> Copy:
         copy = _write(store, fresh, now)
         _refuse_wrong(fresh, root)
         fresh.rename(root / copy.generation)
-    except BaseException:
+    except BaseException as exc:
         shutil.rmtree(fresh, ignore_errors=True)
+        if isinstance(exc, sqlite3.Error | BadZipFile):
+            raise StoreError(f"no copy can be made in {root} ({exc}): the older ones stay") from exc
         raise
     sync_folder(root)
     _drop_older(store, copy)
@@ -175,7 +177,7 @@ def _write(store: Store, fresh: Path, now: datetime) -> Copy:
     _copy_catalog(store.catalog.path, fresh / CATALOG)
     _copy_file(store.data_dir / KEY, fresh / KEY)
     names = [name for name, *_ in _rows(fresh / CATALOG, _FACTS_NAMED)]
-    with ZipFile(fresh / FACTS, "w", strict_timestamps=False) as facts:
+    with naming(fresh / FACTS), ZipFile(fresh / FACTS, "w", strict_timestamps=False) as facts:
         for name in names:
             facts.write(store.facts.path(name), name)
     (fresh / FACTS).chmod(0o600)
@@ -198,8 +200,8 @@ def _write(store: Store, fresh: Path, now: datetime) -> Copy:
         bytes=sum(path.stat().st_size for path in files),
     )
     manifest = fresh / MANIFEST
-    manifest.write_text(json.dumps(asdict(copy), indent=2) + "\n", encoding="utf-8")
-    manifest.chmod(0o600)
+    with new_file(manifest) as file:
+        file.write(json.dumps(asdict(copy), indent=2).encode() + b"\n")
     sync(fresh, [*files, manifest])
     return copy
 
@@ -218,8 +220,8 @@ def _copy_catalog(source: Path, target: Path) -> None:
 
 def _copy_file(source: Path, target: Path) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
-    target.chmod(0o600)
+    with source.open("rb") as read, new_file(target) as write:
+        shutil.copyfileobj(read, write)
 
 
 def _drop_older(store: Store, newest: Copy) -> None:

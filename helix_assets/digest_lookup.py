@@ -12,6 +12,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 
+from helix_assets.core.terminal import cell, json_safe, terminal_safe
 from helix_assets.rules_stamp import rules_stamp
 
 FOUND, MISSING, MISUSED, DAMAGED = 0, 1, 2, 65
@@ -96,13 +97,13 @@ def _tell(path: str, row: _Row, *, as_json: bool) -> int:
         except Exception as exc:  # noqa: BLE001 - as above
             return _complain(f"that digest cannot be shown ({type(exc).__name__}): run `helix verify`", DAMAGED)
     if as_json:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(json_safe(text) + "\n")
         return FOUND
     import json
 
     for name, value in json.loads(text).items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        sys.stdout.write(_printable(f"{name}: {shown}") + "\n")
+        sys.stdout.write(cell(f"{name}: {shown}") + "\n")
     return FOUND
 
 
@@ -146,13 +147,8 @@ def _by_the_rules_in_force(path: str, uid: str) -> str:
 
 
 def _complain(message: str, code: int) -> int:
-    sys.stderr.write("\n".join(map(_printable, message.split("\n"))) + "\n")
+    sys.stderr.write(terminal_safe(message) + "\n")
     return code
-
-
-def _printable(line: str) -> str:
-    """The line without what could steer a terminal."""
-    return "".join(char if char.isprintable() else " " for char in line)
 
 
 if __name__ == "__main__":

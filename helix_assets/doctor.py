@@ -15,29 +15,34 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Literal
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 
 from helix_assets.backup import EVERY, copies
 from helix_assets.core.encoded import name_again
-from helix_assets.core.errors import SettingsError, StopRun
+from helix_assets.core.errors import DiskFullError, HelixError, SettingsError
 from helix_assets.core.moments import EPOCH, FIRST_DAY, iso
 from helix_assets.discover import discover
 from helix_assets.inbox import read_notes
-from helix_assets.reading import has_store, open_existing
+from helix_assets.reading import NamedFile, has_store, named_files, of_one_moment, open_existing, refuse_changed
 from helix_assets.scan import scan
 from helix_assets.settings import Settings, load_settings
 from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.lock import holder, is_locked
-from helix_assets.storage.tables import day_marks
+from helix_assets.storage.raw_files import file_hash
+from helix_assets.storage.tables import day_marks, digests, sessions
 from helix_assets.store import Store, rules_in_force
 from helix_assets.summary import Status, read_status
 
 State = Literal["fine", "note", "wrong"]
 _OLDEST_PYTHON, _OLDEST_SQLITE = (3, 11), (3, 35)
-_LEAST_FREE = 256 << 20
+_LEAST_FREE, _LEAST_WRITTEN = 256 << 20, 64 << 10
+_PROVEN_BYTES = 256 << 20
+_RESTORE = "`helix verify` names the sessions; `helix restore` puts a copy back, and logs that are there are read again"
 _RUN_TAKES = timedelta(hours=6)
 # Longer than a note waits for its session to get a log: then nobody takes notes in.
 _NOTE_WAITS = timedelta(hours=2)
@@ -74,13 +79,17 @@ def _with(settings: Settings, now: datetime) -> list[Finding]:
         lambda: _writer(settings.data_dir),
         lambda: _runs(settings.data_dir, now),
         lambda: _inbox(settings.data_dir, now),
+        lambda: _room(settings),
         lambda: _memory(settings, now),
     ]
     for check in checks:
         try:
             found += check()
-        except (OSError, StopRun, sqlite3.Error) as exc:
-            found.append(Finding("store", "wrong", str(exc), "`helix verify` says what is damaged"))
+        except DiskFullError as exc:
+            found.append(Finding("disk", "wrong", str(exc), "make room"))
+        except Exception as exc:  # noqa: BLE001 - whatever a damaged store makes of a check, it is a finding
+            what = str(exc) if isinstance(exc, OSError | HelixError | sqlite3.Error) else type(exc).__name__
+            found.append(Finding("store", "wrong", what, "`helix verify` says what is damaged"))
     return found
 
 
@@ -161,6 +170,17 @@ def _runs(data_dir: Path, now: datetime) -> Iterator[Finding]:
             yield Finding("runs", "wrong", what, "restart `helix up`: it closes them")
 
 
+def _room(settings: Settings) -> Iterator[Finding]:
+    """Whether anything can be written to the disks of the memory and of its copies: they may be full, or a quota is."""
+    for folder in filter(Path.is_dir, (settings.data_dir, settings.backup_dir)):
+        try:
+            with TemporaryFile(dir=folder) as file:
+                file.write(bytes(_LEAST_WRITTEN))
+        except OSError as exc:
+            do = "make room: sweeps and copies need it; `helix evict --apply` works on a full disk, too"
+            yield Finding("disk", "wrong", f"nothing can be written in {folder}: {exc.strerror}", do)
+
+
 # -- the memory ------------------------------------------------------------------------------------------------------
 
 
@@ -181,6 +201,7 @@ def _memory(settings: Settings, now: datetime) -> Iterator[Finding]:
     with closing(open_existing(settings)) as store:
         yield from _clock(now, store)
         yield from _catalog(store)
+        yield from _files(store)
         status = read_status(store)
         yield from _space(settings, status)
         yield from _backup(settings, status, now)
@@ -200,15 +221,38 @@ def _clock(now: datetime, store: Store | None) -> Iterator[Finding]:
 
 
 def _catalog(store: Store) -> Iterator[Finding]:
-    with store.catalog.reading() as connection:
-        lines = [str(line) for (line,) in connection.exec_driver_sql("PRAGMA quick_check(5)")]
-        version = store.catalog.meta_value("catalog_version")
-    if lines != ["ok"]:
-        yield Finding(
-            "store", "wrong", f"the catalog is damaged: {lines[0]}", "run `helix verify`, then `helix restore`"
-        )
+    """The database as `verify` proves it: an index alone may be damaged, which readers overlook and sweeps end at."""
+    if what := next(store.catalog.damage(), None):
+        yield Finding("store", "wrong", f"the catalog is damaged: {what}", _RESTORE)
     else:
-        yield Finding("store", "fine", f"catalog of version {version}")
+        version = store.catalog.meta_value("catalog_version")
+        yield Finding("store", "fine", f"catalog of version {version}, sound")
+
+
+def _files(store: Store) -> Iterator[Finding]:
+    """Whether every file that the catalog names is there with its size; facts and the newest parts by their hashes."""
+
+    def look() -> tuple[int, int, list[NamedFile]]:
+        files = named_files(store)
+        proven = sum(total <= _PROVEN_BYTES for total in accumulate(file.bytes for file in files))
+        keys = [store.key] * proven + [None] * (len(files) - proven)
+        bad = [file for file, key in zip(files, keys, strict=True) if not _is_as_written(file, key)]
+        refuse_changed(store, [(file.path, file.hash) for file in bad])
+        return len(files), proven, bad
+
+    count, proven, bad = of_one_moment(look)
+    if bad:
+        what = f"{len(bad)} of {count} files of the memory are missing or damaged, such as {bad[0].path}"
+        yield Finding("store", "wrong", what, _RESTORE)
+    else:
+        yield Finding("store", "fine", f"{count} files are there with their sizes, {proven} proven by their hashes")
+
+
+def _is_as_written(file: NamedFile, key: bytes | None) -> bool:
+    try:
+        return os.stat(file.path).st_size == file.bytes and (key is None or file_hash(file.path, key) == file.hash)
+    except OSError:
+        return False
 
 
 def _space(settings: Settings, status: Status) -> Iterator[Finding]:
@@ -263,5 +307,9 @@ def _sessions(store: Store, status: Status) -> Iterator[Finding]:
     news = len(scan(store).changes.changed)
     if news:
         yield Finding("sources", "note", f"{news} log files have news; `helix sweep` or `helix up` takes them in")
-    if damaged := sum(agent.damaged for agent in status.agents):
-        yield Finding("store", "wrong", f"{damaged} digests are damaged", "run `helix verify`, then `helix restore`")
+    with store.catalog.reading() as connection:
+        d, s = digests.c, sessions.c
+        there = exists().where(d.session_uid == s.session_uid)
+        missing = connection.execute(select(func.count()).where(s.derived_generation.is_not(None), ~there)).scalar_one()
+    if damaged := missing + sum(agent.damaged for agent in status.agents):
+        yield Finding("store", "wrong", f"{damaged} digests are damaged or missing", _RESTORE)

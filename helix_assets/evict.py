@@ -29,9 +29,10 @@ from helix_assets.storage.base import RawCache
 from helix_assets.storage.catalog import index_bytes
 from helix_assets.storage.day_marks import count_day, read_marks
 from helix_assets.storage.pages import shrink, truncate_log
+from helix_assets.storage.reserve import give_up_reserve
 from helix_assets.storage.session_keys import keys_of, recorded
 from helix_assets.storage.tables import digests, fact_files, losses, raw_files, sessions, sources
-from helix_assets.summary import is_covered
+from helix_assets.summary import bytes_of, is_covered
 
 if TYPE_CHECKING:
     from helix_assets.settings.model import RetentionSettings
@@ -170,7 +171,7 @@ def memory_bytes(store: Store) -> int:
     paths = [catalog, catalog.with_name(catalog.name + "-wal")]
     with store.catalog.reading() as connection:
         facts = connection.execute(select(func.coalesce(func.sum(fact_files.c.bytes), 0))).scalar_one()
-    return int(facts) + sum(path.stat().st_size for path in paths if path.is_file())
+    return int(facts) + bytes_of(paths)
 
 
 # -- applying --------------------------------------------------------------------------------------------------------
@@ -195,6 +196,7 @@ def apply(  # noqa: PLR0913 - all but the store are options, named at the call
     def lock() -> AbstractContextManager[None]:
         return nullcontext() if is_lock_held else store.writing("evict")
 
+    give_up_reserve(store.data_dir)
     with lock():
         first, dropped = _plan_and_drop(store, clock, policy, allow_loss=False)
     if first.must_analyze and analyze is not None:

@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
@@ -23,8 +22,9 @@ from helix_assets.core.moments import iso
 from helix_assets.core.redaction import strip_tags
 from helix_assets.core.schema import Row as EventRow
 from helix_assets.core.test_output import TestRun
-from helix_assets.reading import OpenSession, digest_shown, digest_text, open_session
+from helix_assets.reading import OpenSession, digest_shown, digest_text, of_one_moment, open_session, refuse_changed
 from helix_assets.settings import Settings
+from helix_assets.storage.facts import FactFile, SessionRows
 from helix_assets.storage.tables import digests, sessions, sources
 from helix_assets.store import Store
 
@@ -140,6 +140,10 @@ def _logical_row(event: EventRow, names: dict[int, str]) -> dict[str, Any]:
 
 def session_figures(store: Store) -> dict[str, dict[str, Any]]:
     """The figures of every session that has a digest, by uid."""
+    return of_one_moment(lambda: _session_figures(store))
+
+
+def _session_figures(store: Store) -> dict[str, dict[str, Any]]:
     figures: dict[str, dict[str, Any]] = {}
     with store.catalog.reading() as connection:
         files = connection.execute(
@@ -181,11 +185,18 @@ def _test_runs(store: Store) -> dict[str, list[dict[str, Any]]]:
     runs: dict[str, list[dict[str, Any]]] = {}
     for file in store.catalog.fact_files():
         if file.fact == "test_runs":
-            with suppress(StoreError):
-                for session in store.facts.rows(file):
-                    facts = (TestRunFact._make(row)._asdict() for row in session.rows)
-                    runs[session.session_uid] = [{name: fact[name] for name in TestRun._fields} for fact in facts]
+            for session in _rows_if_whole(store, file):
+                facts = (TestRunFact._make(row)._asdict() for row in session.rows)
+                runs[session.session_uid] = [{name: fact[name] for name in TestRun._fields} for fact in facts]
     return runs
+
+
+def _rows_if_whole(store: Store, file: FactFile) -> Sequence[SessionRows]:
+    try:
+        return store.facts.rows(file)
+    except StoreError:
+        refuse_changed(store, [(store.facts.path(file.name), file.hash)])
+        return ()
 
 
 def shown_path(settings: Settings, flavor: str, path: str) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from helix_assets.storage.durable import new_file
+
 RETRO = "-weekly-retro.md"
 """How the names of these notes end."""
 
@@ -102,9 +104,8 @@ def _write_note(folder: Path, name: str, front: dict[str, Any], text: str) -> Pa
 def _replace(path: Path, text: str) -> None:
     folder = path.parent
     fresh = folder / ".new-note"
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write(text)
+    with new_file(fresh) as file:
+        file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())
     os.replace(fresh, path)

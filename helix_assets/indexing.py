@@ -9,7 +9,6 @@ that was being read. Belongs here: what ought to be in the index, and reading it
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from sqlalchemy import func, select
 from helix_assets.core.errors import StoreError
 from helix_assets.reading import is_proven
 from helix_assets.storage.catalog import INDEX_FOLDER, index_bytes
+from helix_assets.storage.durable import new_file
 from helix_assets.storage.raw_files import LIGHT
 from helix_assets.storage.tables import digests, evictions, raw_files, sessions
 from helix_assets.store import Store
@@ -124,9 +124,8 @@ def is_behind(store: Store) -> bool:
 
 
 def _write_stamp(store: Store, text: str) -> None:
-    fd = os.open(store.data_dir / INDEX_FOLDER / STAMP, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "w") as file:
-        file.write(text)
+    with new_file(store.data_dir / INDEX_FOLDER / STAMP) as file:
+        file.write(text.encode())
 
 
 def _stamp(store: Store) -> str:

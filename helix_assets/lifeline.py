@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from helix_assets.core.terminal import terminal_safe
+
 _GRACE_SECONDS = 10
 _LONGEST_PAUSE_SECONDS = 60
 _STEADY_SECONDS = 60
@@ -116,7 +118,7 @@ class Child:
                 if not self.is_heard():
                     continue
                 with suppress(OSError):  # nobody reads us any more; the child must not come to a stand for that
-                    sys.stderr.buffer.write(line)
+                    sys.stderr.buffer.write(terminal_safe(line.decode("utf-8", "replace")).encode())
                     sys.stderr.buffer.flush()
 
     def _kill_family(self) -> None:

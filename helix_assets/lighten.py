@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Row, update
 
-from helix_assets.core.errors import StoreError
+from helix_assets.core.errors import DiskFullError, StoreError
 from helix_assets.core.retention import Decision
 from helix_assets.storage.durable import sync
 from helix_assets.storage.raw_files import LIGHT, PartFile, file_hash
@@ -46,8 +46,15 @@ def drop_texts(store: Store, decisions: Sequence[Decision], at: str) -> Lightene
         except (OSError, StoreError) as exc:
             _log.warning("the texts of a session cannot go alone (%s): its whole file goes", exc)
             failed.append(decision)
-    sync(store.data_dir, [store.raw.path(new.name) for parts in fresh.values() for _, new in parts])
-    freed = _named(store, {uid: (rows[uid], parts) for uid, parts in fresh.items()}, at, decisions)
+    try:
+        sync(store.data_dir, [store.raw.path(new.name) for parts in fresh.values() for _, new in parts])
+        freed = _named(store, {uid: (rows[uid], parts) for uid, parts in fresh.items()}, at, decisions)
+    except (OSError, DiskFullError) as exc:
+        _log.warning("texts cannot go alone (%s): whole files go", exc)
+        for parts in fresh.values():
+            for _, new in parts:
+                _remove(store, new.name)
+        return Lightened({}, tuple(decisions))
     for parts in fresh.values():
         for old, _ in parts:
             _remove(store, old.name)

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from helix_assets.search import Filters, Finder, Found
     from helix_assets.sql import Answer
 
-_TRIES = 3
-
 
 class Memory:
     """An open memory. Relations stay valid until it is closed, and show what was there when they were asked for."""
@@ -116,20 +114,14 @@ class Memory:
 
     def _view(self, name: str, *, skip_damaged: bool = False, rows_of: str | None = None) -> DuckDBPyRelation:
         """All rows of a view, which then stay as they are whatever a sweep does to the files."""
-        import duckdb
+        from helix_assets.views import Views, with_views
 
-        from helix_assets.views import open_views
+        def rows(views: Views) -> pa.Table:
+            if views.left_out and not skip_damaged:
+                raise StoreError(f"damaged: {', '.join(views.left_out)}. Run `helix verify`")
+            return views.connection.sql(f"FROM {name}").to_arrow_table()
 
-        for left in reversed(range(_TRIES)):
-            try:
-                with open_views(self._store, [name], rows_of=rows_of) as views:
-                    if views.left_out and not skip_damaged:
-                        raise StoreError(f"damaged: {', '.join(views.left_out)}. Run `helix verify`")
-                    return self._relation(views.connection.sql(f"FROM {name}").to_arrow_table())
-            except duckdb.IOException as exc:
-                if not left:  # each time a file went while it was read
-                    raise StoreError("the store changes faster than it can be read: try again") from exc
-        raise AssertionError("every try returns or raises")
+        return self._relation(with_views(self._store, [name], rows, rows_of=rows_of))
 
     def _relation(self, table: pa.Table) -> DuckDBPyRelation:
         return self._engine.from_arrow(table)

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Connection, Row, exists, select
 
-from helix_assets.reading import is_outdated
+from helix_assets.reading import is_outdated, refuse_changed
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.raw_files import file_hash
 from helix_assets.storage.tables import digests, fact_files, losses, raw_files, sessions, sources
@@ -71,16 +71,12 @@ def read_moment(  # noqa: PLR0913 - what of the store is wanted
     rows_of: str | None = None,
 ) -> Moment:
     """The store now, as far as it is wanted, its files proven. `facts` names fact tables, `rows_of` the only session
-    whose rows are wanted.
+    whose rows are wanted. ChangedError when files were replaced or evicted since the catalog was asked.
     """
-    missed: set[Path] = set()
-    while True:
-        moment = _snapshot(store, with_sessions, with_digests, with_rows, facts, rows_of)
-        bad = _unproven(store.key, moment.files)
-        missing = {file.path for file in bad if not file.path.exists()}
-        if missing <= missed:
-            return _without(moment, bad)
-        missed = missing  # replaced or evicted since the catalog was asked: ask again
+    moment = _snapshot(store, with_sessions, with_digests, with_rows, facts, rows_of)
+    if bad := _unproven(store.key, moment.files):
+        refuse_changed(store, [(file.path, file.hash) for file in bad])
+    return _without(moment, bad)
 
 
 def _snapshot(  # noqa: PLR0913, PLR0917 - as above

@@ -721,7 +721,8 @@ def _bytes_of(groups: Mapping[str, list[Candidate]]) -> int:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return f"cannot be stored: {error.strerror}"
+        where = f" in {error.filename}" if error.filename else ""
+        return f"cannot be stored{where}: {error.strerror}"
     return f"{type(error).__name__}: {error}" if isinstance(error, HelixError) else type(error).__name__
 
 

@@ -1,23 +1,26 @@
 """One session as the store holds it now: whole and proven, or gone. For readers, which never wait for a writer.
 
-Belongs here: opening a store that exists, finding a session by what a person types, reading its rows and digest.
+Belongs here: opening a store that exists, finding a session by what a person types, reading its rows and digest, and
+starting again when files went while they were read (`of_one_moment`).
 Not here: how any of it is shown (`cli`), or the proof of the store as a whole (`verify`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, TypeVar
 
 import orjson
 from sqlalchemy import BindParameter, Row, Select, bindparam, func, or_, select
 
 from helix_assets.adapters import pieces_of
-from helix_assets.core.errors import NotFoundError, StoreError
+from helix_assets.core.errors import ChangedError, NotFoundError, StoreError
 from helix_assets.core.redaction import Redactor
 from helix_assets.core.redaction.again import digest_again, row_again, rows_again, value_again
 from helix_assets.core.schema import Row as EventRow
@@ -27,6 +30,8 @@ from helix_assets.storage.key import text_hash
 from helix_assets.storage.tables import digests, raw_files, sessions, sources
 from helix_assets.store import Store, open_store, refuse_lost_catalog
 
+T = TypeVar("T")
+_PATIENCE_S = 30.0
 # Made once: making them takes as long as their answers.
 _UID: BindParameter[str] = bindparam("uid")
 _ID: BindParameter[int] = bindparam("id")
@@ -111,33 +116,79 @@ def matching_uids(catalog: Catalog, text: str, limit: int = 20) -> list[str]:
         return list(connection.execute(found).scalars()) if text else []
 
 
+# -- reading beside a writer ---------------------------------------------------------------------------------------
+
+
+def of_one_moment(read: Callable[[], T]) -> T:
+    """What `read` returns. It asks the catalog which files count, then reads them, and is called again for as long as
+    these are replaced or evicted on the way; ChangedError when that goes on for half a minute.
+    """
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return read()
+        except ChangedError:
+            if time.monotonic() > until:
+                raise
+
+
+class NamedFile(NamedTuple):
+    """A file of the memory as the catalog names it."""
+
+    path: Path
+    bytes: int
+    hash: str
+
+
+def named_files(store: Store) -> list[NamedFile]:
+    """Every file that counts now: those of facts, then the parts of sessions, the newest first."""
+    facts = [NamedFile(store.facts.path(file.name), file.bytes, file.hash) for file in store.catalog.fact_files()]
+    f = raw_files.c
+    query = select(f.name, f.bytes, f.hash).join(sessions).where(sessions.c.evicting_at.is_(None)).order_by(f.id.desc())
+    with store.catalog.reading() as connection:
+        return facts + [NamedFile(store.raw.path(row.name), row.bytes, row.hash) for row in connection.execute(query)]
+
+
+def refuse_changed(store: Store, files: Iterable[tuple[Path, str]]) -> None:
+    """ChangedError if any of these files, each with its hash, no longer counts.
+
+    For files that are missing or not what the catalog said: those that it still names are damaged.
+    """
+    if not {(file.path, file.hash) for file in named_files(store)}.issuperset(files):
+        raise ChangedError("the store changes faster than it can be read: try again")
+
+
 @contextmanager
 def open_session(store: Store, session_uid: str) -> Iterator[OpenSession]:
     """Open a session whole: its files proven by their hashes, or StoreError that names it."""
     with ExitStack() as stack:
-        seen = None
-        while True:
-            row, parts, files_read, digest = _moment(store, session_uid)
-            try:
-                files = [stack.enter_context(store.raw.open(part.name)) for part in parts]
-                break
-            except FileNotFoundError as exc:
-                if parts == seen:
-                    raise StoreError(f"a file of {session_uid} is missing: run `helix verify`") from exc
-                seen = parts  # rewritten or evicted since the catalog was asked: ask again
-        for part, file in zip(parts, files, strict=True):
-            if stream_hash(file, store.key) != part.hash:
-                raise StoreError(f"a file of {session_uid} is damaged: run `helix verify`")
-        if digest is None and row.derived_generation is not None:
-            raise StoreError(f"the digest of {session_uid} is missing: run `helix verify`")
-        text = digest_text(digest, store.key)
-        if not is_outdated(store, row.redaction_version):
-            yield OpenSession(row, files_read, text, files)
-            return
-        redactor = store.redactor
-        shown = [row_shown(store, source) for source in files_read]
-        digest_now = text and orjson.dumps(digest_shown(store, text, row.redaction_version)).decode()
-        yield OpenSession(row_shown(store, row), shown, digest_now, files, redactor)
+        yield of_one_moment(lambda: _opened(store, session_uid, stack))
+
+
+def _opened(store: Store, uid: str, stack: ExitStack) -> OpenSession:
+    stack.close()  # what an earlier try has opened
+    row, parts, files_read, digest = _moment(store, uid)
+    try:
+        files = [stack.enter_context(store.raw.open(part.name)) for part in parts]
+    except FileNotFoundError as exc:
+        _refuse_changed_parts(store, parts)
+        raise StoreError(f"a file of {uid} is missing: run `helix verify`") from exc
+    for part, file in zip(parts, files, strict=True):
+        if stream_hash(file, store.key) != part.hash:
+            _refuse_changed_parts(store, parts)
+            raise StoreError(f"a file of {uid} is damaged: run `helix verify`")
+    if digest is None and row.derived_generation is not None:
+        raise StoreError(f"the digest of {uid} is missing: run `helix verify`")
+    text = digest_text(digest, store.key)
+    if not is_outdated(store, row.redaction_version):
+        return OpenSession(row, files_read, text, files)
+    shown = [row_shown(store, source) for source in files_read]
+    digest_now = text and orjson.dumps(digest_shown(store, text, row.redaction_version)).decode()
+    return OpenSession(row_shown(store, row), shown, digest_now, files, store.redactor)
+
+
+def _refuse_changed_parts(store: Store, parts: Iterable[Row[Any]]) -> None:
+    refuse_changed(store, [(store.raw.path(part.name), part.hash) for part in parts])
 
 
 def is_outdated(store: Store, redaction_version: str | None) -> bool:

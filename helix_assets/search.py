@@ -20,14 +20,14 @@ import numpy as np
 import orjson
 from sqlalchemy import select
 
-from helix_assets.core.errors import QueryError, StoreError
+from helix_assets.core.errors import ChangedError, QueryError, StoreError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.query import Snippet, Term, parse_query, snippet
 from helix_assets.core.redaction.again import value_again
 from helix_assets.core.words import Array, WordHasher
 from helix_assets.indexing import DIGEST, digest_passages, index_of, live_names
 from helix_assets.passages import Passage, passages_of
-from helix_assets.reading import digest_shown, is_outdated, is_proven
+from helix_assets.reading import digest_shown, is_outdated, is_proven, of_one_moment
 from helix_assets.storage.raw_files import file_hash
 from helix_assets.storage.tables import digests, sessions
 from helix_assets.storage.word_index import Segment
@@ -123,10 +123,6 @@ class _State:
     documents: int = 0
 
 
-class _ChangedError(Exception):
-    """What was known of store and index holds no more: a file is gone, or a segment proved damaged."""
-
-
 class Finder:
     """A store opened for searching; what it has read is kept until the store changes."""
 
@@ -146,11 +142,15 @@ class Finder:
             raise QueryError(f"the search ends ({filters.until:%Y-%m-%d}) before it begins ({filters.since:%Y-%m-%d})")
         terms = parse_query(query)
         until = time.monotonic() + seconds
-        while True:
+
+        def find() -> Found:
             try:
                 return self._found(self._fresh(), terms, filters, limit, until)
-            except _ChangedError:
+            except ChangedError:
                 self._state = None
+                raise
+
+        return of_one_moment(find)
 
     def _found(self, state: _State, terms: Sequence[Term], filters: Filters, limit: int, until: float) -> Found:
         hits: list[Hit] = []
@@ -163,8 +163,7 @@ class Finder:
             try:
                 excerpts = self._excerpts(state, session, places, terms, filters)
             except StoreError:
-                if _mark(self._store) != state.mark:
-                    raise _ChangedError from None
+                self._refuse_changed(state, places)
                 left_out.add(self._store.shown(session.session_uid))
                 continue
             if excerpts:
@@ -242,9 +241,9 @@ class Finder:
                 for one in some:
                     try:
                         documents, times = segment.find(one)
-                    except StoreError:
+                    except StoreError as exc:
                         self._damaged.add(segment.path)
-                        raise _ChangedError from None
+                        raise ChangedError(f"{exc}: run `helix search` again") from exc
                     of_word[documents] += times
             counts = np.minimum(counts, of_word)
         return counts
@@ -295,10 +294,21 @@ class Finder:
         """A part file, proven by its hash when it is first read; StoreError when it is damaged or gone."""
         path = self._store.raw.path(part.name)
         if part.name not in self._whole:
-            if not path.exists() or file_hash(path, self._store.key) != part.hash:
+            try:
+                is_whole = file_hash(path, self._store.key) == part.hash
+            except OSError:
+                is_whole = False
+            if not is_whole:
                 raise StoreError(f"{path.name} is missing or damaged: run `helix verify`")
             self._whole.add(part.name)
         return path
+
+    def _refuse_changed(self, state: _State, places: Sequence[_Place]) -> None:
+        """ChangedError if what was to be read of a session counts no more; else it is damaged."""
+        names = [state.segments[place.segment].documents[place.document].name for place in places]
+        live = live_names(self._store)
+        if any(name not in live or live[name].hash != state.live[name].hash for name in names):
+            raise ChangedError("the store changes faster than it can be searched: try again")
 
     def _in_digest(self, session: Any, terms: Sequence[Term]) -> Iterator[Passage]:
         with self._store.catalog.reading() as connection:

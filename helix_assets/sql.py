@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from helix_assets.core.errors import QueryError, StoreError
+from helix_assets.core.errors import QueryError
 from helix_assets.core.query import is_utf8
 from helix_assets.store import Store
-from helix_assets.views import MEMORY, VIEWS, open_views
+from helix_assets.views import MEMORY, VIEWS, Views, with_views
 
 if TYPE_CHECKING:
     import duckdb
 
 SECONDS = 60.0
 ROWS = 10_000
-_TRIES = 3
 _QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 _TABLES_FROM_NOTHING = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
 _DESCRIBES = frozenset({"DESCRIBE", "SUMMARY"})
@@ -50,24 +49,22 @@ def ask(store: Store, query: str, *, rows: int = ROWS, seconds: float = SECONDS,
     """Answer one SELECT over the views; QueryError says what is wrong with one that cannot be."""
     import duckdb
 
+    def answer(views: Views) -> Answer:
+        with _patience(views.connection, seconds):
+            cursor = views.connection.execute(query)
+            columns = tuple(column[0] for column in cursor.description or ())
+            found = cursor.fetchmany(rows + 1)
+        return Answer(columns, found[:rows], len(found) > rows, views.left_out)
+
     wanted = admit(query)
-    for left in reversed(range(_TRIES)):
-        try:
-            with open_views(store, wanted, memory=memory) as views, _patience(views.connection, seconds):
-                cursor = views.connection.execute(query)
-                columns = tuple(column[0] for column in cursor.description or ())
-                found = cursor.fetchmany(rows + 1)
-                return Answer(columns, found[:rows], len(found) > rows, views.left_out)
-        except duckdb.InterruptException as exc:
-            raise QueryError(f"the query took longer than {seconds:g} s: ask for less, or for fewer views") from exc
-        except duckdb.OutOfMemoryException as exc:
-            raise QueryError(f"the query needs more than {memory} of memory: ask for fewer rows or columns") from exc
-        except duckdb.IOException as exc:
-            if not left:  # each time a file went while it was read
-                raise StoreError("the store changes faster than it can be read: try again") from exc
-        except duckdb.Error as exc:
-            raise QueryError(_plainly(exc)) from exc
-    raise AssertionError("every try returns or raises")
+    try:
+        return with_views(store, wanted, answer, memory=memory)
+    except duckdb.InterruptException as exc:
+        raise QueryError(f"the query took longer than {seconds:g} s: ask for less, or for fewer views") from exc
+    except duckdb.OutOfMemoryException as exc:
+        raise QueryError(f"the query needs more than {memory} of memory: ask for fewer rows or columns") from exc
+    except duckdb.Error as exc:
+        raise QueryError(_plainly(exc)) from exc
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from helix_assets.storage.facts import FactFiles
 from helix_assets.storage.key import load_key, make_key, text_hash
 from helix_assets.storage.lock import WAIT_S, writer_lock
 from helix_assets.storage.raw_files import RawFiles
+from helix_assets.storage.reserve import make_reserve
 from helix_assets.storage.tables import raw_files
 
 ENGINE = "engine"
@@ -106,6 +107,7 @@ class Store:
             finish_forgetting(self)
             yield
             self.raw.clear_staging()
+            make_reserve(self.data_dir)
 
     def recover(self) -> None:
         """Remove files that were written but never committed, and from the search index what is gone."""
@@ -176,13 +178,18 @@ def _make(data_dir: Path) -> None:
         if (data_dir / CATALOG).exists():
             return
         refuse_lost_catalog(data_dir)
+        make_reserve(data_dir)
         make_key(data_dir)
         create_catalog(data_dir)
 
 
 def refuse_lost_catalog(data_dir: Path) -> None:
-    """StoreError where files lie that only a catalog explains, for a folder without one."""
-    if next(data_dir.rglob("*.parquet"), None) is not None:
+    """StoreError where files lie that only a catalog explains, for a folder without one.
+
+    Only the store's own folders are looked into: beside them may lie another memory, such as the demo's.
+    """
+    own = (RawFiles(data_dir).root, FactFiles(data_dir, b"").root)
+    if any(next(folder.rglob("*.parquet"), None) for folder in own):
         raise StoreError(
             f"{data_dir / CATALOG} is gone, and with it what the files beside it mean: restore it from the backup, "
             f"or move {data_dir} away and sweep anew"

@@ -6,8 +6,10 @@ Belongs here: counting from the catalog alone; no raw file is opened. Not here: 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -157,7 +159,16 @@ def _distilled_bytes(settings: Settings) -> int:
     paths = [catalog, catalog.with_name(catalog.name + "-wal")]
     memory = settings.data_dir / "memory"
     paths += [path for folder in (memory, settings.data_dir / "feed") for path in folder.rglob("*") if path.is_file()]
-    return sum(os.stat(path).st_size for path in paths if path.exists())
+    return bytes_of(paths)
+
+
+def bytes_of(paths: Iterable[Path]) -> int:
+    """Bytes on disk of those files that are there; a writer may replace some at any moment."""
+    total = 0
+    for path in paths:
+        with suppress(FileNotFoundError):
+            total += os.stat(path).st_size
+    return total
 
 
 def _trouble(connection: Connection, store: Store) -> Trouble:

@@ -95,14 +95,8 @@ def verify(store: Store) -> list[Violation]:
 
 
 def _integrity(store: Store) -> Iterator[Violation]:
-    if store.catalog.engine.dialect.name != "sqlite":
-        return
-    with store.catalog.reading() as connection:
-        for (line,) in connection.exec_driver_sql("PRAGMA integrity_check"):
-            if line != "ok":
-                yield Violation("catalog_integrity", line, path=str(store.catalog.path))
-        for table, *_ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
-            yield Violation("catalog_integrity", f"a row of {table} points nowhere", path=str(store.catalog.path))
+    for what in store.catalog.damage():
+        yield Violation("catalog_integrity", what, path=str(store.catalog.path))
 
 
 def _modes(store: Store) -> Iterator[Violation]:

@@ -21,7 +21,7 @@ from helix_assets.core.patterns import SEEN_IN, Sighting, find_patterns, key_of_
 from helix_assets.core.redaction.again import digest_again, line_again, text_again, value_again
 from helix_assets.core.schema import AFTER_THE_END, BESIDE
 from helix_assets.moment import LiveFile, Moment, read_moment
-from helix_assets.reading import is_outdated, is_proven
+from helix_assets.reading import T, is_outdated, is_proven, of_one_moment, refuse_changed
 from helix_assets.store import Store
 
 if TYPE_CHECKING:
@@ -48,14 +48,29 @@ class Views:
     left_out: tuple[str, ...]
 
 
-@contextmanager
-def open_views(
-    store: Store, names: Collection[str] = VIEWS, *, memory: str = MEMORY, rows_of: str | None = None
-) -> Iterator[Views]:
-    """A DuckDB in memory with these views of the store as it is now; it can read their files and nothing else.
+def with_views(
+    store: Store,
+    names: Collection[str],
+    ask: Callable[[Views], T],
+    *,
+    memory: str = MEMORY,
+    rows_of: str | None = None,
+) -> T:
+    """The answer of `ask`, which gets a DuckDB in memory with these views of the store; it can read their files and
+    nothing else. It is asked again, with new views, when any of the files went before it had its answer.
 
     With `rows_of` the views over rows hold those of that session alone.
     """
+
+    def once() -> T:
+        with _open_views(store, names, memory=memory, rows_of=rows_of) as views:
+            return ask(views)
+
+    return of_one_moment(once)
+
+
+@contextmanager
+def _open_views(store: Store, names: Collection[str], *, memory: str, rows_of: str | None) -> Iterator[Views]:
     import duckdb
 
     moment = read_moment(
@@ -83,6 +98,9 @@ def open_views(
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         yield Views(connection, tuple(sorted(store.shown({*moment.left_out, *damaged}))))
+    except (duckdb.IOException, duckdb.PermissionException):  # the second for what it searches where a file is gone
+        refuse_changed(store, [(file.path, file.hash) for file in moment.files if not file.path.exists()])
+        raise
     finally:
         connection.close()
 

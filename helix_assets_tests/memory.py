@@ -75,11 +75,11 @@ class Memory:
 
     def __post_init__(self) -> None:
         (self.folder / "home").mkdir(parents=True, exist_ok=True)
-        self.store: Store = open_store(load_settings(self.whole_environ))
+        self.store: Store = open_store(load_settings(self.variables))
 
     @property
-    def whole_environ(self) -> dict[str, str]:
-        """What a process needs that is to work on this memory."""
+    def variables(self) -> dict[str, str]:
+        """The environment in which a process finds this home and its store."""
         home = self.folder / "home"
         return {
             "HOME": str(home),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from helix_assets.hook import write_note
 from helix_assets.inbox import inbox_of
 from helix_assets.storage.lock import writer_lock
 from helix_assets.storage.tables import sessions
+from helix_assets.verify import verify
 from helix_assets_tests.memory import Memory, conversation
 
 CAPS = {
@@ -136,6 +138,85 @@ def test_a_damaged_catalog_is_named(memory: Memory) -> None:
     memory.store.close()
     memory.store.catalog.path.write_bytes(b"no database")
     assert [f.check for f in wrong(memory)] == ["store"]
+
+
+def rot(path: Path, at: int, count: int = 1) -> None:
+    """Turn over every bit of some bytes."""
+    with path.open("r+b") as file:
+        file.seek(at)
+        held = file.read(count)
+        file.seek(at)
+        file.write(bytes(byte ^ 0xFF for byte in held))
+
+
+def _an_index(memory: Memory) -> None:
+    """A value in an index that its table does not have: every reader passes over it."""
+    catalog = memory.store.catalog
+    with catalog.reading() as connection:
+        size = connection.exec_driver_sql("pragma page_size").scalar_one()
+        query = "select rootpage from sqlite_master where name = 'sqlite_autoindex_digests_1'"
+        page = connection.exec_driver_sql(query).scalar_one()
+    catalog.close()
+    page_of_index = catalog.path.read_bytes()[(page - 1) * size : page * size]
+    rot(catalog.path, (page - 1) * size + page_of_index.index(b"claude:s1"))
+
+
+def _the_end_of_the_catalog(memory: Memory) -> None:
+    memory.store.catalog.close()
+    os.truncate(memory.store.catalog.path, memory.store.catalog.path.stat().st_size // 2)
+
+
+def _a_digest(memory: Memory) -> None:
+    with memory.store.catalog.writing() as connection:
+        connection.exec_driver_sql("update digests set digest = replace(digest, '1', '2')")
+
+
+def _no_digest(memory: Memory) -> None:
+    with memory.store.catalog.writing() as connection:
+        connection.exec_driver_sql("delete from digests")
+
+
+def _to_a_file(folder: str, harm: Callable[[Path], None]) -> Callable[[Memory], None]:
+    return lambda memory: harm(next((memory.store.data_dir / folder).rglob("*.parquet")))
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        _an_index,
+        _the_end_of_the_catalog,
+        _a_digest,
+        _no_digest,
+        *(
+            pytest.param(_to_a_file(folder, harm), id=f"{folder}-{name}")
+            for folder in ("raw", "memory")
+            for name, harm in {
+                "gone": Path.unlink,
+                "cut": lambda path: os.truncate(path, 20),
+                "rotten": lambda path: rot(path, 100),
+                "open": lambda path: path.chmod(0o644),
+            }.items()
+        ),
+    ],
+)
+def test_what_verify_finds_is_not_well_to_the_doctor_either(memory: Memory, harm: Callable[[Memory], None]) -> None:
+    harm(memory)
+    assert verify(memory.store)
+    assert wrong(memory)
+
+
+def test_a_check_that_a_damaged_store_stops_is_a_finding(memory: Memory) -> None:
+    with memory.store.catalog.writing() as connection:
+        connection.exec_driver_sql("update sweeps set ended_at = 'no time'")
+    assert [finding.what for finding in wrong(memory)] == ["ValueError"]
+
+
+def test_a_disk_that_takes_nothing_is_named(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(dir: Path) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr("helix_assets.doctor.TemporaryFile", full)
+    assert {finding.check for finding in wrong(memory)} == {"disk"}
 
 
 def test_a_missing_copy_is_named(memory: Memory) -> None:

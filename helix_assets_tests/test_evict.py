@@ -30,6 +30,7 @@ from helix_assets.storage.catalog import Catalog, index_bytes
 from helix_assets.storage.day_marks import count_day
 from helix_assets.storage.lock import writer_lock
 from helix_assets.storage.raw_files import RawFiles
+from helix_assets.storage.reserve import RESERVE
 from helix_assets.storage.tables import digests, evictions, losses, sessions, sources
 from helix_assets.store import Store, open_store
 from helix_assets.verify import verify
@@ -649,3 +650,22 @@ def test_no_digest_goes_while_the_memory_is_over_its_cap(tmp_path: Path) -> None
     assert memory.digest("claude:s")["user_prompts"] == 1
     assert verify(memory.store) == []
     memory.close()
+
+
+def test_the_room_that_is_kept_for_evictions_is_given_up_first_and_kept_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = Memory(tmp_path)
+    memory.write("s1", *conversation(3))
+    memory.sweep()
+    kept, drop, seen = memory.store.data_dir / RESERVE, evict._drop, list[bool]()
+
+    def look_and_drop(*args: Any) -> Any:
+        seen.append(kept.exists())
+        return drop(*args)
+
+    monkeypatch.setattr(evict, "_drop", look_and_drop)
+    assert kept.exists()
+    evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 2, 1, 10**9))
+    memory.close()
+    assert (seen[0], kept.exists()) == (False, True)

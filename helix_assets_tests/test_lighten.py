@@ -9,6 +9,7 @@ from sqlalchemy import select, update
 
 from helix_assets import evict, lighten
 from helix_assets.adapters.claude import ClaudeAdapter
+from helix_assets.core.errors import DiskFullError
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.evict import Evicted
 from helix_assets.reading import open_session
@@ -193,11 +194,21 @@ def test_damaged_file_goes_whole_and_not_under_a_new_hash(memory: Memory) -> Non
     assert verify(memory.store) == []
 
 
-def test_full_disk_lets_whole_files_go(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ("storage.parquet.copy_without_texts", OSError(28, "No space left on device")),
+        ("lighten.sync", OSError(28, "No space left on device")),
+        ("lighten._named", DiskFullError("the disk is full")),
+    ],
+)
+def test_full_disk_lets_whole_files_go(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception
+) -> None:
     def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise error
 
-    monkeypatch.setattr(parquet, "copy_without_texts", full)
+    monkeypatch.setattr(f"helix_assets.{step}", full)
     assert [one.reason for one in lightened(memory).gone] == ["over_soft_cap"]
     assert verify(memory.store) == []
 

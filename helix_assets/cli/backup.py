@@ -5,7 +5,7 @@ from contextlib import closing
 import click
 
 from helix_assets.backup import Copy, copies, make_copy
-from helix_assets.cli.output import Column, Table, emit, human_count, human_size
+from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
 from helix_assets.pipeline import utc_now
 from helix_assets.reading import open_existing
 from helix_assets.settings import load_settings
@@ -21,11 +21,11 @@ def backup(is_list: bool, as_json: bool) -> None:
         with closing(open_existing(settings)) as store, store.writing("back up"):
             made = make_copy(store, utc_now())
         if not as_json:
-            click.echo(f"Copied and proven: {settings.backup_dir / made.generation} ({human_size(made.bytes)}).")
+            say(f"Copied and proven: {settings.backup_dir / made.generation} ({human_size(made.bytes)}).")
     found = copies(settings)
     emit({"folder": settings.backup_dir, "copies": found}, as_json, _listing(found) if found else None)
     if not found and not as_json:
-        click.echo(f"There is no copy in {settings.backup_dir}.")
+        say(f"There is no copy in {settings.backup_dir}.")
 
 
 def _listing(found: list[Copy]) -> Table:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from helix_assets.cli.output import Column, Table, emit, human_count, human_size
+from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
 
 _SESSIONS = 60
 _HOMES = (("CLAUDE_CONFIG_DIR", "claude"), ("CODEX_HOME", "codex"), ("GROK_HOME", "grok"))
@@ -42,9 +42,9 @@ def demo(  # noqa: PLR0913, PLR0917 - click hands in an argument per option
     }
     emit(answer, as_json, _summary(len(truth.sessions), truth.jsonl_bytes))
     if not as_json:
-        click.echo("\nTo read it, set these before a command:")
+        say("\nTo read it, set these before a command:")
         for variable, folder in variables.items():
-            click.echo(f"  {variable}={folder}")
+            say(f"  {variable}={folder}")
 
 
 def _summary(sessions: int, size_bytes: int) -> Table:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import orjson
 
-from helix_assets.cli.output import Column, Table, emit, human_count
+from helix_assets.cli.output import Column, Table, emit, human_count, say
 from helix_assets.core.errors import NotFoundError
 from helix_assets.reading import matching_uids, open_existing, open_session
 from helix_assets.settings import load_settings
@@ -37,9 +37,9 @@ def pick_session(store: Store, text: str) -> str:
     if not found:
         raise NotFoundError(f"no session begins with {text!r}; `helix sessions` lists them")
     if len(found) > 1:
-        click.echo(f"{text!r} may mean any of these sessions:", err=True)
+        say(f"{text!r} may mean any of these sessions:", err=True)
         for uid in store.shown(found):
-            click.echo(f"  {uid}", err=True)
+            say(f"  {uid}", err=True)
         raise click.exceptions.Exit(_EXIT_AMBIGUOUS)
     return found[0]
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from helix_assets.cli.output import Column, Table, emit
+from helix_assets.cli.output import Column, Table, emit, say
 from helix_assets.doctor import examine
 from helix_assets.pipeline import utc_now
 
@@ -22,5 +22,5 @@ def doctor(as_json: bool) -> int:
     table = Table([Column(""), Column("check"), Column("found"), Column("do")], rows)
     emit({"is_fine": not wrong, "findings": [asdict(finding) for finding in found]}, as_json, table)
     if not as_json:
-        click.echo(f"{len(wrong)} things need doing." if wrong else "All is well.")
+        say(f"{len(wrong)} things need doing." if wrong else "All is well; `helix verify` proves every byte.")
     return _EXIT_SOMETHING_TO_DO if wrong else 0

@@ -6,6 +6,7 @@ from contextlib import closing
 import click
 
 from helix_assets.cli.digest import pick_session
+from helix_assets.cli.output import hand_over
 from helix_assets.closing_env import SHELLS, closing_values, newest_session
 from helix_assets.reading import open_existing
 from helix_assets.settings import load_settings
@@ -24,7 +25,7 @@ def env(uid: str | None, latest: bool, cwd: str | None, shell: str, as_json: boo
         raise click.UsageError("name one session: a UID, --latest, or --cwd DIR")
     with closing(open_existing(load_settings())) as store:
         values = closing_values(store, _meant(store, uid, cwd))
-    click.echo(SHELLS["json" if as_json else shell](values).encode(), nl=False)
+    hand_over(SHELLS["json" if as_json else shell](values).encode())
 
 
 def _meant(store: Store, uid: str | None, cwd: str | None) -> str:

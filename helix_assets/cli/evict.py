@@ -5,12 +5,13 @@ from contextlib import closing
 
 import click
 
-from helix_assets.cli.output import Column, Table, emit, human_count, human_size, to_json
+from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say, to_json
 from helix_assets.core.retention import Decision, EvictionPlan, by_reason
 from helix_assets.evict import apply, plan
 from helix_assets.pipeline import sweep, utc_now
 from helix_assets.reading import has_store
 from helix_assets.settings import load_settings
+from helix_assets.storage.reserve import give_up_reserve
 from helix_assets.store import Store, open_store
 
 EXIT_NOT_DONE = 1
@@ -31,8 +32,10 @@ def evict(shows: bool, applies: bool, as_json: bool) -> int:
     settings = load_settings()
     if not applies and not has_store(settings):
         nothing = f"There is no memory in {settings.data_dir} yet, so nothing would go."
-        click.echo(to_json({"goes": [], "stays": []}) if as_json else nothing)
+        say(to_json({"goes": [], "stays": []}) if as_json else nothing)
         return 0
+    if applies:
+        give_up_reserve(settings.data_dir)  # on a full disk the catalog could not even be opened
     with closing(open_store(settings)) as store:
         return _apply(store, as_json) if applies else _show(store, as_json)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import BinaryIO
 
 import click
 
-from helix_assets.cli.output import emit, to_json
+from helix_assets.cli.output import emit, handing_over, say, to_json
 from helix_assets.core.errors import StopRun
 from helix_assets.export import export as write_export
 from helix_assets.export import session_figures
@@ -35,19 +34,19 @@ def export(out: Path | None, figures_only: bool, as_json: bool) -> None:
             data = write_export(store, file)._asdict()
     if out is None:
         if not figures_only:
-            click.echo(f"sha256 {data['sha256']}", err=True)
+            say(f"sha256 {data['sha256']}", err=True)
         return
     emit({"out": out, **data}, as_json)
     if not as_json:
-        click.echo(f"sha256 {data['sha256']}  {out}")
+        say(f"sha256 {data['sha256']}  {out}")
 
 
 @contextmanager
 def _opened(out: Path | None) -> Iterator[BinaryIO]:
     """Where to write: standard output, or a private file that appears only when it is whole."""
     if out is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        with handing_over() as file:
+            yield file
         return
     if out.exists() and not out.is_file():
         with out.open("wb") as device:  # such as /dev/null

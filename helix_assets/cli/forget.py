@@ -10,7 +10,7 @@ import click
 from sqlalchemy import Row, select
 
 from helix_assets.cli.digest import pick_session
-from helix_assets.cli.output import Column, Table, emit, human_count, human_size, print_table
+from helix_assets.cli.output import Column, Table, emit, human_count, human_size, print_table, say
 from helix_assets.core.errors import NotFoundError
 from helix_assets.forget import Forgotten
 from helix_assets.forget import forget as erase
@@ -43,7 +43,7 @@ def forget(uid: str | None, repo: str | None, is_sure: bool, as_json: bool) -> i
     with closing(open_existing(load_settings())) as store:
         found = _chosen(store, uid, repo)
         if not is_sure and not _is_confirmed([row_shown(store, row) for row in found]):
-            click.echo("Nothing was forgotten.")
+            say("Nothing was forgotten.")
             return EXIT_NOT_DONE
         done = erase(store, [row.session_uid for row in found], now=utc_now())
         done = replace(done, session_uids=store.shown(done.session_uids), remade=store.shown(done.remade))

@@ -10,6 +10,7 @@ from contextlib import suppress
 import click
 
 from helix_assets import hook as noting
+from helix_assets.cli.output import say
 from helix_assets.hooks import AGENTS
 from helix_assets.inbox import inbox_of
 from helix_assets.settings import load_settings
@@ -40,7 +41,7 @@ def _wrap(agent: str, command: Sequence[str]) -> int:
     try:
         code = subprocess.run(command, check=False).returncode
     except OSError as exc:
-        click.echo(f"helix: {command[0]} cannot be run: {exc.strerror}", err=True)
+        say(f"helix: {command[0]} cannot be run: {exc.strerror}", err=True)
         return _EXIT_NOT_FOUND
     with suppress(Exception):
         noting.write_note(str(inbox_of(load_settings().data_dir.absolute())), noting.note_of(agent, b"{}"))

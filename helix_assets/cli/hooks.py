@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from helix_assets.cli.output import Column, Table, emit, terminal_safe
+from helix_assets.cli.output import Column, Table, emit, say
 from helix_assets.core.encoded import shown_by
 from helix_assets.core.errors import StopRun
 from helix_assets.hooks import AGENTS, Edit, apply, installed_events, plan_install, plan_uninstall, settings_file
@@ -68,10 +68,10 @@ def status(agent: str | None, as_json: bool) -> int:
     table = Table([Column("agent"), Column("hook at"), Column("file")], rows)
     emit({"agents": found, "notes_waiting": notes}, as_json, table)
     if not as_json:
-        click.echo(f"{notes} notes wait in the inbox.")
+        say(f"{notes} notes wait in the inbox.")
     problems = [one["problem"] for one in found if one["problem"]]
     for problem in problems:
-        click.echo(terminal_safe(f"helix: {problem}"), err=True)
+        say(f"helix: {problem}", err=True)
     return EXIT_NOT_READ if problems else 0
 
 
@@ -89,7 +89,7 @@ def _carry_out(edit: Edit, nothing: str, *, dry_run: bool, as_json: bool) -> Non
     diff = rules_in_force(load_settings()).text(edit.diff()).text
     is_done = edit.changes and not dry_run
     if not as_json:
-        click.echo(terminal_safe(diff) if edit.changes else f"{nothing}\n", nl=False)
+        say(diff if edit.changes else f"{nothing}\n", nl=False)
     backup = apply(edit, utc_now()) if is_done else None
     if as_json:
         answer = {"agent": edit.agent, "file": edit.path, "is_changed": is_done, "diff": diff, "backup": backup}
@@ -99,6 +99,6 @@ def _carry_out(edit: Edit, nothing: str, *, dry_run: bool, as_json: bool) -> Non
 
 
 def _tell(edit: Edit, backup: Path | None) -> None:
-    click.echo(f"Wrote {edit.path}" if edit.after is not None else f"Removed {edit.path}")
+    say(f"Wrote {edit.path}" if edit.after is not None else f"Removed {edit.path}")
     if backup:
-        click.echo(f"As it was: {backup}")
+        say(f"As it was: {backup}")

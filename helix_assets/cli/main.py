@@ -7,10 +7,12 @@ starts fast. A command is a click.Command; it reports trouble by raising HelixEr
 import importlib
 import io
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -18,6 +20,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from helix_assets import __version__
 from helix_assets.cli.listing import COMMANDS, Entry, help_text
 from helix_assets.core.errors import HelixError
+from helix_assets.core.terminal import terminal_safe
 
 EXIT_IO_ERROR = 74
 EXIT_INTERRUPTED = 130
@@ -76,20 +79,44 @@ def cli() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document that holds the script.")
 def completion(shell: str, as_json: bool) -> None:
     """Print the completion script of SHELL; evaluate it in the shell's start-up file."""
+    from helix_assets.cli.output import hand_over
+
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"no completion for {shell}")
     script = kind(cli, {}, "helix", _COMPLETION_VARIABLE).source()
-    click.echo(json.dumps({"shell": shell, "script": script}, indent=2) if as_json else script)
+    text = json.dumps({"shell": shell, "script": script}, indent=2) if as_json else script
+    hand_over(text.encode() + b"\n")
 
 
 def main() -> None:
     """Run the command line and end the process with the exit code that fits."""
     os.umask(0o077)
+    clean_warnings()
+    sys.excepthook = _show_traceback
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     sys.exit(run(sys.argv[1:]))
+
+
+def _show_traceback(*error: Any) -> None:
+    from traceback import format_exception
+
+    from helix_assets.cli.output import say
+
+    say("".join(format_exception(*error)), err=True, nl=False)
+
+
+def clean_warnings() -> None:
+    """Have what is logged, which reaches the terminal where nobody else listens, hold nothing that drives it."""
+
+    class Clean(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return terminal_safe(super().format(record))
+
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(Clean())
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -106,7 +133,11 @@ def run(arguments: Sequence[str]) -> int:
         _complain("interrupted")
         return EXIT_INTERRUPTED
     except click.ClickException as exc:
-        exc.show()
+        from helix_assets.cli.output import say
+
+        told = io.StringIO()
+        exc.show(told)
+        say(told.getvalue(), err=True, nl=False)
         return exc.exit_code
     except BrokenPipeError:
         # The reader, as in `helix sessions | head`, has gone: keep Python from complaining when it flushes at exit.
@@ -127,9 +158,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _complain(message: str) -> None:
-    from helix_assets.cli.output import terminal_safe
+    from helix_assets.cli.output import say
 
-    click.echo(f"helix: {terminal_safe(_by_the_rules(message))}", err=True)
+    say(f"helix: {_by_the_rules(message)}", err=True)
 
 
 def _by_the_rules(message: str) -> str:

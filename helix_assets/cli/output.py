@@ -1,22 +1,23 @@
 """How commands speak: JSON, tables, sizes, progress, and nothing that could drive the terminal.
 
-Transcript text is hostile until it has gone through `terminal_safe`; `emit` and `print_table` see to that themselves.
-Nothing here knows what a session is.
+Transcript text is hostile until it has gone through `terminal_safe`. All that is written here has, and no command
+writes in any other way. Nothing here knows what a session is.
 """
 
+import io
 import json
 import sys
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, BinaryIO, Literal, Protocol, cast
 
 import click
 
-_BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+from helix_assets.core.terminal import cell, json_safe, terminal_safe
+
 _BINARY_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 Justify = Literal["left", "right"]
@@ -39,6 +40,40 @@ class Table:
     title: str = ""
 
 
+def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Tell a person something."""
+    click.echo(terminal_safe(text), err=err, nl=nl)
+
+
+def say_marked(pieces: Iterable[tuple[str, bool]]) -> None:
+    """Tell a person something on one line, in which some pieces stand out on a terminal."""
+    is_terminal = sys.stdout.isatty()
+    click.echo("".join(click.style(cell(t), bold=True) if marked and is_terminal else cell(t) for t, marked in pieces))
+
+
+def hand_over(data: bytes) -> None:
+    """Write what is for other programs, as it is; only on a terminal without what that would obey."""
+    if sys.stdout.isatty():
+        data = terminal_safe(data.decode("utf-8", "replace")).encode()
+    click.echo(data, nl=False)
+
+
+@contextmanager
+def handing_over() -> Iterator[BinaryIO]:
+    """A file that hands over whatever is written to it, line by line."""
+    if sys.stdout.isatty():
+        yield cast("BinaryIO", _HandsOver())
+    else:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+
+
+class _HandsOver(io.RawIOBase):
+    def write(self, data: Any) -> int:
+        hand_over(bytes(data))
+        return len(data)
+
+
 def emit(data: object, as_json: bool, table: Table | Sequence[Table] | None = None) -> None:
     """Write the answer of a command: as one JSON document, or as tables for a person."""
     if as_json:
@@ -51,7 +86,7 @@ def to_json(data: object) -> str:
     """Indented JSON in valid UTF-8; dataclasses, dates and paths are understood."""
     text = json.dumps(data, default=_plain, ensure_ascii=False, indent=2)
     # A lone surrogate, as a torn log line may hold, cannot be encoded.
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return json_safe(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _plain(value: object) -> object:
@@ -64,20 +99,6 @@ def _plain(value: object) -> object:
     if isinstance(value, set | frozenset):
         return sorted(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
-
-
-def terminal_safe(text: str) -> str:
-    """The text without what a terminal would obey: control characters but newline and tab, and bidi controls."""
-    return "".join(char for char in text if char in "\n\t" or not _is_control(char))
-
-
-def _is_control(char: str) -> bool:
-    return char in _BIDI_CONTROLS or unicodedata.category(char) in ("Cc", "Cs")
-
-
-def cell(text: str) -> str:
-    """The text on one line, safe for the terminal."""
-    return terminal_safe(text.replace("\n", " ").replace("\t", " "))
 
 
 def human_size(size_bytes: int) -> str:
@@ -100,7 +121,7 @@ def print_tables(tables: Sequence[Table]) -> None:
     """Draw tables one below the other, with room between them."""
     for number, table in enumerate(tables):
         if number and not sys.stdout.isatty():  # rich leaves that room itself
-            click.echo()
+            say()
         print_table(table)
 
 
@@ -111,15 +132,15 @@ def print_table(table: Table) -> None:
         _print_rich(table, rows)
         return
     if table.title:
-        click.echo(table.title)
-    header = [column.name for column in table.columns]
+        say(cell(table.title))
+    header = [cell(column.name) for column in table.columns]
     widths = [max(len(row[index]) for row in [header, *rows]) for index in range(len(header))]
     for row in [header, *rows]:
         aligned = (
             text.rjust(width) if column.justify == "right" else text.ljust(width)
             for text, width, column in zip(row, widths, table.columns, strict=True)
         )
-        click.echo("  ".join(aligned).rstrip())
+        say("  ".join(aligned).rstrip())
 
 
 def _print_rich(table: Table, rows: Sequence[Sequence[str]]) -> None:
@@ -129,13 +150,14 @@ def _print_rich(table: Table, rows: Sequence[Sequence[str]]) -> None:
     from rich.text import Text
 
     drawn = RichTable(
-        title=table.title or None, box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1, 0, 0), pad_edge=False
-    )
+        title=Text(cell(table.title)) if table.title else None, box=box.SIMPLE_HEAD, title_justify="left",
+        padding=(0, 1, 0, 0), pad_edge=False,
+    )  # fmt: skip
+    # Text, not str: square brackets of a transcript are no markup.
     for column in table.columns:
         # Folded, not cut: at the end of a path stand the file and the line.
-        drawn.add_column(column.name, justify=column.justify, overflow="fold")
+        drawn.add_column(Text(cell(column.name)), justify=column.justify, overflow="fold")
     for row in rows:
-        # Text, not str: square brackets of a transcript are no markup.
         drawn.add_row(*(Text(text) for text in row))
     Console().print(drawn)
 

@@ -5,7 +5,7 @@ from contextlib import closing
 import click
 
 from helix_assets.cli.digest import pick_session
-from helix_assets.cli.output import emit
+from helix_assets.cli.output import emit, say
 from helix_assets.reading import open_existing
 from helix_assets.settings import load_settings
 
@@ -37,6 +37,6 @@ def _set(text: str, as_json: bool, *, is_pinned: bool) -> None:
     if as_json:
         emit({"session_uid": uid, "is_pinned": is_pinned, "evicted_at": row.evicted_at}, as_json)
         return
-    click.echo(f"{uid} is {'pinned' if is_pinned else 'no longer pinned'}.")
+    say(f"{uid} is {'pinned' if is_pinned else 'no longer pinned'}.")
     if is_pinned and row.evicted_at:
-        click.echo(f"Its raw bytes were evicted at {row.evicted_at}; only what it still grows by is kept.")
+        say(f"Its raw bytes were evicted at {row.evicted_at}; only what it still grows by is kept.")

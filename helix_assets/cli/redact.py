@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from helix_assets.cli.output import emit
+from helix_assets.cli.output import emit, hand_over
 from helix_assets.core.errors import SkipSource
 from helix_assets.core.redaction import Redactor, Rule
 
@@ -34,18 +34,16 @@ def redact(jsonl: bool, as_json: bool, key_file: Path | None) -> None:
     if sys.stdin is None:
         raise click.UsageError("standard input is closed; the text to redact is read from there")
     redactor = _redactor(key)
-    out = sys.stdout.buffer
     if not jsonl:
         # Bytes that are no UTF-8 pass as they are, but JSON has no room for them.
         found = redactor.text(sys.stdin.buffer.read().decode("utf-8", "replace" if as_json else "surrogateescape"))
         if as_json:
             emit({"text": found.text, "secrets": found.hits}, as_json)
         else:
-            out.write(found.text.encode("utf-8", "surrogateescape"))
+            hand_over(found.text.encode("utf-8", "surrogateescape"))
         return
     for line in redacted_lines(redactor, sys.stdin.buffer):
-        out.write(line)
-        out.flush()
+        hand_over(line)
 
 
 def redacted_lines(redactor: Redactor, lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from helix_assets.cli.output import Column, Table, emit, terminal_safe
+from helix_assets.cli.output import Column, Table, emit, say
 from helix_assets.core.errors import QueryError
 from helix_assets.reading import open_existing
 from helix_assets.reports.files import as_csv, write_report
@@ -42,7 +42,7 @@ def report(  # noqa: PLR0913, PLR0917 - click hands in an argument per option
     span = Span(_day("--since", since), _day("--until", until))
     with closing(open_existing(load_settings())) as store:
         if files:
-            click.echo(f"written to {_write(store, name, span)}")
+            say(f"written to {_write(store, name, span)}")
         else:
             _print(make_report(store, name, span), as_json, csv_table)
 
@@ -64,13 +64,13 @@ def _write(store: Store, name: str, span: Span) -> str:
 
 def _print(found: Report, as_json: bool, csv_table: str | None) -> None:
     if csv_table is not None:
-        click.echo(as_csv(found.table(csv_table)), nl=False)
+        say(as_csv(found.table(csv_table)), nl=False)
     elif as_json:
         emit(_data(found), as_json=True)
     else:
-        click.echo(terminal_safe(as_markdown(found)), nl=False)
+        say(as_markdown(found), nl=False)
     if found.left_out and (csv_table is not None or as_json):
-        click.echo(f"Left out, because damaged: {len(found.left_out)}. Run `helix verify`.", err=True)
+        say(f"Left out, because damaged: {len(found.left_out)}. Run `helix verify`.", err=True)
 
 
 def _data(found: Report) -> dict[str, Any]:

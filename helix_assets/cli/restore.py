@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from helix_assets.cli.output import emit, human_count
+from helix_assets.cli.output import emit, human_count, say
 from helix_assets.core.encoded import shown_by
 from helix_assets.core.errors import StoreError
 from helix_assets.pipeline import utc_now
@@ -44,18 +44,18 @@ def _as_data(done: Restored) -> dict[str, object]:
 
 
 def _tell(done: Restored, gone: Sequence[str]) -> None:
-    click.echo(f"The copy of {done.copy.made_at} is back, with {human_count(done.copy.digests)} digests.")
+    say(f"The copy of {done.copy.made_at} is back, with {human_count(done.copy.digests)} digests.")
     if done.lost:
-        click.echo(
+        say(
             f"{human_count(len(done.lost))} sessions have no raw bytes any more; their digests stay. "
             f"{human_count(len(done.reread))} of them are read again by the next sweep."
         )
     for uid in gone:
-        click.echo(f"  lost for good, but for the digest: {uid}")
+        say(f"  lost for good, but for the digest: {uid}")
     if done.newer:
-        click.echo(
+        say(
             f"{human_count(done.newer)} sessions are newer than the copy: the next sweep takes them in again "
             "where their logs still exist."
         )
-    click.echo(f"What was there before lies in {done.aside}: delete that folder when you need it no more.")
-    click.echo("Next: `helix sweep`, then `helix verify`.")
+    say(f"What was there before lies in {done.aside}: delete that folder when you need it no more.")
+    say("Next: `helix sweep`, then `helix verify`.")

@@ -1,16 +1,17 @@
 """`helix search`: the sessions in which words stand, best first, with the passages that hold them."""
 
-import sys
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import click
 
 from helix_assets.cli.limits import AGENT, SINCE, UNTIL, refuse_backwards, refuse_unknown_agent
-from helix_assets.cli.output import cell, emit, human_count, terminal_safe
+from helix_assets.cli.output import emit, human_count, say, say_marked
 from helix_assets.core.errors import BusyError
 from helix_assets.core.query import Snippet
 from helix_assets.core.schema import EventKind
+from helix_assets.core.terminal import cell
 from helix_assets.indexing import update_index
 from helix_assets.reading import open_existing
 from helix_assets.search import LIMIT, SECONDS, Excerpt, Filters, Finder, Found, Hit, to_dict
@@ -54,9 +55,9 @@ def _made_anew(store: Store) -> bool:
         with store.writing("index", wait_s=0):
             done = update_index(store, thorough=True)
     except (BusyError, OSError) as exc:
-        click.echo(terminal_safe(f"The index is not up to date, and cannot be now: {store.shown(str(exc))}"), err=True)
+        say(f"The index is not up to date, and cannot be now: {store.shown(str(exc))}", err=True)
         return False
-    click.echo(f"The index lacked {human_count(done.added)} files: made anew from the raw cache.", err=True)
+    say(f"The index lacked {human_count(done.added)} files: made anew from the raw cache.", err=True)
     return True
 
 
@@ -64,10 +65,10 @@ def _print_hit(hit: Hit) -> None:
     when = (hit.started_at or hit.day)[:16].replace("T", " ")
     gone = f"  evicted {hit.evicted_at[:10]}, its digest says:" if hit.evicted_at else ""
     title = f"  {hit.title[:60]}" if hit.title else ""
-    click.echo(cell(f"{hit.session_uid}  {when}  {hit.repo or ''}{title}{gone}"))
+    say(cell(f"{hit.session_uid}  {when}  {hit.repo or ''}{title}{gone}"))
     for excerpt in hit.excerpts:
-        click.echo(f"  {cell(_place(excerpt))}: {_marked(excerpt.snippet)}")
-    click.echo()
+        say_marked([(f"  {_place(excerpt)}: ", False), *_pieces(excerpt.snippet)])
+    say()
 
 
 def _place(excerpt: Excerpt) -> str:
@@ -76,28 +77,23 @@ def _place(excerpt: Excerpt) -> str:
     return f"{number}{what}{f' {excerpt.tool}' if excerpt.tool else ''}"
 
 
-def _marked(piece: Snippet) -> str:
-    """The snippet, what was searched for in bold on a terminal."""
-    if not sys.stdout.isatty():
-        return cell(piece.text)
-    text, at = "", 0
+def _pieces(piece: Snippet) -> Iterator[tuple[str, bool]]:
+    """The snippet in pieces, and whether each is what was searched for."""
+    at = 0
     for start, end in piece.marks:
-        text += cell(piece.text[at:start]) + click.style(cell(piece.text[max(at, start) : end]), bold=True)
+        yield piece.text[at:start], False
+        yield piece.text[max(at, start) : end], True
         at = max(at, end)
-    return text + cell(piece.text[at:])
+    yield piece.text[at:], False
 
 
 def _tell(found: Found) -> None:
     """What the answer lacks, on stderr, so that it is in nobody's data."""
     if not found.hits:
-        click.echo(
-            "Nothing found. All words have to stand in a session; try fewer, or beginnings such as retr*.", err=True
-        )
+        say("Nothing found. All words have to stand in a session; try fewer, or beginnings such as retr*.", err=True)
     elif not found.is_complete:
-        click.echo("There may be more; --limit shows them.", err=True)
+        say("There may be more; --limit shows them.", err=True)
     if found.unindexed:
-        click.echo(f"{human_count(found.unindexed)} files are not in the index yet: run `helix sweep`.", err=True)
+        say(f"{human_count(found.unindexed)} files are not in the index yet: run `helix sweep`.", err=True)
     if found.left_out:
-        click.echo(
-            terminal_safe(f"Left out, because damaged: {', '.join(found.left_out)}. Run `helix verify`."), err=True
-        )
+        say(f"Left out, because damaged: {', '.join(found.left_out)}. Run `helix verify`.", err=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from helix_assets.cli.output import Column, Table, emit
+from helix_assets.cli.output import Column, Table, emit, say
 from helix_assets.core.errors import StopRun
 from helix_assets.service import Service, install, is_running, plan_service, uninstall
 from helix_assets.settings import load_settings
@@ -36,7 +36,7 @@ def install_service(port: int | None, read_only: bool, dry_run: bool, as_json: b
     if as_json:
         _emit(planned, planned.enable, problems, is_done=not dry_run)
     else:
-        click.echo(f"Wrote {planned.path}")
+        say(f"Wrote {planned.path}")
     _report(problems, "" if as_json else "helix runs now and at every login.")
 
 
@@ -55,9 +55,9 @@ def uninstall_service(dry_run: bool, as_json: bool) -> None:
         commands = [*planned.disable, *planned.forget] if is_there else []
         _emit(planned, commands, problems, is_done=is_there and not dry_run)
     elif is_there:
-        click.echo(f"Removed {planned.path}")
+        say(f"Removed {planned.path}")
     else:
-        click.echo(f"There is no service: {planned.path} does not exist.")
+        say(f"There is no service: {planned.path} does not exist.")
     _report(problems, "" if as_json or not is_there else "helix no longer starts at login.")
 
 
@@ -83,16 +83,16 @@ def _emit(planned: Service, commands: Sequence[Sequence[str]], problems: Sequenc
 
 
 def _show(planned: Service, *, written: bool) -> None:
-    click.echo(f"# would {'write' if written else 'remove'} {planned.path}")
+    say(f"# would {'write' if written else 'remove'} {planned.path}")
     if written:
-        click.echo(planned.content)
+        say(planned.content)
     commands = planned.enable if written else [*planned.disable, *planned.forget]
     for command in commands:
-        click.echo(f"# would run: {' '.join(command)}")
+        say(f"# would run: {' '.join(command)}")
 
 
 def _report(problems: list[str], success: str) -> None:
     if problems:
         raise StopRun("; ".join(problems))
     if success:
-        click.echo(success)
+        say(success)

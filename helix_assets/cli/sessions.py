@@ -9,7 +9,7 @@ import click
 from sqlalchemy import ColumnElement, func, select
 
 from helix_assets.cli.limits import AGENT, SINCE, UNTIL, refuse_backwards, refuse_unknown_agent
-from helix_assets.cli.output import Column, Table, emit, human_count, human_size
+from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.reading import digest_shown, has_store, is_proven, open_existing, row_shown
 from helix_assets.settings import load_settings
@@ -53,9 +53,9 @@ def sessions(limit: int, as_json: bool, **filters: Any) -> None:
             found, total = _find(store, wanted, limit)
     emit(found, as_json, _listing(found))
     if not as_json and total > len(found):
-        click.echo(f"{human_count(total - len(found))} more; --limit shows them.")
+        say(f"{human_count(total - len(found))} more; --limit shows them.")
     if not as_json and not total:
-        click.echo("No such session. `helix status` shows what the memory holds, `helix sweep` reads the agents' logs.")
+        say("No such session. `helix status` shows what the memory holds, `helix sweep` reads the agents' logs.")
 
 
 def _find(store: Store, wanted: list[ColumnElement[bool]], limit: int) -> tuple[list[dict[str, Any]], int]:

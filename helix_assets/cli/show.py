@@ -11,7 +11,7 @@ import click
 import orjson
 
 from helix_assets.cli.digest import digest_tables, pick_session
-from helix_assets.cli.output import Column, Table, emit, human_count, print_tables, terminal_safe
+from helix_assets.cli.output import Column, Table, emit, hand_over, human_count, print_tables, say
 from helix_assets.core.errors import NotFoundError
 from helix_assets.core.moments import iso
 from helix_assets.core.schema import EventKind, Row
@@ -79,7 +79,7 @@ def _show_events(session: OpenSession, wanted: range | None, kinds: frozenset[st
     print_tables([head, _timeline(shown)])
     left = sum(1 for _ in events)
     if left:
-        click.echo(f"{human_count(left)} more events: --events {shown[-1].seq + 1}.. shows them.")
+        say(f"{human_count(left)} more events: --events {shown[-1].seq + 1}.. shows them.")
 
 
 def _matching(rows: Iterable[Row], wanted: range | None, kinds: frozenset[str]) -> Iterator[Row]:
@@ -138,9 +138,9 @@ def _show_evicted(session: OpenSession, as_json: bool) -> None:
         emit({**_head(session), "events": None, "digest": found}, as_json=True)
         return
     if session.evicted_at:
-        click.echo(f"The events of this session were evicted at {session.evicted_at}; this is what stays of it:")
+        say(f"The events of this session were evicted at {session.evicted_at}; this is what stays of it:")
     else:
-        click.echo("This session has no records of its own (they belong to the session it was copied from).")
+        say("This session has no records of its own (they belong to the session it was copied from).")
     print_tables(digest_tables(found) if found else [])
 
 
@@ -150,7 +150,7 @@ def _show_payload(session: OpenSession, wanted: str, as_json: bool) -> None:
     if as_json:
         emit({"seq": row.seq, "record_id": row.record_id, "line": row.line, "raw": text}, as_json=True)
     else:
-        click.echo(terminal_safe(text) if sys.stdout.isatty() else text)
+        hand_over(text.encode() + b"\n")
 
 
 def _record(session: OpenSession, wanted: str) -> Row:

@@ -1,6 +1,5 @@
 """`helix sql`: the answer to one SELECT over the memory's views, as a table, JSON or CSV."""
 
-import csv
 import resource
 import sys
 from contextlib import closing, suppress
@@ -8,9 +7,9 @@ from typing import Any
 
 import click
 
-from helix_assets.cli.output import Column, Justify, Table, emit, human_count, print_table, terminal_safe
+from helix_assets.cli.output import Column, Justify, Table, emit, human_count, print_table, say
 from helix_assets.reading import open_existing
-from helix_assets.reports.files import cell_text, safe_cells
+from helix_assets.reports.files import cell_text, csv_text
 from helix_assets.settings import load_settings
 from helix_assets.sql import ROWS, SECONDS, Answer, ask
 from helix_assets.views import VIEWS
@@ -37,7 +36,7 @@ def sql(query: str, rows: int, seconds: float, as_json: bool, as_csv: bool) -> N
     with closing(open_existing(load_settings())) as store:
         answer = ask(store, query, rows=rows, seconds=seconds)
     if as_csv:
-        _print_csv(answer)
+        say(csv_text(answer.columns, answer.rows), nl=False)
     elif as_json:
         emit([dict(zip(answer.columns, map(_json_value, row), strict=True)) for row in answer.rows], as_json=True)
     else:
@@ -71,19 +70,10 @@ def _json_value(value: Any) -> Any:
     return value if isinstance(value, str | int | float | None) else cell_text(value)
 
 
-def _print_csv(answer: Answer) -> None:
-    out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(safe_cells(answer.columns))
-    for row in answer.rows:
-        out.writerow(safe_cells(row))
-
-
 def _tell(answer: Answer, rows: int) -> None:
     """What the answer lacks, on stderr, so that it is in nobody's data."""
     if answer.is_cut:
-        click.echo(f"Only the first {human_count(rows)} rows; --rows shows more.", err=True)
+        say(f"Only the first {human_count(rows)} rows; --rows shows more.", err=True)
     if answer.left_out:
         named = ", ".join(answer.left_out[:_NAMED]) + (", ..." if len(answer.left_out) > _NAMED else "")
-        click.echo(
-            terminal_safe(f"Left out, because damaged: {named} ({len(answer.left_out)}). Run `helix verify`."), err=True
-        )
+        say(f"Left out, because damaged: {named} ({len(answer.left_out)}). Run `helix verify`.", err=True)

@@ -9,7 +9,7 @@ import click
 
 from helix_assets.aside import SetAside
 from helix_assets.backup import Copy, copies
-from helix_assets.cli.output import Column, Table, emit, human_count, human_size
+from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
 from helix_assets.drift import Tally, drift_of
 from helix_assets.pipeline import utc_now
 from helix_assets.reading import has_store, open_existing
@@ -43,7 +43,7 @@ def _tell_empty(settings: Settings, as_json: bool) -> None:
     if as_json:
         emit({"data_dir": settings.data_dir, "agents": []}, as_json=True)
     else:
-        click.echo(f"There is no memory in {settings.data_dir} yet: `helix sweep` reads the agents' logs into it.")
+        say(f"There is no memory in {settings.data_dir} yet: `helix sweep` reads the agents' logs into it.")
 
 
 def _store(found: Status) -> Table:

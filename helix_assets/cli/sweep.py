@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from helix_assets.cli.output import Advance, Column, Table, emit, human_count, human_size, print_tables, progress
+from helix_assets.cli.output import Advance, Column, Table, emit, human_count, human_size, print_tables, progress, say
 from helix_assets.cli.status import agents_table
 from helix_assets.pipeline import Progress, SweepReport
 from helix_assets.pipeline import sweep as run_sweep
@@ -77,7 +77,7 @@ def _tell(report: SweepReport, *more: Table) -> None:
     tables = [_problems(report)] if report.problems else []
     if _found_nothing(report):
         nothing = f"Nothing new in {human_count(report.files_seen)} files ({report.seconds:.1f} s)."
-        click.echo(nothing if report.files_seen else _NO_LOGS)
+        say(nothing if report.files_seen else _NO_LOGS)
     else:
         tables.insert(0, _changes(report))
     print_tables([*tables, *more])

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from helix_assets.cli.output import say
 from helix_assets.core.errors import BusyError
 from helix_assets.settings import Settings, load_settings
 from helix_assets.settings.places import checkout
@@ -36,13 +37,13 @@ def up(port: int | None, demo: bool, as_json: bool, **doors: Any) -> None:
     """Sweep once, then serve the Dagster UI with its sensors and schedules running. Ctrl-C stops it."""
     from helix_assets.up import ServeOptions, serve
 
-    def say(words: str) -> None:
-        click.echo(words, err=as_json)
+    def tell(words: str) -> None:
+        say(words, err=as_json)
 
     settings = load_settings()
     if demo:
-        settings = enter_demo(settings.data_dir.absolute(), say)
-        say(f"The demo's memory is apart from yours. To ask it: {settings.data_dir / 'helix'} status")
+        settings = enter_demo(settings.data_dir.absolute(), tell)
+        tell(f"The demo's memory is apart from yours. To ask it: {settings.data_dir / 'helix'} status")
     # The children know the state by this variable, whatever their folder.
     os.environ["HELIX_DATA_DIR"] = str(settings.data_dir.absolute())
     options = ServeOptions(port or settings.web.port, **doors)
@@ -54,13 +55,13 @@ def up(port: int | None, demo: bool, as_json: bool, **doors: Any) -> None:
     }
 
     def prepare() -> None:
-        answer["sweep"] = _sweep(settings, say, as_json=as_json)
+        answer["sweep"] = _sweep(settings, tell, as_json=as_json)
 
     def ready() -> None:
         if as_json:
-            click.echo(json.dumps(answer))
+            say(json.dumps(answer))
 
-    serve(settings.data_dir, options, say, prepare, ready)
+    serve(settings.data_dir, options, tell, prepare, ready)
 
 
 def enter_demo(data_dir: Path, say: Callable[[str], None]) -> Settings:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import click
 
-from helix_assets.cli.output import Column, Table, emit
+from helix_assets.cli.output import Column, Table, emit, say
 from helix_assets.core.encoded import shown_by
 from helix_assets.core.errors import StoreError
 from helix_assets.reading import open_existing
@@ -34,7 +34,7 @@ def verify(secrets: bool, as_json: bool) -> int:
     data = {"is_sound": not found, "violations": [asdict(violation) for violation in found]}
     emit(data, as_json, _listing(found) if found else None)
     if not as_json:
-        click.echo(f"{len(found)} violations." if found else "The store is sound.")
+        say(f"{len(found)} violations." if found else "The store is sound.")
     return _EXIT_VIOLATED if found else 0
 
 

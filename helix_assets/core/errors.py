@@ -3,10 +3,12 @@
     HelixError
     ├── SkipSource           leave this one source out, count it, go on with the rest
     ├── RetryLater           nothing is wrong: the same call may work later
-    │   └── BusyError        another process holds the writer lock
+    │   ├── BusyError        another process holds the writer lock
+    │   └── ChangedError     what was being read was replaced or evicted meanwhile
     └── StopRun              someone has to act first; the message says what
         ├── SettingsError    helix.toml or a HELIX_* variable is wrong
         ├── StoreError       the store is damaged, foreign, or of a newer version
+        │   └── DiskFullError  the disk has no room for what has to be written to it
         ├── NotFoundError    the thing asked for by name is not in the store
         └── QueryError       a search or an SQL query cannot be answered as it is
 
@@ -37,6 +39,10 @@ class BusyError(RetryLater):
     """Another process is writing to the store."""
 
 
+class ChangedError(RetryLater):
+    """A file that was being read was replaced or evicted; a new look at the catalog finds what counts now."""
+
+
 class StopRun(HelixError):
     """Going on makes no sense until someone has acted on the message."""
 
@@ -51,6 +57,10 @@ class StoreError(StopRun):
     """The store is damaged, belongs to someone else, or was written by a newer version."""
 
     exit_code = 65
+
+
+class DiskFullError(StoreError):
+    """There is no room on the store's disk, for SQLite not even to read."""
 
 
 class NotFoundError(StopRun):

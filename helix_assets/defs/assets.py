@@ -14,10 +14,17 @@ from helix_assets.defs.columns import DIGEST_COLUMNS, EVICTION_COLUMNS, SOURCE_C
 from helix_assets.defs.figures import CODE_VERSIONS, SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES, TIERS
 from helix_assets.defs.partitions import DAYS, PARTITIONS, partition_of
 from helix_assets.defs.record import ending_well_when_busy, record
-from helix_assets.defs.report import REPORT_CODE_VERSION, RETENTION_REPORT, evict_and_tell, report_of
+from helix_assets.defs.report import (
+    EVICTION_JOB,
+    REPORT_CODE_VERSION,
+    RETENTION_REPORT,
+    evict_and_tell,
+    log_report,
+    report_of,
+)
 from helix_assets.defs.resources import StoreResource
 from helix_assets.evict import policy_of
-from helix_assets.pipeline import sweep
+from helix_assets.pipeline import sweep, utc_now
 from helix_assets.scan import scan
 from helix_assets.settings.kinds import parse_size
 from helix_assets.storage.tables import digests, evictions, sources
@@ -95,11 +102,12 @@ def session_memory(context: dg.AssetExecutionContext, store: StoreResource) -> I
 
 
 class RetentionConfig(dg.Config):
-    """What a run of retention_report may do, and by which caps. Only the eviction job, or a person, sets it."""
+    """What a run of retention_report may do, and by which caps."""
 
-    apply: bool = Field(
-        default=False,
-        description="Evict what today's plan lists. `false` is a dry run: the report shows what would go.",
+    apply: bool | None = Field(
+        default=None,
+        description="Evict what today's plan lists. `false` is a dry run: the report shows what would go. Default: "
+        f"`true` in {EVICTION_JOB}, else `false`.",
     )
     raw_soft_cap_bytes: str | None = Field(
         default=None, description='Evict down to this size, such as "2GiB", in this run. Default: as in the settings.'
@@ -130,7 +138,7 @@ REPORT_SPEC = dg.AssetSpec(
     # A report of one day speaks of sessions of all days.
     deps=[dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())],
     description="What was evicted from the raw cache on a day and why; for today also what would go next, and how "
-    "full the cache is. Evicts only when a job says `apply: true`, and only for today.",
+    "full the cache is. Evicts only in the eviction job, or with `apply: true`, and only for today.",
     group_name="tier2_memory",
     kinds={"sqlite", "matplotlib"},
     owners=OWNERS,
@@ -152,13 +160,22 @@ REPORT_SPEC = dg.AssetSpec(
 def retention_report(
     context: dg.AssetExecutionContext, config: RetentionConfig, store: StoreResource
 ) -> Iterator[dg.MaterializeResult[None]]:
-    """Render the log of evictions of each day asked for; before that evict, if a job says so."""
+    """Render the log of evictions of each day asked for; before that evict, if a job says so.
+
+    A run without a partition, such as one that somebody starts by hand, is for today.
+    """
+    has_days = context.has_partition_key or context.has_partition_key_range
+    days = [date.fromisoformat(key) for key in context.partition_keys] if has_days else [utc_now().date()]
     with ending_well_when_busy(context), store.open() as opened:
         policy = config.policy(opened)
-        if config.apply:
-            evict_and_tell(context, opened, [date.fromisoformat(key) for key in context.partition_keys], policy)
-        for key in context.partition_keys:
-            context.add_asset_metadata(report_of(opened, date.fromisoformat(key), policy), partition_key=key)
+        if config.apply if config.apply is not None else context.job_name == EVICTION_JOB:
+            evict_and_tell(context, opened, days, policy)
+        if not has_days:
+            log_report(context, opened, policy)
+            yield dg.MaterializeResult(metadata=_LOGGED_BY_US)
+            return
+        for day in days:
+            context.add_asset_metadata(report_of(opened, day, policy), partition_key=day.isoformat())
         yield dg.MaterializeResult()
 
 

@@ -10,7 +10,7 @@ from helix_assets.defs.checks import CHECKS, asked_lately, evaluations
 from helix_assets.defs.partitions import Partition
 from helix_assets.defs.promises import stale_partitions
 from helix_assets.defs.record import ending_well_when_busy, record_all
-from helix_assets.defs.report import RETENTION_REPORT, report_at_first
+from helix_assets.defs.report import EVICTION_JOB, RETENTION_REPORT, report_at_first
 from helix_assets.defs.resources import StoreResource
 from helix_assets.old_runs import evict_old_runs
 from helix_assets.pipeline import Reach, sweep
@@ -96,12 +96,11 @@ def old_runs_job() -> None:
 
 
 eviction_job = dg.define_asset_job(
-    "eviction_job",
+    EVICTION_JOB,
     description="Asks whether all that was evicted is covered; only then evicts what today's plan lists, and tells. "
     "For a dry run, or other caps, change the config of retention_report.",
     selection=dg.AssetSelection.assets(RETENTION_REPORT)
     | dg.AssetSelection.checks(*(check.key for check in CHECKS if check.before_eviction)),
-    config={"ops": {RETENTION_REPORT: {"config": {"apply": True}}}},
 )
 
 JOBS: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = [

@@ -27,7 +27,7 @@ from helix_assets.plots import BytesOverTime, Chart, DayBars, markdown
 from helix_assets.storage.tables import evictions, losses, sessions
 from helix_assets.store import Store
 
-RETENTION_REPORT = "retention_report"
+EVICTION_JOB, RETENTION_REPORT = "eviction_job", "retention_report"
 REPORT_CODE_VERSION = "1"
 DATA_LOSS = "session_memory.data_loss"
 """The name of the event and log line that tell of raw bytes gone without a digest."""
@@ -87,11 +87,16 @@ def tell_losses(context: dg.AssetExecutionContext, store: Store) -> None:
 
 def report_at_first(context: dg.OpExecutionContext, store: Store) -> None:
     """Log today's report as a sweep finds the store, once: else there would be none before the first eviction."""
-    if context.instance.get_latest_materialization_event(dg.AssetKey(RETENTION_REPORT)) is not None:
-        return
+    if context.instance.get_latest_materialization_event(dg.AssetKey(RETENTION_REPORT)) is None:
+        log_report(context, store, policy_of(store.settings.retention))
+
+
+def log_report(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext, store: Store, policy: RetentionPolicy
+) -> None:
+    """Log today's report, for a run that names no partition."""
     today = utc_now().date()
-    metadata = report_of(store, today, policy_of(store.settings.retention))
-    tags = {CODE_VERSION_TAG: REPORT_CODE_VERSION}
+    metadata, tags = report_of(store, today, policy), {CODE_VERSION_TAG: REPORT_CODE_VERSION}
     context.log_event(dg.AssetMaterialization(RETENTION_REPORT, partition=str(today), metadata=metadata, tags=tags))
 
 

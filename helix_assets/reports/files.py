@@ -96,10 +96,15 @@ def _write(folder: Path, name: str, report: Report, cache_dir: Path) -> None:
 
 def as_csv(table: ReportTable) -> str:
     """A table as CSV with a header line."""
+    return csv_text(table.columns, (row.values() for row in table.rows))
+
+
+def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as CSV with a header line."""
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
-    out.writerow(table.columns)
-    out.writerows(safe_cells(row.values()) for row in table.rows)
+    out.writerow(safe_cells(columns))
+    out.writerows(map(safe_cells, rows))
     return text.getvalue()
 
 

@@ -16,7 +16,7 @@ from helix_assets.core.schema import FACTS_SINCE
 from helix_assets.reports import acceptance, file_heat, patterns, retro, tests, tools, usage
 from helix_assets.reports.frame import Asking, Report, Span
 from helix_assets.store import Store
-from helix_assets.views import open_views
+from helix_assets.views import Views, with_views
 
 _ALWAYS = Span()
 
@@ -66,9 +66,12 @@ def kind_of(name: str) -> Kind:
 def make_report(store: Store, name: str, span: Span = _ALWAYS, *, today: date | None = None) -> Report:
     """Compute a report of the store as it is now; what is damaged is left out and named."""
     kind = kind_of(name)
-    with open_views(store, kind.views) as views:
+
+    def make(views: Views) -> Report:
         report = kind.make(Asking(views.connection, span, today or datetime.now(UTC).date()))
         return replace(report, left_out=views.left_out)
+
+    return with_views(store, kind.views, make)
 
 
 def totals_of_digests(store: Store, name: str) -> dict[str, tuple[int, int]]:
@@ -76,9 +79,12 @@ def totals_of_digests(store: Store, name: str) -> dict[str, tuple[int, int]]:
     kind = kind_of(name)
     if not kind.totals:
         return {}
-    with open_views(store, {*kind.views, "digests"}) as views:
+
+    def compare(views: Views) -> dict[str, tuple[int, int]]:
         asking = Asking(views.connection, _ALWAYS, datetime.now(UTC).date())
         told = kind.make(asking).figures
         sums = ", ".join(f"coalesce(sum({sql}), 0)::BIGINT AS {figure}" for figure, sql in kind.totals.items())
         digests = asking.figures(f"SELECT {sums} FROM digests WHERE schema_version >= {FACTS_SINCE}")
-    return {figure: (int(told[figure] or 0), int(digests[figure])) for figure in kind.totals}
+        return {figure: (int(told[figure] or 0), int(digests[figure])) for figure in kind.totals}
+
+    return with_views(store, {*kind.views, "digests"}, compare)

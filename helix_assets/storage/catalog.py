@@ -7,6 +7,7 @@ method that deletes a digest. Not here: when any of it happens (`pipeline`).
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -33,7 +34,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.exc import DatabaseError, IntegrityError, ProgrammingError
 
 from helix_assets.core.changes import FileState
-from helix_assets.core.errors import NotFoundError, StoreError
+from helix_assets.core.errors import DiskFullError, NotFoundError, StoreError
 from helix_assets.core.facts import FACTS
 from helix_assets.storage.facts import FactFile
 from helix_assets.storage.lock import writer_lock
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 CATALOG = "helix.db"
 INDEX_FOLDER = "search"
+_ROOM_TO_READ = 64 << 10
 _MANY = 5_000
 _FEW = 50
 # Made once: a sweep without news asks it ten times, and making it takes as long as the answer.
@@ -210,6 +212,15 @@ class Catalog:
         with self.reading() as connection:
             return int(connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one())
 
+    def damage(self) -> Iterator[str]:
+        """What is wrong with the database itself: its pages, its indexes, its references."""
+        with self.reading() as connection:
+            for (line,) in connection.exec_driver_sql("PRAGMA integrity_check"):
+                if line != "ok":
+                    yield str(line)
+            for table, *_ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
+                yield f"a row of {table} points nowhere"
+
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def next_order(self, connection: Connection) -> int:
@@ -357,6 +368,8 @@ def open_catalog(data_dir: Path) -> Catalog:
 def _version(catalog: Catalog) -> int:
     try:
         return int(catalog.meta_value("catalog_version") or 0)
+    except DiskFullError:
+        raise
     except Exception as exc:
         raise StoreError(
             f"{catalog.path} is no catalog of helix_assets, or is damaged: {exc}. Restore it from a backup, "
@@ -434,12 +447,24 @@ def _plainly(path: Path, what: str) -> Iterator[None]:
     except (DatabaseError, JSONDecodeError) as exc:
         if isinstance(exc, IntegrityError | ProgrammingError):
             raise
-        if isinstance(exc, DatabaseError) and getattr(exc.orig, "sqlite_errorname", "") == "SQLITE_FULL":
-            raise StoreError(f"{path} cannot be {what}: the disk is full. Make room, the next run goes on") from exc
+        if isinstance(exc, DatabaseError) and _is_for_want_of_room(exc, path):
+            raise DiskFullError(
+                f"{path} cannot be {what}: the disk is full. Make room, or set a lower cap and evict "
+                "(HELIX_RAW_SOFT_CAP_BYTES=1GiB helix evict --apply); the next run goes on"
+            ) from exc
         reason = exc.orig if isinstance(exc, DatabaseError) else "a value in it is damaged"
         raise StoreError(
             f"{path} cannot be {what}: {reason}. `helix verify` says what is damaged; restore that from a backup"
         ) from exc
+
+
+def _is_for_want_of_room(error: DatabaseError, path: Path) -> bool:
+    """Whether SQLite failed because the disk is full. It needs some room even to read, and where it gets none it speaks
+    of an error of the device.
+    """
+    name = getattr(error.orig, "sqlite_errorname", "")
+    is_of_the_device = name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN"))
+    return name == "SQLITE_FULL" or (is_of_the_device and shutil.disk_usage(path.parent).free < _ROOM_TO_READ)
 
 
 def in_parts(values: Collection[Any]) -> Iterator[list[Any]]:

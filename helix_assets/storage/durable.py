@@ -1,12 +1,14 @@
-"""Bringing written files to the disk before the catalog names them."""
+"""Writing files that are this user's alone, and bringing them to the disk before the catalog names them."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def sync(root: Path, files: Sequence[Path]) -> None:
@@ -24,16 +26,35 @@ def sync(root: Path, files: Sequence[Path]) -> None:
     for path in [*files, *{file.parent for file in files}]:
         fd = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(fd)
+            with naming(path):
+                os.fsync(fd)
         finally:
             os.close(fd)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have an error of the system name the file, as those of calls on an open one do not: a full disk, say."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.filename is None:
+            exc.filename = str(path)
+        raise
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file of this user's alone, or an old one emptied."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with naming(path), os.fdopen(fd, "wb") as file:
+        yield file
 
 
 def replace_file(path: Path, data: bytes) -> None:
     """Give a file these bytes in one step; they are on the disk when the call returns."""
     fresh = path.with_name(f".{path.name}")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
+    with new_file(fresh) as file:
         file.write(data)
     sync(path.parent, [fresh])
     os.replace(fresh, path)

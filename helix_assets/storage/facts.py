@@ -6,7 +6,6 @@ fact is, `core.facts`'s. Importing it loads no pyarrow.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 from helix_assets.core.errors import StoreError
 from helix_assets.core.facts import FACTS
+from helix_assets.storage.durable import new_file
 from helix_assets.storage.key import text_hash
 
 if TYPE_CHECKING:
@@ -92,12 +92,8 @@ class FactFiles:
         name = f"{fact}/flavor={flavor}/day={day}.{version}.parquet"
         data = packed(table)
         path = self.path(name)
-        try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with new_file(path) as file:
             file.write(data)
         return FactFile(fact, flavor, day, version, name, len(data), text_hash(self._key, data), table.num_rows)
 

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from helix_assets.core.errors import StoreError
+from helix_assets.storage.durable import new_file
 
 KEY = "key"
 KEY_BYTES = 32
@@ -35,9 +36,9 @@ def make_key(data_dir: Path) -> None:
     if path.exists():
         return
     fresh = path.with_name(f".{KEY}")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "wb") as file:
+    with new_file(fresh) as file:
         file.write(secrets.token_bytes(KEY_BYTES))
+        file.flush()
         os.fsync(file.fileno())
     fresh.rename(path)
 

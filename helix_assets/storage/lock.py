@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from helix_assets.core.errors import BusyError
+from helix_assets.storage.durable import naming
 
 WAIT_S = 60.0
 _POLL_S = 0.1
@@ -28,7 +29,8 @@ def writer_lock(data_dir: Path, what: str, wait_s: float = WAIT_S, *, recovers: 
     try:
         _acquire(fd, data_dir, what, wait_s)
         unfinished = bool(os.pread(fd, 1, 0))
-        _note(fd, {"pid": os.getpid(), "what": what, "since": time.time()})
+        with naming(data_dir / "lock"):
+            _note(fd, {"pid": os.getpid(), "what": what, "since": time.time()})
         yield unfinished
         if recovers or not unfinished:
             os.ftruncate(fd, 0)

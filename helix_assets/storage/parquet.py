@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import helix_assets.storage.arrow  # noqa: F401 - makes pyarrow do without pandas
 from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import AFTER_THE_END, BESIDE, Row
+from helix_assets.storage.durable import naming
 from helix_assets.storage.raw_files import PartFile, file_hash
 
 if TYPE_CHECKING:
@@ -52,23 +53,26 @@ class _HashingSink:
 
     def __init__(self, path: Path, key: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self._file = os.fdopen(fd, "wb")
+        self._path, self._file = path, os.fdopen(fd, "wb")
         self._hash = blake2b(digest_size=16, key=key)
         self.size = 0
 
     def write(self, data: Any) -> int:
         self._hash.update(data)
         self.size += len(data)
-        return self._file.write(data)
+        with naming(self._path):
+            return self._file.write(data)
 
     def flush(self) -> None:
-        self._file.flush()
+        with naming(self._path):
+            self._file.flush()
 
     def tell(self) -> int:
         return self.size
 
     def close(self) -> None:
-        self._file.close()
+        with naming(self._path):
+            self._file.close()
 
     def hexdigest(self) -> str:
         return self._hash.hexdigest()
@@ -190,10 +194,12 @@ def copy_without_texts(source: Path, target: Path, key: bytes) -> PartFile:
                 ]
                 writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
                 rows += table.num_rows
-    except pa.ArrowInvalid as exc:
-        raise StoreError(f"{source.name} is damaged: run `helix verify`") from exc
-    finally:
         sink.close()
+    except BaseException as exc:
+        target.unlink(missing_ok=True)
+        if isinstance(exc, pa.ArrowInvalid):
+            raise StoreError(f"{source.name} is damaged: run `helix verify`") from exc
+        raise
     return PartFile(target.name, sink.size, sink.hexdigest(), rows, 0, 0)
 
 

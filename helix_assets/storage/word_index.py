@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import mmap
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -24,6 +23,7 @@ import orjson
 from helix_assets.core.errors import StoreError
 from helix_assets.core.words import Array, Words
 from helix_assets.storage.catalog import INDEX_FOLDER
+from helix_assets.storage.durable import new_file
 
 MAX_DOCUMENTS = 1 << 16
 MAX_PAIRS = 1 << 22
@@ -251,8 +251,7 @@ class WordIndex:
         number = 1 + max((int(path.stem) for path in self.paths()), default=0)
         fresh = self.root / f"{number:08d}.new"
         try:
-            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(fd, "wb") as file:
+            with new_file(fresh) as file:
                 file.write(_MAGIC + len(head).to_bytes(_LENGTH_BYTES, "little") + head)
                 file.write(bytes.fromhex(_hash(self._key, head)))
                 file.write(body)

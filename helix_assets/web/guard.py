@@ -8,6 +8,7 @@ guard does not do: terminate TLS, tell users of this machine apart, or read Grap
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -28,7 +29,11 @@ EXTRA_CSP = (
     "img-src 'self' data:; connect-src 'self'; font-src 'self' data:; media-src 'self'; frame-src 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
+BODY_BYTES = 4 << 20
 _LOGIN_BODY_LIMIT = 4096
+_JSON = "application/json"
+_PORT_DIGITS = 5
+_HEADERS = 100
 
 _LOGIN_PAGE = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>helix_assets: sign in</title>
@@ -115,6 +120,10 @@ class Guard:
             response = _refusal_response(refusal, scope)
         elif self._policy.is_login(scope):
             response = await self._log_in(receive)
+        elif scope["method"] == "POST" and _content_type(_headers(scope)) == _JSON:
+            body = await _read_body(receive, BODY_BYTES)
+            receive = _once(body, receive)
+            response = None if _is_object(body) else PlainTextResponse("The body has to be one JSON object.", 400)
         await (response or self._app)(scope, receive, _with_safe_headers(send))
 
     async def _websocket(self, refusal: Refusal | None, scope: Scope, receive: Receive, send: Send) -> None:
@@ -128,7 +137,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008, "reason": refusal.reason})
 
     async def _log_in(self, receive: Receive) -> Response:
-        form = parse_qs((await _read_body(receive)).decode("utf-8", "replace"))
+        form = parse_qs((await _read_body(receive, _LOGIN_BODY_LIMIT)).decode("utf-8", "replace"))
         token = form.get("token", [""])[0].strip()
         if not self._policy.admits_token(token):
             return _login_page()
@@ -141,10 +150,22 @@ def refuse(scope: Scope, policy: GuardPolicy) -> Refusal | None:
     """Decide whether a request is turned away; None lets it pass. Pure: the scope's headers and path decide."""
     headers = _headers(scope)
     return (
-        _refuse_origin(headers, policy)
+        _refuse_size(scope, headers)
+        or _refuse_origin(headers, policy)
         or _refuse_token(scope, headers, policy)
         or (_refuse_method(scope, headers, policy) if scope["type"] == "http" else None)
     )
+
+
+def _refuse_size(scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
+    if len(scope["headers"]) > _HEADERS:
+        return Refusal(431, "There are too many headers.")
+    if "transfer-encoding" in headers:
+        return Refusal(411, "The length of the body has to be said in a Content-Length header.")
+    length = headers.get("content-length", "0")
+    if not length.isdigit() or len(length) > len(str(BODY_BYTES)) or int(length) > BODY_BYTES:
+        return Refusal(413, f"A body may have {BODY_BYTES} bytes.")
+    return None
 
 
 def is_loopback(host: str) -> bool:
@@ -192,8 +213,11 @@ def _refuse_method(scope: Scope, headers: Mapping[str, str], policy: GuardPolicy
 def _has_same_origin_evidence(headers: Mapping[str, str]) -> bool:
     """Both make a browser ask permission first (CORS preflight), which is never given. The type is compared whole:
     'text/plain; application/json' needs no preflight, yet Dagster would read it as JSON."""
-    content_type = headers.get("content-type", "").split(";")[0].strip().lower()
-    return content_type == "application/json" or any(name.startswith("x-") for name in headers)
+    return _content_type(headers) == _JSON or any(name.startswith("x-") for name in headers)
+
+
+def _content_type(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").split(";")[0].strip().lower()
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -209,7 +233,8 @@ def _split_host(host: str) -> tuple[str, int]:
     name, colon, port = host.lower().rpartition(":")
     if not colon or port.endswith("]"):
         return host.lower(), 80
-    return name, int(port) if port.isascii() and port.isdigit() else -1
+    is_port = port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS
+    return name, int(port) if is_port else -1
 
 
 def _is_ip(name: str) -> bool:
@@ -228,14 +253,33 @@ def _cookie(headers: Mapping[str, str], name: str) -> str | None:
     return morsel.value if morsel else None
 
 
-async def _read_body(receive: Receive) -> bytes:
-    body = b""
-    while len(body) <= _LOGIN_BODY_LIMIT:
+async def _read_body(receive: Receive, limit: int) -> bytes:
+    """The body of a request; nothing of one that is longer."""
+    body = bytearray()
+    while len(body) <= limit:
         message = await receive()
-        body += bytes(message.get("body", b""))
+        body += message.get("body", b"")
         if not message.get("more_body"):
-            return body
+            return bytes(body)
     return b""
+
+
+def _once(body: bytes, rest: Receive) -> Receive:
+    """What the app receives of a request whose body was read already: the body, then what comes after it."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        return waiting.pop() if waiting else await rest()
+
+    return receive
+
+
+def _is_object(body: bytes) -> bool:
+    """Whether a body is a JSON object that Python can take apart: no list of queries, nothing nested without end."""
+    try:
+        return isinstance(json.loads(body), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _refusal_response(refusal: Refusal, scope: Scope) -> Response:

@@ -3,7 +3,6 @@
 Started by `helix_assets.up` as `python -m helix_assets.web.serve`.
 """
 
-import logging
 import os
 import socket
 from contextlib import suppress
@@ -18,9 +17,13 @@ from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster_webserver.version import __version__
 from dagster_webserver.webserver import DagsterWebserver
 from graphql import ASTValidationRule, GraphQLError, OperationDefinitionNode, OperationType
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
+from starlette.websockets import WebSocket
 
 from helix_assets.web.guard import Guard, GuardPolicy
+from helix_assets.web.limits import limited
 from helix_assets.web.token import ui_token
 
 _STATEMENT_TIMEOUT_MS = 15_000
@@ -39,7 +42,22 @@ class NoMutations(ASTValidationRule):
 
 
 class Webserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestContext]):
-    """Dagster's webserver, with a read-only mode that knows no exception."""
+    """Dagster's webserver, with a read-only mode that knows no exception, and 4xx for requests that make no sense."""
+
+    async def graphql_http_endpoint(self, request: Request) -> Response:
+        """Answer a query; one that is not a text, or is nested deeper than Python goes, is refused."""
+        try:
+            response: Response = await super().graphql_http_endpoint(request)
+            return response
+        except (ValueError, TypeError, RecursionError):
+            return PlainTextResponse("The query is not a text, or nested too deep.", 400)
+
+    async def graphql_ws_endpoint(self, websocket: WebSocket) -> None:
+        """Stream what is subscribed to; a message that makes no sense ends the connection."""
+        try:
+            await super().graphql_ws_endpoint(websocket)
+        except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+            await websocket.close(1007)
 
     def build_graphql_validation_rules(self) -> list[type[ASTValidationRule]]:
         """The rules every GraphQL document is checked by before it is executed."""
@@ -60,22 +78,7 @@ def serve(listener: socket.socket, workspace: Path, policy: GuardPolicy) -> None
         with WorkspaceProcessContext(
             instance, workspace_load_target=target, version=__version__, read_only=policy.read_only
         ) as context:
-            config = uvicorn.Config(
-                build_app(context, policy),
-                log_level="warning",
-                access_log=False,
-                proxy_headers=False,  # nobody is trusted to say who the client is
-                server_header=False,
-                lifespan="off",
-                timeout_graceful_shutdown=2,  # an open browser tab holds its WebSocket for ever
-            )
-            logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
-            uvicorn.Server(config).run(sockets=[listener])
-
-
-def _is_worth_saying(record: logging.LogRecord) -> bool:
-    """Leave out what uvicorn logs whenever the guard refuses a WebSocket: any page could fill the log with it."""
-    return not record.getMessage().startswith("ASGI callable returned without completing handshake")
+            uvicorn.Server(limited(build_app(context, policy))).run(sockets=[listener])
 
 
 @click.command()

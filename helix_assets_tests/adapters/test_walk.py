@@ -175,7 +175,7 @@ def test_links_into_folders_without_permission_are_named(memory: Memory) -> None
     places = ("claude/projects/x", "codex/sessions/x", "grok/sessions/x")
     links = [str(memory.link(place, locked / "inside")) for place in places]
     locked.chmod(0)
-    report = swept_without_powers(memory.whole_environ)
+    report = swept_without_powers(memory.variables)
     locked.chmod(0o700)
     assert sorted((one["path"], one["reason"]) for one in report["problems"]) == [
         (link, "skipped: it is a link") for link in links
@@ -189,7 +189,7 @@ def test_home_of_an_agent_in_a_folder_without_permission_ends_no_command(memory:
     locked = memory.folder / "locked"
     (locked / "grok" / "sessions").mkdir(parents=True)
     locked.chmod(0)
-    done = without_powers(memory.whole_environ | {"GROK_HOME": str(locked / "grok")}, command)
+    done = without_powers(memory.variables | {"GROK_HOME": str(locked / "grok")}, command)
     locked.chmod(0o700)
     assert done.returncode in (0, 1)
     assert b"claude" in done.stdout

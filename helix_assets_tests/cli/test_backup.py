@@ -1,7 +1,9 @@
 """`helix backup` and `helix restore` say what they did; a sound store is not replaced unasked."""
 
 import json
+import sqlite3
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -13,6 +15,23 @@ def test_backup_makes_a_copy_and_lists_all(swept: Path, capsys: pytest.CaptureFi
     found = json.loads(capsys.readouterr().out)
     assert found["folder"] == str(swept / "data" / "backup")
     assert [copy["digests"] for copy in found["copies"]] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "error", [sqlite3.OperationalError("database or disk is full"), OSError(28, "No space left on device")], ids=str
+)
+def test_a_copy_that_there_is_no_room_for_ends_in_a_message(
+    swept: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    class NoRoom(ZipFile):
+        def write(self, *_: object) -> None:  # type: ignore[override]
+            raise error
+
+    monkeypatch.setattr("helix_assets.backup.ZipFile", NoRoom)
+    assert run(["backup"]) in (65, 74)
+    told = capsys.readouterr().err
+    assert str(swept / "data" / "backup") in told
+    assert len(list((swept / "data" / "backup").iterdir())) == 1
 
 
 def test_listing_makes_none(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ def small_caps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_all_is_well(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor"]) == 0
-    assert capsys.readouterr().out.endswith("All is well.\n")
+    assert capsys.readouterr().out.endswith("All is well; `helix verify` proves every byte.\n")
 
 
 def test_what_needs_doing_is_told(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,18 @@
 """The jobs: eviction is live, a broken promise stops it, a dry run evicts nothing, stale partitions are refreshed."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.launcher.sync_in_memory_run_launcher import SyncInMemoryRunLauncher
+from dagster._core.remote_origin import InProcessCodeLocationOrigin
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
+from dagster_graphql.test.utils import execute_dagster_graphql
 from sqlalchemy import func, select, update
 
 from helix_assets.core.digest import DigestBuilder
@@ -15,6 +22,7 @@ from helix_assets.pipeline import sweep, utc_now
 from helix_assets.storage.tables import evictions, losses, raw_files, sessions
 from helix_assets.store import Store
 from helix_assets_tests.defs.runs import Result, latest, logged, partitions, run_job
+from helix_assets_tests.web.tree import LAUNCH
 
 
 @pytest.fixture
@@ -145,6 +153,37 @@ def test_another_day_than_today_never_evicts(store: Store, instance: dg.DagsterI
     result = run_job(instance, "eviction_job", partition_key="2026-01-05")
     assert not result.success
     assert count(store, raw_files) == files
+
+
+def test_an_eviction_without_a_partition_means_today(store: Store, real_instance: dg.DagsterInstance) -> None:
+    sweep(store)
+    result = run_job(real_instance, "eviction_job")
+    assert result.success
+    assert logged(result) == [("retention_report", today())]
+    report = latest(real_instance, "retention_report", today()).metadata
+    assert report["dagster/partition_row_count"].value == count(store, evictions) != 0
+
+
+# Dagster reads its own deprecated property when it lists schedules.
+@pytest.mark.filterwarnings("ignore:Property `ScheduleDefinition.environment_vars`:DeprecationWarning")
+def test_an_eviction_launched_over_graphql_without_a_partition_means_today(store: Store, tmp_path: Path) -> None:
+    sweep(store)
+    launcher = {"module": SyncInMemoryRunLauncher.__module__, "class": SyncInMemoryRunLauncher.__name__}
+    here = InProcessCodeLocationOrigin(
+        LoadableTargetOrigin(executable_path=sys.executable, module_name="helix_assets.definitions"), location_name="l"
+    )
+    selector = {"repositoryLocationName": "l", "repositoryName": "__repository__", "jobName": "eviction_job"}
+    with (
+        dg.DagsterInstance.local_temp(str(tmp_path), overrides={"run_launcher": launcher}) as instance,
+        WorkspaceProcessContext(instance, InProcessWorkspaceLoadTarget([here])) as process,
+    ):
+        context = process.create_request_context()
+        params = {"selector": selector, "mode": "default"}
+        launched = execute_dagster_graphql(context, LAUNCH, {"params": params}).data["launchRun"]
+        run = instance.launch_run(launched["run"]["id"], context)  # the daemon's part
+        assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.SUCCESS
+        latest(instance, "retention_report", today())
+    assert count(store, evictions) > 0
 
 
 def test_a_report_of_an_old_day_renders_the_log_alone(store: Store, instance: dg.DagsterInstance) -> None:

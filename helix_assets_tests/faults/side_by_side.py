@@ -31,7 +31,7 @@ _PARTS = tuple(part for both in zip(_WRITERS, _READERS, strict=False) for part i
 def run_rounds(folder: Path, *, rounds: int, processes: int) -> list[str]:
     """What went wrong, over all rounds."""
     memory = Memory(folder, {"HELIX_RAW_SOFT_CAP_BYTES": "64KiB", "HELIX_RAW_HARD_CAP_BYTES": "1GiB"})
-    environ = _environ(memory)
+    environ = {**os.environ, **memory.variables}
     wrong: list[str] = []
     for round_number in range(rounds):
         for session in range(12):
@@ -50,20 +50,6 @@ def run_rounds(folder: Path, *, rounds: int, processes: int) -> list[str]:
         wrong.append(f"the digests count {counted} records, {written} were written")
     memory.close()
     return wrong
-
-
-def _environ(memory: Memory) -> dict[str, str]:
-    home = memory.folder / "home"
-    return {
-        **os.environ,
-        "HOME": str(home),
-        "CLAUDE_CONFIG_DIR": str(home / "claude"),
-        "CODEX_HOME": str(home / "codex"),
-        "GROK_HOME": str(home / "grok"),
-        "HELIX_DATA_DIR": str(memory.store.data_dir),
-        "HELIX_RAW_SOFT_CAP_BYTES": "64KiB",
-        "HELIX_RAW_HARD_CAP_BYTES": "1GiB",
-    }
 
 
 def _start(part: tuple[str, ...], environ: dict[str, str]) -> subprocess.Popen[bytes]:

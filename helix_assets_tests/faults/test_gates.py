@@ -14,10 +14,12 @@ from helix_assets_tests.faults import (
     all_at_once,
     byte_flips,
     cut_logs,
+    full_disk,
     kill_points,
     live_writer,
     many_files,
     pressure,
+    readers,
     rewriting_writer,
     side_by_side,
     step_sequences,
@@ -79,6 +81,12 @@ def test_readers_beside_writers_see_whole_sessions_only(tmp_path: Path) -> None:
     assert side_by_side.run_rounds(tmp_path, rounds=10, processes=8) == []
 
 
+def test_readers_without_a_pause_get_answers_of_one_moment(tmp_path: Path) -> None:
+    done = readers.read_beside_a_writer(tmp_path, seconds=7, processes=2, sessions=8)
+    assert done.wrong == []
+    assert min(done.asked.values()) > 0 < done.evicted
+
+
 @pytest.mark.slow
 def test_a_flipped_byte_gives_no_wrong_answer(tmp_path: Path) -> None:
     done = byte_flips.flip_all(tmp_path / "store", flips=20, seed=4)
@@ -105,6 +113,12 @@ def test_all_at_once_loses_and_doubles_nothing_and_no_reader_fails(tmp_path: Pat
     done, wrong = all_at_once.watch(tmp_path, seconds=15, seed=3)
     assert wrong == []
     assert min(done["kills"], done.get("sql", 0)) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not full_disk.can_mount(), reason="needs Linux and unshare to have a small disk of its own")
+def test_eviction_works_on_a_disk_without_a_byte_left(tmp_path: Path) -> None:
+    assert full_disk.run(tmp_path / "gate", sessions=30) == []
 
 
 def test_a_growing_home_keeps_to_its_budget(tmp_path: Path) -> None:

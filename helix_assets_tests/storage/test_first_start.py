@@ -41,6 +41,14 @@ def test_readers_take_a_lost_catalog_for_no_empty_memory(tmp_path: Path) -> None
     memory.close()
 
 
+def test_a_memory_beside_another_is_not_taken_for_what_is_left_of_one(tmp_path: Path) -> None:
+    swept(tmp_path / "data").rename(tmp_path / "data" / "demo")
+    memory = Memory(tmp_path)
+    memory.close()
+    (tmp_path / "data" / "helix.db").unlink()
+    assert not has_store(memory.store.settings)
+
+
 def test_a_cut_key_is_refused(tmp_path: Path) -> None:
     os.truncate(swept(tmp_path) / "key", 31)
     with pytest.raises(StoreError, match="damaged"):

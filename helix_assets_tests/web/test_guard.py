@@ -6,14 +6,26 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from helix_assets.web.guard import LOGIN_PATH, Guard, GuardPolicy, refuse
+from helix_assets.web.guard import BODY_BYTES, LOGIN_PATH, Guard, GuardPolicy, refuse
 
 PORT = 3000
 HOST = f"127.0.0.1:{PORT}"
 ORIGIN = f"http://{HOST}"
 JSON = {"content-type": "application/json"}
 TOKEN = "t" * 43
+READ_HEADERS = {
+    "host",
+    "origin",
+    "sec-fetch-site",
+    "authorization",
+    "cookie",
+    "content-type",
+    "content-length",
+    "accept",
+}
 LOCAL = GuardPolicy(port=PORT)
 REMOTE = GuardPolicy(port=PORT, host="192.0.2.7", token=TOKEN)
 
@@ -75,6 +87,7 @@ def test_our_own_names_are_served(host: str) -> None:
         f"127.0.0.1:{PORT}@evil.example",
         f"10.0.0.1:{PORT}",
         "127.0.0.1:٣000",
+        "127.0.0.1:" + "1" * 5000,
         "",
     ],
 )
@@ -83,6 +96,58 @@ def test_a_foreign_host_is_misdirected(host: str) -> None:
     refusal = refuse(scope, LOCAL)
     assert refusal is not None
     assert refusal.status == 421
+
+
+@given(st.dictionaries(st.sampled_from(sorted(READ_HEADERS)), st.binary(max_size=80)), st.sampled_from(["GET", "POST"]))
+def test_no_header_makes_the_guard_stumble(headers: dict[str, bytes], method: str) -> None:
+    raw = [(name.encode(), value) for name, value in headers.items()]
+    for policy, host in ((LOCAL, HOST), (REMOTE, "192.0.2.7:3000")):
+        for sent in (raw, [*raw, (b"host", host.encode())]):
+            scope = {"type": "http", "method": method, "path": "/", "query_string": b"", "headers": sent}
+            refusal = refuse(scope, policy)
+            assert refusal is None or 400 <= refusal.status < 500
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([(b"x-a", b"")] * 100, 431),
+        ([(b"transfer-encoding", b"chunked")], 411),
+        ([(b"content-length", str(BODY_BYTES + 1).encode())], 413),
+        ([(b"content-length", b"9" * 5000)], 413),
+    ],
+)
+def test_what_is_too_much_is_refused_before_it_is_read(headers: list[tuple[bytes, bytes]], status: int) -> None:
+    sent = [(b"host", HOST.encode()), (b"content-type", b"application/json"), *headers]
+    refusal = refuse({"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": sent}, LOCAL)
+    assert refusal is not None
+    assert refusal.status == status
+
+
+@pytest.mark.parametrize(
+    "body", ["", "[{}]", "[" * 100_000, "{" * 100_000, '"x"', "{", b"\xff", '{"a": ' + "1" * 5000 + "}"]
+)
+def test_only_one_json_object_is_handed_on(body: str | bytes) -> None:
+    assert ask(LOCAL, "POST", "/graphql", JSON, content=body).status_code == 400
+
+
+def test_the_app_receives_the_body_that_was_looked_at() -> None:
+    seen = []
+
+    async def keep(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(await receive())
+        await answer_ok(scope, receive, send)
+
+    async def once() -> Any:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def nothing(_: Any) -> None:
+        pass
+
+    headers = [(b"host", HOST.encode()), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/graphql", "query_string": b"", "headers": headers}
+    asyncio.run(Guard(keep, LOCAL)(scope, once, nothing))
+    assert [message["body"] for message in seen] == [b"{}"]
 
 
 def test_a_request_without_host_is_misdirected() -> None:
@@ -124,7 +189,7 @@ def test_a_request_from_another_site_is_refused(site: str) -> None:
 
 def test_the_page_itself_may_post_json() -> None:
     headers = {"origin": ORIGIN, "sec-fetch-site": "same-origin", **JSON}
-    assert ask(LOCAL, "POST", "/graphql", headers).status_code == 200
+    assert ask(LOCAL, "POST", "/graphql", headers, json={}).status_code == 200
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "text/plain; application/json", "multipart/form-data", ""])
@@ -155,7 +220,7 @@ def test_the_graphiql_page_is_served() -> None:
 
 def test_read_only_keeps_queries_and_refuses_reports() -> None:
     read_only = GuardPolicy(port=PORT, read_only=True)
-    assert ask(read_only, "POST", "/graphql", JSON).status_code == 200
+    assert ask(read_only, "POST", "/graphql", JSON, json={}).status_code == 200
     assert ask(read_only, "POST", "/report_asset_materialization/x", JSON).status_code == 403
 
 

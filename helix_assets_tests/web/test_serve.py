@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from helix_assets_tests.web.tree import LAUNCH, Tree, environment, launch_params, wait_until
@@ -126,7 +126,7 @@ def test_a_foreign_websocket_streams_nothing(
     url = read_only if mode == "read-only" else tree.url
     with pytest.raises(InvalidStatus) as refused:
         subscribe(url, headers)
-    assert refused.value.response.status_code in {403, 421}
+    assert refused.value.response.status_code in {400, 403, 421}  # 400: a second Host header is no HTTP
 
 
 def test_no_file_outside_the_logs_is_served(tree: Tree) -> None:
@@ -177,6 +177,40 @@ def test_a_mutation_over_the_websocket_is_not_executed(tree: Tree, run_id: str) 
         message = first_message(socket, LAUNCH, {"params": launch_params("toy")})
     assert message["type"] == "error"
     assert tree.ask("{runsOrError{... on Runs{count}}}") == before
+
+
+_DEEP = 20_000
+
+
+@pytest.fixture
+def quiet(tree: Tree) -> Iterator[None]:
+    """Nothing is said about what the test sends."""
+    before = tree.output.read_text()
+    yield
+    assert tree.output.read_text() == before
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("path", ["/graphql", "/report_asset_materialization/toy"])
+@pytest.mark.parametrize("body", ['[{"query": "{version}"}]', "[" * _DEEP, '{"query":' * _DEEP])
+def test_json_that_is_not_one_plain_object_is_the_askers_fault(tree: Tree, path: str, body: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    assert 400 <= httpx.post(f"{tree.url}{path}", content=body, headers=headers).status_code < 500
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("query", ["{a" * _DEEP, 5, None, ["{version}"]])
+def test_a_query_that_makes_no_sense_is_the_askers_fault(tree: Tree, query: Any) -> None:
+    assert httpx.post(f"{tree.url}/graphql", json={"query": query}).status_code == 400
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("message", ["[" * _DEEP, "[]", "{", '{"type": "start", "id": "1"}'])
+def test_a_message_that_makes_no_sense_ends_the_websocket(tree: Tree, message: str) -> None:
+    with subscribe(tree.url, {"Origin": tree.url}) as socket:
+        socket.send(message)
+        with pytest.raises(ConnectionClosed):
+            socket.recv(10)
 
 
 def test_nothing_under_dagster_home_is_open_to_others(tree: Tree, run_id: str) -> None:
