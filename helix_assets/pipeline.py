@@ -539,7 +539,7 @@ class _Sweep:
     def _with_what_is_kept(self, work: _Round, task: IngestTask, outcome: Ingested) -> Ingested:
         """What was ingested, joined to the digest that is kept; without one where that is now or never, and fails."""
         state = work.states[task.session_uid]
-        if not is_derived_now_or_never(state, outcome):
+        if not outcome.task.merges and not is_derived_now_or_never(state, outcome):
             return outcome
         try:
             result = merge_into_kept(self._store, state, outcome) if outcome.task.merges else outcome

@@ -217,12 +217,15 @@ def _tried(task: IngestTask, shop: Workshop) -> Ingested | Exception:
 
 
 def _or_stored_alone(task: IngestTask, attempt: Callable[[IngestTask], Ingested | Exception]) -> Ingested | Exception:
-    """Where deriving a session fails, store its records without a digest, or else alone: they are derived later."""
+    """Where deriving a session fails, store its records without a digest, or else alone: they are derived later.
+
+    What is new of an evicted session has to be merged as events: without them it waits in its log.
+    """
     outcome = attempt(task)
     if isinstance(outcome, Ingested) or not _may_be_deriving(outcome):
         return outcome
     told = f"{type(outcome).__name__}: {outcome}" if isinstance(outcome, HelixError) else type(outcome).__name__
-    for is_bare in (False, True):
+    for is_bare in (False, True) if task.earlier is None else (False,):
         stored = attempt(replace(task, no_digest_because=told, is_bare=is_bare))
         if isinstance(stored, Ingested):
             return stored
