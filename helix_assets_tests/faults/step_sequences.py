@@ -244,7 +244,8 @@ def judge(state: State, oracle: Oracle) -> list[str]:
     should, should_facts = oracle.of(state)
     is_whole = {line for _, line in state.seen} <= {line for _, line in _whole_lines(state)}
     left_out = {*MADE, *(OF_THE_ORDER if is_partial else ()), *(() if is_whole else ("signals",))}
-    if not is_whole:  # which of several records of one moment closed a message depends on their order
+    is_torn = any(place == len(state.kind.lines) for place, _ in state.seen)
+    if is_torn or not is_whole:  # which of several records of one moment closed a message depends on their order
         facts, should_facts = ([fact.rpartition(" ")[0] for fact in found] for found in (facts, should_facts))
     wrong += [
         f"{name}: {digest[name]}, not {should[name]}"
