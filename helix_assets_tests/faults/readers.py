@@ -28,6 +28,9 @@ import click
 from helix_assets import Memory as OpenMemory
 from helix_assets import evict, sql
 from helix_assets.cli.main import run
+from helix_assets.defs.checks import CHECKS
+from helix_assets.doctor import examine
+from helix_assets.pipeline import utc_now
 from helix_assets.reading import open_existing
 from helix_assets.reports.kinds import REPORTS, make_report
 from helix_assets.settings import load_settings
@@ -73,6 +76,15 @@ def _memory(store: Store) -> Iterator[str]:
 def _reports(store: Store) -> Iterator[str]:
     for name in REPORTS:
         yield from make_report(store, name).left_out
+
+
+def _doctor(store: Store) -> Iterator[str]:
+    found = examine(utc_now())
+    yield from (f"{one.check}: {one.what}" for one in found if one.state == "wrong" and one.check == "store")
+
+
+def _checks(store: Store) -> Iterator[str]:
+    yield from (f"{check.name}: {told.figures}" for check in CHECKS if not (told := check.answer(store)).holds)
 
 
 def _command(*arguments: str) -> Callable[[Store], Iterator[str]]:
@@ -123,6 +135,9 @@ READERS: dict[str, Callable[[Store], Iterator[str]]] = {
     "export": _command("export"),
     "export --sessions": _command("export", "--sessions"),
     "verify": _command("verify"),
+    "verify --secrets": _command("verify", "--secrets"),
+    "doctor": _doctor,
+    "checks": _checks,
 }
 
 

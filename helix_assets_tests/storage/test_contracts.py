@@ -135,3 +135,17 @@ def test_marking_touches_only_the_named_files(cursors: CursorStore, catalog: Cat
     known = cursors.known_sources()
     assert known.states.keys() == {"/a", "/b"}
     assert known.unusual == {"/a": "gone"}
+
+
+def test_a_catalog_knows_that_something_was_committed(tmp_path: Path) -> None:
+    create_catalog(tmp_path)
+    ours, theirs = open_catalog(tmp_path), open_catalog(tmp_path)
+    before = ours.change()
+    assert ours.change() == before
+    for catalog in (theirs, ours):
+        with catalog.writing() as connection:
+            catalog.set_meta(connection, "x", str(before))
+        assert ours.change() != before
+        before = ours.change()
+    for catalog in (ours, theirs):
+        catalog.close()
