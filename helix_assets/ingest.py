@@ -374,12 +374,20 @@ class _SessionRun:
         self._check_what_events_rest_on()
 
     def _refuse_incomplete(self) -> None:
-        """Of an evicted session all that it has counted must have been met, or its digest would come to count less."""
-        if self._earlier is None or self.task.merges:
+        """Of an evicted session all that it has counted must have been met, or its digest would come to count less.
+
+        What is merged although all of it is there was read while its log was written to.
+        """
+        if self._earlier is None:
             return
-        if not self._earlier.keys.records <= self._marks.keys() or len(self._marks) < (self._earlier.at_least or 0):
+        met = self._marks.keys() | (self._known - self._light)
+        is_whole = self._earlier.keys.records <= met and len(met) >= (self._earlier.at_least or 0)
+        if self.task.merges and is_whole and self._marks:
+            raise _Rewritten
+        if not self.task.merges and not is_whole:
             raise _Incomplete
-        self.unparsed_before += len(self._earlier.keys.bad_lines - self._marks.keys())
+        if not self.task.merges:
+            self.unparsed_before += len(self._earlier.keys.bad_lines - self._marks.keys())
 
     def _check_what_events_rest_on(self) -> None:
         """Stored rows stay right only while what the session's documents say about it stays the same."""

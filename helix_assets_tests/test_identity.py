@@ -198,6 +198,22 @@ def test_log_rewritten_while_it_is_read_is_no_failure(memory: Memory, monkeypatc
     assert counts(memory) == (6, 600)
 
 
+def test_log_that_is_restored_while_it_is_read_is_whole(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.write("s", *answers(6))
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *answers(3), *answers(1, 8))
+    as_merge = ingest._as_merge
+
+    def restored(*args: Any) -> Any:
+        memory.write("s", *answers(9))
+        return as_merge(*args)
+
+    monkeypatch.setattr(ingest, "_as_merge", restored)
+    memory.sweep()
+    assert (counts(memory), is_partial(memory), checks(memory)) == ((9, 900), False, set())
+
+
 def test_log_cut_while_it_is_read_is_looked_at_again_whatever_it_is_then(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
