@@ -38,9 +38,10 @@ _ENVIRON = {"HELIX_BACKUP_SCHEDULE": "off", "HELIX_SEARCH_INDEX": "off"}
 _KEY = bytes(KEY_BYTES)  # the same for all stores, so that they name records alike
 # What a digest says of how it was made, and not of its session.
 MADE = ("coverage", "schema_version", "price_table")
-# What all rows in their order alone could say: how calls before the seam ended, what the last words answered.
+# What all rows in their order alone could say: of which tool a result is whose call was before the seam, and what
+# follows from it; how calls before it ended; what the last words answered.
 OF_THE_ORDER = ("longest_failure_streak", "cost", "signals", "outcome", "outcome_reason", "outcome_confidence",
-                "tool_errors", "markers")  # fmt: skip
+                "tool_errors", "markers", "tests", "event_count", "kind_counts", "error_snippets")  # fmt: skip
 
 
 @dataclass(frozen=True)
