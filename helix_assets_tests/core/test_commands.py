@@ -96,6 +96,6 @@ def test_program_is_the_first_that_does_the_work(command: str, name: str | None)
 
 @pytest.mark.parametrize("part", ["'", '"', "\\", "<<A ", "(test", "test ", "'\"", "test <<X\n"])
 def test_hostile_command_is_read_in_no_time(part: str):
-    began = time.perf_counter()
+    began = time.process_time()
     commands.test_framework("pytest " + part * 200_000)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
