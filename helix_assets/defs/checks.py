@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.tags import PARTITION_NAME_TAG
 from sqlalchemy import func, select
 
 from helix_assets.core.errors import ChangedError, HelixError
@@ -13,8 +14,9 @@ from helix_assets.defs import promises, totals
 from helix_assets.defs.figures import SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES
 from helix_assets.defs.promises import Answer
 from helix_assets.defs.record import in_our_words
-from helix_assets.defs.report import RETENTION_REPORT
+from helix_assets.defs.report import EVICTION_JOB, RETENTION_REPORT
 from helix_assets.defs.resources import StoreResource
+from helix_assets.pipeline import utc_now
 from helix_assets.reading import of_one_moment
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
@@ -102,12 +104,27 @@ def _asset_check(check: Check) -> dg.AssetChecksDefinition:
         blocking=check.blocking,
         op_tags={"dagster/priority": str(int(check.before_eviction))},
     )
-    def ask(store: StoreResource) -> dg.AssetCheckResult:
+    def ask(context: dg.AssetCheckExecutionContext, store: StoreResource) -> dg.AssetCheckResult:
+        if check.before_eviction:
+            mean_today(context)
         with in_our_words(), store.open() as opened:
             answer = check.answer(opened)
         return dg.AssetCheckResult(passed=answer.holds, severity=check.severity, metadata=answer.figures)
 
     return ask
+
+
+def mean_today(context: dg.AssetCheckExecutionContext) -> None:
+    """Make a run of the eviction job that names no partition one of today's.
+
+    Dagster reads the partition from the run's tags when the report's turn comes, after these checks, and then refuses a
+    run without one. It has no default partition for a job.
+    """
+    run = context.run
+    if run.job_name == EVICTION_JOB and not run.is_partitioned and isinstance(run.tags, dict):
+        today = {PARTITION_NAME_TAG: str(utc_now().date())}
+        run.tags.update(today)
+        context.instance.add_run_tags(run.run_id, today)
 
 
 ASSET_CHECKS = [_asset_check(check) for check in CHECKS]

@@ -169,7 +169,8 @@ def test_a_passed_cap_is_seen(store: Store, name: str, monkeypatch: pytest.Monke
 
 def test_a_check_run_by_hand_says_what_a_sweep_logs(store: Store) -> None:
     sweep(store)
-    by_hand: list[Any] = [definition(store=StoreResource()) for definition in ASSET_CHECKS]
+    context = dg.build_asset_check_context()
+    by_hand: list[Any] = [definition(context, store=StoreResource()) for definition in ASSET_CHECKS]
     assert [(r.passed, r.severity) for r in by_hand] == [(e.passed, e.severity) for e in evaluations(store)]
 
 

@@ -164,6 +164,16 @@ def test_an_eviction_without_a_partition_means_today(store: Store, real_instance
     assert report["dagster/partition_row_count"].value == count(store, evictions) != 0
 
 
+def test_an_eviction_without_a_partition_means_today_once_dagster_knows_of_sweeps(
+    store: Store, real_instance: dg.DagsterInstance
+) -> None:
+    assert run_job(real_instance, "sweep").success
+    assert run_job(real_instance, "eviction_job").success
+    assert count(store, evictions) != 0
+    (run,) = real_instance.get_runs(dg.RunsFilter(job_name="eviction_job"))
+    assert run.tags["dagster/partition"] == today()
+
+
 # Dagster reads its own deprecated property when it lists schedules.
 @pytest.mark.filterwarnings("ignore:Property `ScheduleDefinition.environment_vars`:DeprecationWarning")
 def test_an_eviction_launched_over_graphql_without_a_partition_means_today(store: Store, tmp_path: Path) -> None:
