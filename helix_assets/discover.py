@@ -7,7 +7,7 @@ Belongs here: files as they lie on disk now. Not here: what changed about them (
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -44,7 +44,8 @@ def discover(settings: Settings) -> Discovery:
             files = _files_under(flavor, root, problems)
             seen.files |= files
             seen.flavors |= dict.fromkeys(files, flavor)
-            seen.problems += [(flavor, problem) for problem in problems]
+            left_out = settings.exclude.paths
+            seen.problems += [(flavor, problem) for problem in problems if not is_below(problem.path, left_out)]
     return seen
 
 
@@ -117,6 +118,9 @@ class Exclusions:
         )
 
     def _matches_path(self, path: str) -> bool:
-        return any(
-            path == p.rstrip("/") or path.startswith(p.rstrip("/") + "/") or fnmatchcase(path, p) for p in self._paths
-        )
+        return is_below(path, self._paths)
+
+
+def is_below(path: str, patterns: Iterable[str]) -> bool:
+    """Whether one of these patterns means the path: by its folder, or as it is."""
+    return any(path == p.rstrip("/") or path.startswith(p.rstrip("/") + "/") or fnmatchcase(path, p) for p in patterns)

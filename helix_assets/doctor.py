@@ -28,6 +28,7 @@ from helix_assets.core.errors import DiskFullError, HelixError, SettingsError
 from helix_assets.core.moments import EPOCH, FIRST_DAY, iso
 from helix_assets.discover import discover
 from helix_assets.inbox import read_notes
+from helix_assets.indexing import index_of
 from helix_assets.reading import NamedFile, has_store, named_files, of_one_moment, open_existing, refuse_changed
 from helix_assets.scan import scan
 from helix_assets.settings import Settings, load_settings
@@ -202,6 +203,7 @@ def _memory(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield from _clock(now, store)
         yield from _catalog(store)
         yield from _files(store)
+        yield from _index(store)
         status = read_status(store)
         yield from _space(settings, status)
         yield from _backup(settings, status, now)
@@ -246,6 +248,14 @@ def _files(store: Store) -> Iterator[Finding]:
         yield Finding("store", "wrong", what, _RESTORE)
     else:
         yield Finding("store", "fine", f"{count} files are there with their sizes, {proven} proven by their hashes")
+
+
+def _index(store: Store) -> Iterator[Finding]:
+    """The search index, as `verify` looks at it."""
+    damaged = index_of(store).open(thorough=True)[1]
+    if damaged:
+        what = f"{len(damaged)} files of the search index are damaged, such as {damaged[0].name}"
+        yield Finding("search", "wrong", what, "run `helix search WORD`: it makes them again from the raw cache")
 
 
 def _is_as_written(file: NamedFile, key: bytes | None) -> bool:

@@ -249,3 +249,17 @@ def test_notes_of_hooks_that_nobody_takes_in_are_named(memory: Memory, hours: in
     note = {"agent": "claude", "at": at, "event": "Stop", "session": None, "call": None}
     write_note(str(inbox_of(memory.store.data_dir)), note)
     assert ("hooks" in {finding.check for finding in wrong(memory)}) is is_wrong
+
+
+@pytest.mark.parametrize("data", [b"", b"garbage" * 99])
+def test_a_damaged_search_index_is_named_as_verify_names_it(memory: Memory, data: bytes) -> None:
+    path = next((memory.store.data_dir / "search").glob("*.words"))
+    path.write_bytes(data)
+    assert [found.check for found in wrong(memory)] == ["search"]
+
+
+def test_a_link_that_is_left_out_is_no_trouble_any_more(memory: Memory) -> None:
+    loop = memory.projects / "loop"
+    loop.symlink_to(loop)
+    assert any("loop" in found.what for found in look(memory))
+    assert not any("loop" in found.what for found in look(memory, HELIX_EXCLUDE_PATHS=str(loop)))

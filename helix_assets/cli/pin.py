@@ -29,11 +29,13 @@ def unpin(uid: str, as_json: bool) -> None:
 
 
 def _set(text: str, as_json: bool, *, is_pinned: bool) -> None:
-    with closing(open_existing(load_settings())) as store, store.writing("pin" if is_pinned else "unpin"):
-        row = store.catalog.session(pick_session(store, text))
-        with store.catalog.writing() as connection:
-            store.catalog.update_session(connection, row.id, is_pinned=is_pinned)
-        uid = store.shown(row.session_uid)
+    with closing(open_existing(load_settings())) as store:
+        picked = pick_session(store, text)
+        with store.writing("pin" if is_pinned else "unpin"):
+            row = store.catalog.session(picked)
+            with store.catalog.writing() as connection:
+                store.catalog.update_session(connection, row.id, is_pinned=is_pinned)
+            uid = store.shown(row.session_uid)
     if as_json:
         emit({"session_uid": uid, "is_pinned": is_pinned, "evicted_at": row.evicted_at}, as_json)
         return

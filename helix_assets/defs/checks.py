@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
 import dagster as dg
+from dagster._core.errors import DagsterInvalidPropertyError
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 from sqlalchemy import func, select
@@ -120,7 +121,10 @@ def mean_today(context: dg.AssetCheckExecutionContext) -> None:
     Dagster reads the partition from the run's tags when the report's turn comes, after these checks, and then refuses a
     run without one. It has no default partition for a job.
     """
-    run = context.run
+    try:
+        run = context.run
+    except DagsterInvalidPropertyError:
+        return  # asked by hand, outside of any run
     if run.job_name == EVICTION_JOB and not run.is_partitioned and isinstance(run.tags, dict):
         today = {PARTITION_NAME_TAG: str(utc_now().date())}
         run.tags.update(today)

@@ -30,6 +30,8 @@ EXTRA_CSP = (
     "form-action 'self'; frame-ancestors 'none'"
 )
 BODY_BYTES = 4 << 20
+BODIES_BYTES = 8 * BODY_BYTES
+"""What all bodies that are still on their way may take together: who sends slowly must not fill the memory."""
 _LOGIN_BODY_LIMIT = 4096
 _JSON = "application/json"
 _PORT_DIGITS = 5
@@ -102,6 +104,7 @@ class Guard:
     def __init__(self, app: ASGIApp, policy: GuardPolicy) -> None:
         self._app = app
         self._policy = policy
+        self._bodies = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -121,10 +124,21 @@ class Guard:
         elif self._policy.is_login(scope):
             response = await self._log_in(receive)
         elif scope["method"] == "POST" and _content_type(_headers(scope)) == _JSON:
-            body = await _read_body(receive, BODY_BYTES)
-            receive = _once(body, receive)
-            response = None if _is_object(body) else PlainTextResponse("The body has to be one JSON object.", 400)
+            response, receive = await self._with_body(scope, receive)
         await (response or self._app)(scope, receive, _with_safe_headers(send))
+
+    async def _with_body(self, scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
+        """A refusal, or what gives the body on once it is there and proven to be one JSON object."""
+        length = int(_headers(scope).get("content-length", "0"))
+        if self._bodies + length > BODIES_BYTES:
+            return PlainTextResponse("Too many requests are being sent: try again.", 429), receive
+        self._bodies += length
+        try:
+            body = await _read_body(receive, BODY_BYTES)
+        finally:
+            self._bodies -= length
+        refused = None if _is_object(body) else PlainTextResponse("The body has to be one JSON object.", 400)
+        return refused, _once(body, receive)
 
     async def _websocket(self, refusal: Refusal | None, scope: Scope, receive: Receive, send: Send) -> None:
         if refusal is None:

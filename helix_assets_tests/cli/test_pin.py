@@ -78,3 +78,8 @@ def test_pin_of_an_evicted_session_says_that_its_bytes_are_gone(
 
 def test_pin_of_an_unknown_session_fails(swept: Path) -> None:
     assert run(["pin", "nothing"]) == 1
+
+
+def test_pinning_what_is_not_there_leaves_no_sign_of_a_killed_writer(swept: Path) -> None:
+    assert run(["pin", "nosuch"]) == 1
+    assert (swept / "data" / "lock").read_bytes() == b""

@@ -29,6 +29,7 @@ from helix_assets.pipeline import sweep, utc_now
 from helix_assets.reading import open_session
 from helix_assets.settings import Settings, load_settings
 from helix_assets.storage.pages import truncate_log
+from helix_assets.storage.reserve import RESERVE
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store, open_store
 from helix_assets.verify import verify
@@ -84,7 +85,8 @@ def _prepare(folder: Path, seed: int) -> Settings:
 
 def _files(whole: Path) -> list[tuple[str, int]]:
     """Every file that holds bytes, the catalog counted thrice: a flip there can reach any session."""
-    found = [(str(path.relative_to(whole)), path.stat().st_size) for path in sorted(whole.rglob("*")) if path.is_file()]
+    files = [path for path in sorted(whole.rglob("*")) if path.is_file() and path.name != RESERVE]  # which is only room
+    found = [(str(path.relative_to(whole)), path.stat().st_size) for path in files]
     weight = sum(size for _, size in found)
     return [(name, weight if name == "helix.db" else size) for name, size in found if size and name != "lock"]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helix_assets.web.guard import BODY_BYTES, LOGIN_PATH, Guard, GuardPolicy, refuse
+from helix_assets.web.guard import BODIES_BYTES, BODY_BYTES, LOGIN_PATH, Guard, GuardPolicy, refuse
 
 PORT = 3000
 HOST = f"127.0.0.1:{PORT}"
@@ -122,6 +122,34 @@ def test_what_is_too_much_is_refused_before_it_is_read(headers: list[tuple[bytes
     refusal = refuse({"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": sent}, LOCAL)
     assert refusal is not None
     assert refusal.status == status
+
+
+def test_bodies_that_are_sent_slowly_do_not_fill_the_memory() -> None:
+    async def attack() -> list[int]:
+        guard, never, statuses = Guard(answer_ok, LOCAL), asyncio.Event(), list[int]()
+        sent = [
+            (b"host", HOST.encode()),
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % BODY_BYTES),
+        ]
+        scope = {"type": "http", "method": "POST", "path": "/graphql", "query_string": b"", "headers": sent}
+
+        async def wait() -> dict[str, Any]:
+            await never.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+
+        slow = [asyncio.create_task(guard(scope, wait, send)) for _ in range(100)]
+        await asyncio.sleep(0.1)
+        for task in slow:
+            task.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        return statuses
+
+    assert asyncio.run(attack()) == [429] * (100 - BODIES_BYTES // BODY_BYTES)
 
 
 @pytest.mark.parametrize(
