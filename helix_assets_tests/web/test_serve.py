@@ -6,6 +6,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,9 @@ _DEEP = 20_000
 @pytest.fixture
 def quiet(tree: Tree) -> Iterator[None]:
     """Nothing is said about what the test sends."""
-    before = tree.output.read_text()
+    before = None
+    while before != (before := tree.output.read_text()):  # what a test before has caused may still be on its way
+        time.sleep(0.3)
     yield
     assert tree.output.read_text() == before
 
