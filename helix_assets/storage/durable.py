@@ -1,12 +1,16 @@
-"""Bringing written files to the disk before the catalog names them."""
+"""Files of the store as such: brought to the disk before the catalog names them, and never trusted to be files."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import shutil
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 
 def sync(root: Path, files: Sequence[Path]) -> None:
@@ -27,6 +31,23 @@ def sync(root: Path, files: Sequence[Path]) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def open_plain(path: Path) -> IO[bytes]:
+    """Open a regular file for reading, OSError for anything else: no link is followed, and no pipe is waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return os.fdopen(fd, "rb")
+
+
+def drop(path: Path) -> None:
+    """Remove whatever lies at a place of ours, if anything does: a file, a link or a folder."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def replace_file(path: Path, data: bytes) -> None:
