@@ -15,8 +15,8 @@ import shutil
 import sqlite3
 import zlib
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import asdict, dataclass
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from helix_assets.core.moments import iso, microseconds
 from helix_assets.hub import sync_folder
 from helix_assets.settings import Settings
 from helix_assets.storage.catalog import CATALOG
-from helix_assets.storage.durable import naming, new_file, sync
+from helix_assets.storage.durable import naming, new_file, open_plain, sync
 from helix_assets.storage.key import KEY, load_key, text_hash
 from helix_assets.storage.tables import sessions
 from helix_assets.store import Store
@@ -78,12 +78,20 @@ def copies(settings: Settings) -> list[Copy]:
     except FileNotFoundError:
         return []
     for name in filter(_NAME.fullmatch, names):
-        try:
-            about = json.loads((settings.backup_dir / name / MANIFEST).read_text(encoding="utf-8"))
-            found.append(Copy(**{**about, "generation": name}))
-        except (OSError, ValueError, TypeError):
-            continue
+        with suppress(OSError, ValueError, TypeError):
+            found.append(_manifest(settings.backup_dir / name))
     return sorted(found, key=lambda copy: copy.number)
+
+
+def _manifest(folder: Path) -> Copy:
+    """What a copy says of itself; ValueError or TypeError when it cannot be what was written."""
+    with open_plain(folder / MANIFEST) as file:
+        copy = Copy(**{**json.loads(file.read()), "generation": folder.name})
+    if any(type(getattr(copy, field.name)).__name__ != field.type for field in fields(copy)):
+        raise TypeError(f"{folder.name} is not described as a copy is")
+    if datetime.fromisoformat(copy.made_at).tzinfo is None:
+        raise ValueError(f"{folder.name} was made at no certain time")
+    return copy
 
 
 def store_id(key: bytes) -> str:
@@ -113,7 +121,7 @@ def back_up_if_due(store: Store, now: datetime) -> Copy | None:
     """
     try:
         return make_copy(store, now) if _is_due(store, now) else None
-    except (OSError, StoreError, sqlite3.Error, BadZipFile) as exc:
+    except Exception as exc:  # noqa: BLE001 - whatever it is, the sweep is done and well
         _log.error("no copy of the memory could be made, the older ones stay: %s", exc)
         return None
 
@@ -187,7 +195,8 @@ def _write(store: Store, fresh: Path, now: datetime) -> Copy:
     files = [path for path in fresh.rglob("*") if path.is_file()]
     with store.catalog.reading() as connection:
         held = int(connection.execute(select(func.count()).select_from(sessions)).scalar_one())
-    number = max((copy.number for copy in copies(store.settings)), default=0) + 1
+    taken = filter(_NAME.fullmatch, os.listdir(store.settings.backup_dir))
+    number = max((int(name.partition("-")[0]) for name in taken), default=0) + 1
     copy = Copy(
         generation=f"{number:06d}-{now:%Y%m%dT%H%M%SZ}",
         store=store_id(store.key),

@@ -20,7 +20,7 @@ from helix_assets.core.moments import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.facts import DerivedSession, MergedFacts, merge_facts
 from helix_assets.plan import SessionState
-from helix_assets.retries import clear, next_try
+from helix_assets.retries import clear, is_waiting, next_try
 from helix_assets.sharing import Shares, owner_rows
 from helix_assets.storage.durable import sync
 from helix_assets.storage.facts import SessionRows
@@ -221,6 +221,9 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
     row = state.row
     old = state.parts if task.append else ()
     failures = (row.failures if row is not None else 0) + 1 if result.failure else 0
+    retry_at = next_try(batch.now, failures)
+    if row is not None and result.failure and is_waiting(row, batch.now):
+        failures, retry_at = row.failures, row.retry_at  # nothing was tried
     evicted = part is None and not old
     keeps = old or digest is None or task.merges  # rows, or a digest, that older rules were used on
     return {
@@ -263,7 +266,7 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "evicted_at": row.evicted_at if row is not None and evicted else None,
         "failure": result.failure,
         "failures": failures,
-        "retry_at": next_try(batch.now, failures),
+        "retry_at": retry_at,
     }
 
 

@@ -20,7 +20,7 @@ from sqlalchemy import func, select
 from helix_assets.core.errors import StoreError
 from helix_assets.reading import is_proven
 from helix_assets.storage.catalog import INDEX_FOLDER, index_bytes
-from helix_assets.storage.durable import new_file
+from helix_assets.storage.durable import drop, new_file, open_plain
 from helix_assets.storage.raw_files import LIGHT
 from helix_assets.storage.tables import digests, evictions, raw_files, sessions
 from helix_assets.store import Store
@@ -81,7 +81,7 @@ def update_index(store: Store, *, words: FoundWords | None = None, thorough: boo
     if store.settings.search.index == "off":
         index.remove()
         return Indexed()
-    index.root.mkdir(mode=0o700, exist_ok=True)
+    index.make_folder()
     live = live_names(store)
     gone = index.keep(live.__contains__, thorough=thorough)
     known = names_of(index.open()[0])
@@ -115,16 +115,19 @@ def keep_up(store: Store, *, changed: bool, words: FoundWords | None = None) -> 
 def is_behind(store: Store) -> bool:
     """Whether anything was written since the index was last brought up to date. Cheap, for every sweep asks."""
     try:
-        stamped = (store.data_dir / INDEX_FOLDER / STAMP).read_text()
+        with open_plain(store.data_dir / INDEX_FOLDER / STAMP) as file:
+            stamped = file.read()
     except OSError:
         return (
             store.settings.search.index == "on" or (store.data_dir / INDEX_FOLDER).is_dir()
         )  # off: none should be there
-    return stamped != _stamp(store)
+    return stamped != _stamp(store).encode()
 
 
 def _write_stamp(store: Store, text: str) -> None:
-    with new_file(store.data_dir / INDEX_FOLDER / STAMP) as file:
+    path = store.data_dir / INDEX_FOLDER / STAMP
+    drop(path)
+    with new_file(path) as file:
         file.write(text.encode())
 
 
@@ -148,7 +151,7 @@ def drop_gone(store: Store) -> None:
         index.keep(live.__contains__)
         # Digests that were written over have other names now, and a segment that cannot be written anew goes whole.
         if not live.keys() <= names_of(index.open()[0]):
-            (folder / STAMP).unlink(missing_ok=True)
+            drop(folder / STAMP)
 
 
 def _pieces(missing: Mapping[str, Any]) -> Iterator[list[tuple[str, Any]]]:

@@ -23,7 +23,7 @@ from helix_assets.adapters.base import FoundFile, Problem
 from helix_assets.adapters.jsonl import failed_status
 from helix_assets.aside import redact_set_aside
 from helix_assets.backup import back_up_if_due
-from helix_assets.commit import Batch, Committed, commit_batch, fault_of, problem_rows
+from helix_assets.commit import NO_PARSER, Batch, Committed, commit_batch, fault_of, problem_rows
 from helix_assets.core.errors import HelixError, RetryLater, SkipSource, StoreError
 from helix_assets.core.moments import iso, microseconds
 from helix_assets.core.schema import DIGEST_VERSION
@@ -387,13 +387,20 @@ class _Sweep:
                 self._put_off(state, changed, exc)
                 continue
             if task is not None:
-                tasks.append(task)
+                tasks.append(self._as_it_may(state, task))
             reading = {f.path_key for f in task.files} if task else set()
             for candidate in changed:
                 if candidate.path_key not in reading:
                     self._set_aside(candidate, state.flavor, "superseded", None)
         self._note_aside()
         return _Round(self._pool.start(tasks), states, groups)
+
+    def _as_it_may(self, state: SessionState, task: IngestTask) -> IngestTask:
+        """The task; what is new of a session that failed is stored, without a try to derive it before its time."""
+        row = state.row
+        if row is None or task.earlier is not None or not retries.is_waiting(row, self._clock()):
+            return task
+        return replace(task, no_digest_because=row.failure, is_bare=row.parser_version == NO_PARSER)
 
     def _put_off(self, state: SessionState, changed: Sequence[Candidate], damage: StoreError) -> None:
         """Set a session aside before it is read."""

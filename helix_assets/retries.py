@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from helix_assets.core.moments import iso, microseconds
@@ -47,6 +48,13 @@ def next_try(now: datetime, failures: int) -> str | None:
     """When it is tried again: after 2, 4, 8 ... minutes, at most a day."""
     pause = min(timedelta(minutes=2 ** min(failures, _DOUBLINGS)), LONGEST)
     return iso(microseconds(now + pause)) if failures else None
+
+
+def is_waiting(session: Row[Any] | None, now: datetime) -> bool:
+    """Whether a stored session failed and its pause is not over; the opposite of `is_due`."""
+    if session is None or session.failure is None or session.evicted_at is not None or session.retry_at is None:
+        return False
+    return bool(iso(microseconds(now)) < session.retry_at <= iso(microseconds(now + LONGEST)))
 
 
 def is_due(retry_at: ColumnElement[str | None], now: datetime) -> ColumnElement[bool]:

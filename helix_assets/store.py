@@ -23,7 +23,7 @@ from helix_assets.core.places import PlaceRules
 from helix_assets.core.redaction import Redactor, Rule
 from helix_assets.settings import Settings
 from helix_assets.storage.catalog import CATALOG, Catalog, create_catalog, open_catalog
-from helix_assets.storage.durable import replace_file
+from helix_assets.storage.durable import drop, open_plain, replace_file
 from helix_assets.storage.facts import FactFiles
 from helix_assets.storage.key import load_key, make_key, text_hash
 from helix_assets.storage.lock import WAIT_S, writer_lock
@@ -66,6 +66,8 @@ class Store:
         self.redactor.prepare()
         if built := self.redactor.built():
             with suppress(OSError):  # it saves time only
+                if not (self.data_dir / ENGINE).is_file():
+                    drop(self.data_dir / ENGINE)  # a folder, say, cannot be replaced
                 replace_file(self.data_dir / ENGINE, built)
 
     def path_key(self, path: str) -> str:
@@ -147,9 +149,8 @@ def _redactor(settings: Settings, key: bytes) -> Redactor:
 def _kept_engine(data_dir: Path) -> bytes | None:
     """Read what `prepare_engine` kept, if it is there and a plain file of a size that it can have."""
     try:
-        with open(os.open(data_dir / ENGINE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            status = os.fstat(file.fileno())
-            return file.read() if stat.S_ISREG(status.st_mode) and status.st_size <= _MOST_OF_ENGINE else None
+        with open_plain(data_dir / ENGINE) as file:
+            return file.read() if os.fstat(file.fileno()).st_size <= _MOST_OF_ENGINE else None
     except OSError:
         return None
 

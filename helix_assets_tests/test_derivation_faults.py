@@ -84,10 +84,11 @@ def write(memory: Memory) -> None:
 
 
 @pytest.fixture
-def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Plants a fault at a place; `undo` of the monkeypatch takes it out again."""
+def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[int]]:
+    """Plants a fault at a place and gives a list that grows each time it is met; `undo` takes it out again."""
 
-    def planted(place: str) -> None:
+    def planted(place: str) -> list[int]:
+        met: list[int] = []
         module, _, name = place.partition(":")
         owner: Any = importlib.import_module(f"helix_assets.{module}")
         *path, last = name.split(".")
@@ -97,10 +98,12 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
         def faulty(*args: Any, **kwargs: Any) -> Any:
             if place not in OF_LINES or "trouble" in repr(args[bool(path) :]) or BAD in repr(args[bool(path) :]):
+                met.append(1)
                 raise IndexError("planted")
             return sound(*args, **kwargs)
 
         monkeypatch.setattr(owner, last, faulty)
+        return met
 
     return planted
 
@@ -127,7 +130,7 @@ def never_faulty(folder: Path, *lines: bytes) -> bytes:
 
 @pytest.mark.parametrize("place", OF_LINES[:-1] + OF_SESSIONS)
 def test_records_are_stored_and_the_session_is_named_and_derived_later(
-    memory: Memory, plant: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, place: str, tmp_path: Path
+    memory: Memory, plant: Callable[[str], list[int]], monkeypatch: pytest.MonkeyPatch, place: str, tmp_path: Path
 ) -> None:
     plant(place)
     report = memory.sweep()
@@ -151,7 +154,7 @@ def test_records_are_stored_and_the_session_is_named_and_derived_later(
 
 @pytest.mark.parametrize("place", OF_LINES[:-1] + OF_SESSIONS)
 def test_growth_is_stored_and_derived_later(
-    memory: Memory, plant: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, place: str, tmp_path: Path
+    memory: Memory, plant: Callable[[str], list[int]], monkeypatch: pytest.MonkeyPatch, place: str, tmp_path: Path
 ) -> None:
     memory.sweep()
     plant(place)
@@ -166,9 +169,30 @@ def test_growth_is_stored_and_derived_later(
     assert memory.exported() == never_faulty(tmp_path / "plain", *MORE)
 
 
+@pytest.mark.parametrize("place", ["core.digest:judge", "core.link:Linker.rows"])
+def test_growth_does_not_bring_the_next_try_sooner(
+    memory: Memory, plant: Callable[[str], list[int]], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    tries = plant(place)
+    found = []
+    for minute in range(16):
+        before = len(tries)
+        memory.write("bad", prompt(f"x{minute}", f"11:{minute:02d}:00", "trouble"), append=True)
+        memory.sweep()
+        if len(tries) > before:
+            found.append(minute)
+        memory.now += timedelta(minutes=1)
+    assert found == [0, 2, 6, 14]
+    assert records(memory) == 4 + 16
+    monkeypatch.undo()
+    memory.now += timedelta(days=1)
+    memory.sweep()
+    assert (memory.digest(BAD)["user_prompts"], aside(memory), verify(memory.store)) == (17, {}, [])
+
+
 @pytest.mark.parametrize("is_read", [True, False], ids=["whose digest failed", "that could not be read"])
 def test_newer_code_tries_a_failed_session_at_once(
-    memory: Memory, plant: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, is_read: bool
+    memory: Memory, plant: Callable[[str], list[int]], monkeypatch: pytest.MonkeyPatch, is_read: bool
 ) -> None:
     plant("core.digest:judge" if is_read else "ingest:_SessionRun.__init__")
     memory.sweep()
@@ -184,7 +208,7 @@ def test_newer_code_tries_a_failed_session_at_once(
 
 @pytest.mark.parametrize("place", OF_LINES + OF_SESSIONS)
 def test_growth_of_an_evicted_session_waits_and_counts_when_it_can(
-    memory: Memory, plant: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, place: str
+    memory: Memory, plant: Callable[[str], list[int]], monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     memory.sweep()
     apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
@@ -204,7 +228,7 @@ def test_growth_of_an_evicted_session_waits_and_counts_when_it_can(
     "place", ["ClaudeAdapter.identify", "ClaudeAdapter.parser", "ClaudeParser.feed", "_usage", "timestamp_us"]
 )
 def test_lines_that_an_adapter_trips_over_are_stored_and_named_until_a_newer_one_reads_them(
-    memory: Memory, plant: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+    memory: Memory, plant: Callable[[str], list[int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
 ) -> None:
     plant(f"adapters.claude:{place}")
     report = memory.sweep()

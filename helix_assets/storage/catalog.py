@@ -353,8 +353,16 @@ class Catalog:
 def index_bytes(data_dir: Path) -> int:
     """What the search index takes on the disk; it belongs to Tier 1 and goes with the texts."""
     try:
-        return sum(entry.stat().st_size for entry in os.scandir(data_dir / INDEX_FOLDER))
-    except FileNotFoundError:  # there is none, or a segment was replaced just now: then it is counted next time
+        entries = list(os.scandir(data_dir / INDEX_FOLDER))
+    except OSError:  # there is none, or what lies there is not one
+        return 0
+    return sum(map(_size_of, entries))
+
+
+def _size_of(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_size
+    except OSError:  # replaced just now: then it is counted next time
         return 0
 
 

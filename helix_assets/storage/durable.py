@@ -1,14 +1,17 @@
-"""Writing files that are this user's alone, and bringing them to the disk before the catalog names them."""
+"""Files of the store as such: brought to the disk before the catalog names them, and never trusted to be files."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import shutil
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 
 def sync(root: Path, files: Sequence[Path]) -> None:
@@ -49,6 +52,23 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with naming(path), os.fdopen(fd, "wb") as file:
         yield file
+
+
+def open_plain(path: Path) -> IO[bytes]:
+    """Open a regular file for reading, OSError for anything else: no link is followed, and no pipe is waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return os.fdopen(fd, "rb")
+
+
+def drop(path: Path) -> None:
+    """Remove whatever lies at a place of ours, if anything does: a file, a link or a folder."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def replace_file(path: Path, data: bytes) -> None:

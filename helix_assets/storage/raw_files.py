@@ -11,6 +11,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from helix_assets.storage.durable import drop
+
 if TYPE_CHECKING:
     from helix_assets.core.words import Words
 
@@ -68,7 +70,7 @@ class RawFiles:
     def clear_staging(self) -> None:
         """Remove what an interrupted run left behind."""
         for path in self.staging.glob("*"):
-            path.unlink()
+            drop(path)
 
     def open(self, name: str) -> BinaryIO:
         """Read a published file."""

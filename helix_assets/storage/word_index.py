@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 import mmap
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from shutil import rmtree
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ import orjson
 from helix_assets.core.errors import StoreError
 from helix_assets.core.words import Array, Words
 from helix_assets.storage.catalog import INDEX_FOLDER
-from helix_assets.storage.durable import new_file
+from helix_assets.storage.durable import drop, new_file, open_plain
 
 MAX_DOCUMENTS = 1 << 16
 MAX_PAIRS = 1 << 22
@@ -51,7 +51,7 @@ class Segment:
         """StoreError when it is no segment or damaged."""
         self.path, self._key = path, key
         try:
-            with path.open("rb") as file:
+            with open_plain(path) as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             head = self._head()
             self.documents = list(map(Document._make, head["documents"]))
@@ -167,7 +167,7 @@ class WordIndex:
                     segment.check()
                 whole.append(segment)
             except StoreError:
-                if path.exists():  # else it was replaced since
+                if os.path.lexists(path):  # else it was replaced since
                     damaged.append(path)
         self._held = {path: held for path, held in self._held.items() if path in paths}
         return whole, damaged
@@ -213,11 +213,11 @@ class WordIndex:
     def keep(self, is_live: Callable[[str], bool], *, thorough: bool = False) -> int:
         """Erase the documents whose name is not live, damaged segments and leftovers; gives how many documents went."""
         for path in self.root.glob("*.new"):
-            path.unlink()
+            drop(path)
         whole, damaged = self.open(thorough=thorough)
         for path in damaged:
             _log.warning("%s of the search index is damaged: what it held is read anew from the raw cache", path.name)
-            path.unlink(missing_ok=True)
+            drop(path)
         return sum(self._erase(segment, is_live) for segment in whole)
 
     def _erase(self, segment: Segment, is_live: Callable[[str], bool]) -> int:
@@ -234,7 +234,14 @@ class WordIndex:
 
     def remove(self) -> None:
         """Remove the index."""
-        rmtree(self.root, ignore_errors=True)
+        with suppress(OSError):
+            drop(self.root)
+
+    def make_folder(self) -> None:
+        """Make the index's folder; whatever lies in its place goes."""
+        if not self.root.is_dir():
+            drop(self.root)
+        self.root.mkdir(mode=0o700, exist_ok=True)
 
     def _write(self, documents: Sequence[Document], packed: Array) -> None:
         packed.sort()
@@ -247,8 +254,8 @@ class WordIndex:
                 "hashes": [_hash(self._key, chunk) for chunk in chunks],
             }
         )
-        self.root.mkdir(mode=0o700, exist_ok=True)
-        number = 1 + max((int(path.stem) for path in self.paths()), default=0)
+        self.make_folder()
+        number = 1 + max((int(path.stem) for path in self.paths() if path.stem.isdecimal()), default=0)
         fresh = self.root / f"{number:08d}.new"
         try:
             with new_file(fresh) as file:

@@ -3,8 +3,8 @@
     python -m helix_assets_tests.faults.random_combinations [--seeds 20] [--from 1] [--steps 60]
 
 Logs grow, are torn, copied, cut, moved, packed and deleted; texts and files are evicted, sessions lost, forgotten and
-pinned; rules, prices, parser, exclusions, index and clock change; copies are made and put back; digests fail. `verify`
-judges each step, `reckoning` the whole every few steps.
+pinned; rules, prices, parser, exclusions, index and clock change; copies are made and put back; deriving fails.
+`verify` judges each step, `reckoning` the whole every few steps.
 """
 
 from __future__ import annotations
