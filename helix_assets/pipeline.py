@@ -54,8 +54,10 @@ from helix_assets.scan import EXCLUSIONS, exclusions_of, no_collection, scan
 from helix_assets.sharing import Standing, Wanted, read_again, settle
 from helix_assets.stale import code_in_force, is_settled, note_settled, stale_sessions
 from helix_assets.storage.day_marks import count_day
+from helix_assets.storage.key import hasher
 from helix_assets.storage.ledger import shared_with
 from helix_assets.storage.pages import truncate_log
+from helix_assets.storage.session_keys import keys_of, message_key
 from helix_assets.store import Store
 from helix_assets.task import Ingested, IngestTask, Limits, Workshop
 from helix_assets.tombstones import forgotten_marks, session_mark, stay_forgotten
@@ -572,12 +574,40 @@ class _Sweep:
                 (self._store.raw.staging / first.part.name).unlink(missing_ok=True)
             task = plan_remake(self._store, state, present)
             tasks.append(replace(task, not_ours=want.not_ours, foreign_messages=want.foreign_messages))
+        again = []
         for task, outcome in self._pool.run(tasks):
             row = work.states[task.session_uid].row
-            if not self._take(work, task, outcome) and row is not None:
+            if self._take(work, task, outcome):
+                again += self._without_giving_up(work, task)
+            elif row is not None:
                 work.unmade.add(task.session_uid)
                 with self._store.catalog.writing() as connection:
                     read_again(connection, row.id)  # nothing in its files is new, and it counts what is another's
+        for task, outcome in self._pool.run(again):
+            self._take(work, task, outcome)
+
+    def _without_giving_up(self, work: _Round, task: IngestTask) -> list[IngestTask]:
+        """What to do instead where the digest fails: what the one that is kept counts stays the session's own."""
+        row, result = work.states[task.session_uid].row, work.results[task.session_uid]
+        if row is None or result.digest is not None:
+            return []
+        with self._store.catalog.reading() as connection:
+            counted = keys_of(connection, row.id)
+        if counted is None or counted.all.isdisjoint(task.not_ours):
+            return []
+        if result.part is not None:
+            (self._store.raw.staging / result.part.name).unlink()
+        work.unmade.add(task.session_uid)
+        hash64 = hasher(self._store.key)
+        theirs = {name for name in task.foreign_messages if message_key(hash64, name) not in counted.messages}
+        return [
+            replace(
+                task,
+                not_ours=task.not_ours - counted.all,
+                foreign_messages=frozenset(theirs),
+                no_digest_because=result.failure,
+            )
+        ]
 
     def _follow_rules(self, was_settled: bool) -> None:
         """Have all sessions rest on the rules in force; where all did before, those of this sweep alone may not."""

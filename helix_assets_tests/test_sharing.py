@@ -1,5 +1,6 @@
 """Who owns history that several sessions tell stays settled whatever else turns up."""
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -87,6 +88,39 @@ def test_session_that_cannot_give_up_its_share_now_keeps_it(tmp_path: Path, monk
     memory.now += timedelta(days=2)
     memory.sweep()
     assert [memory.digest(f"claude:{name}")["user_prompts"] for name in ("early", "first")] == [3, 1]
+    memory.close()
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_session_whose_digest_fails_as_it_gives_up_its_share_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    """Else what its digest counts would count with the new owner, too: for good where its rows go before it is made."""
+    ingested, memory = workers._ingested, Memory(tmp_path)
+
+    def failing(shop: Any, task: IngestTask) -> Any:
+        is_it = task.session_uid == "claude:first"
+        return ingested(shop, replace(task, no_digest_because="it fails") if is_it else task)
+
+    def prompts() -> list[int]:
+        return [memory.digest(f"claude:{name}")["user_prompts"] for name in ("early", "first")]
+
+    memory.write("first", *conversation(3, start=10))
+    memory.sweep()
+    monkeypatch.setattr(workers, "_ingested", failing)
+    memory.write("first", *conversation(1, start=50, session="f"), append=True)
+    memory.write("early", *conversation(1, start=5, session="e"), *conversation(2, start=10))
+    memory.sweep()
+    if is_lost:
+        evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1, 45, 1 << 40))
+    assert prompts() == [1, 3]
+    monkeypatch.undo()
+    memory.now += timedelta(days=2)
+    memory.write("early", *conversation(1, start=60, session="e"), append=True)
+    memory.write("first", *conversation(1, start=70, session="f"), append=True)
+    memory.sweep()
+    assert sum(prompts()) == 7
+    assert verify(memory.store) == []
     memory.close()
 
 
