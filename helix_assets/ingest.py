@@ -426,7 +426,7 @@ class _SessionRun:
         return told
 
     def _kept(self, rows: Iterator[Row]) -> Iterator[_Line]:
-        """Stored records that the files do not tell anew: of other files, or vanished from a rewritten one."""
+        """Stored records that stand before the cursor, or that no file holds any more."""
         lines, pieces = self._kept_lines(rows), pieces_of(self.task.flavor)
         if pieces is None:
             yield from lines
@@ -439,14 +439,15 @@ class _SessionRun:
 
     def _kept_lines(self, rows: Iterator[Row]) -> Iterator[_Line]:
         for row in rows:
-            if row.raw and row.record_key not in self._told:
+            is_before_cursor = row.file in self._files and self._files[row.file].offset > 0
+            if row.raw and (is_before_cursor or row.record_key not in self._told):
                 redacted = self._shop.redactor.lines(row.raw)  # by the rules in force, which may be newer
                 obj = decode(redacted.data)
                 names = self._named_again(row, obj)
                 self.withheld += redacted.withheld
                 self.unparsed_before += names.native_type == UNPARSED
-                if row.file not in self._files or not self._files[row.file].offset:
-                    self.outlived.add(row.file)  # else it stands before the cursor that is read on from
+                if not is_before_cursor:
+                    self.outlived.add(row.file)
                 record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, *names, redacted.data)
                 yield record, obj if isinstance(obj, dict) else None
 

@@ -556,3 +556,20 @@ def test_log_cut_at_any_byte_and_restored_counts_once(memory: Memory, place: int
     with memory.store.catalog.reading() as connection:
         stored = connection.execute(select(raw_files.c.name)).all()
     assert (counts(memory), stored, checks(memory)) == ((8, 800), [], set())
+
+
+def test_records_that_a_log_repeats_later_keep_their_places(tmp_path: Path) -> None:
+    """A resumed session writes what it copied once more; read on or read whole, the first of two equal ones counts."""
+    memory, fresh = Memory(tmp_path / "grown"), Memory(tmp_path / "fresh")
+    lines = conversation(2)
+    memory.write("s", *lines)
+    memory.sweep()
+    memory.write("s", *lines[:3], append=True)
+    fresh.write("s", *lines, *lines[:3])
+    for one in (memory, fresh):
+        one.sweep()
+    assert memory.digest(UID)["cost"] == fresh.digest(UID)["cost"]
+    places = [[orjson.loads(row)["line"] for row in one.exported().splitlines()[1:]] for one in (memory, fresh)]
+    assert places[0] == places[1]
+    memory.close()
+    fresh.close()
