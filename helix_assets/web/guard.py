@@ -165,6 +165,7 @@ def refuse(scope: Scope, policy: GuardPolicy) -> Refusal | None:
     headers = _headers(scope)
     return (
         _refuse_size(scope, headers)
+        or _refuse_path(scope["path"])
         or _refuse_origin(headers, policy)
         or _refuse_token(scope, headers, policy)
         or (_refuse_method(scope, headers, policy) if scope["type"] == "http" else None)
@@ -179,6 +180,16 @@ def _refuse_size(scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
     length = headers.get("content-length", "0")
     if not length.isdigit() or len(length) > len(str(BODY_BYTES)) or int(length) > BODY_BYTES:
         return Refusal(413, f"A body may have {BODY_BYTES} bytes.")
+    return None
+
+
+def _refuse_path(path: str) -> Refusal | None:
+    """Paths that Dagster answers with a traceback: it looks them up below a folder, and finds them outside of it."""
+    first, *parts = path.strip("/").split("/")
+    if ".." in (first, *parts) or not path.isprintable():
+        return Refusal(400, "The path is no path of this server.")
+    if first == "logs" and len(parts) < 2:
+        return Refusal(404, "A log has the path /logs/<run>/<step>/<out or err>.")
     return None
 
 

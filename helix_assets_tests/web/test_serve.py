@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import socket
 import stat
 import subprocess
@@ -130,12 +129,6 @@ def test_a_foreign_websocket_streams_nothing(
     assert refused.value.response.status_code in {400, 403, 421}  # 400: a second Host header is no HTTP
 
 
-def test_no_file_outside_the_logs_is_served(tree: Tree) -> None:
-    response = httpx.get(f"{tree.url}/logs/..%2f..%2fetc/passwd")
-    assert response.status_code >= 400
-    assert "root:" not in response.text
-
-
 def test_nobody_may_frame_the_page(tree: Tree) -> None:
     headers = httpx.get(tree.url).headers
     assert headers["x-frame-options"] == "DENY"
@@ -183,17 +176,18 @@ def test_a_mutation_over_the_websocket_is_not_executed(tree: Tree, run_id: str) 
 _DEEP = 20_000
 
 
-def said(tree: Tree) -> str:
-    """What the server has said but of paths out of its folder, which other tests ask for, whenever it gets there."""
-    return re.sub(r"ERROR: +Exception in ASGI application\n(?:.*\n)*?.*invalid path\n", "", tree.output.read_text())
-
-
 @pytest.fixture
 def quiet(tree: Tree) -> Iterator[None]:
     """Nothing is said about what the test sends."""
-    before = said(tree)
+    before = tree.output.read_text()
     yield
-    assert said(tree) == before
+    assert tree.output.read_text() == before
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("path", ["..%2f..%2fetc/passwd", "a/..%2f..%2fb", "a%00b/err", "err", ""])
+def test_no_file_outside_the_logs_is_served(tree: Tree, path: str) -> None:
+    assert 400 <= httpx.get(f"{tree.url}/logs/{path}").status_code < 500
 
 
 @pytest.mark.usefixtures("quiet")
