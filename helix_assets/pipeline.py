@@ -213,7 +213,7 @@ class _Sweep:
         self._ingest(groups)
         if not was_settled or self._report.touched:
             self._follow_rules(was_settled)
-        self._report.digests_repriced = reprice(self._store)
+        self._report.digests_repriced = reprice(self._store, self._clock().date())
         count_day(self._store.catalog, self._clock())
         self._note_exclusions()
 

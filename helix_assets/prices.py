@@ -11,7 +11,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import time
+from datetime import date, time
 from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -182,19 +182,21 @@ def price_sessions(store: Store, sessions: Iterable[tuple[Digest, SessionFactRow
     return priced
 
 
-def reprice(store: Store) -> int:
-    """Price anew what another table priced, evicted sessions too: their tokens are facts. Gives how many sessions.
+def reprice(store: Store, today: date) -> int:
+    """Price again what another table priced, evicted sessions too: their tokens are facts. Gives how many sessions.
 
-    Costs a look at one file when nothing changed.
+    Costs a look at one file when nothing changed. Where it fails it is tried again on another day.
     """
     in_force = f"{package_mark()} {_mark(store.settings.prices)}"
-    if store.catalog.meta_value(_PRICED_WITH) == in_force:
+    in_part = f"{in_force}, in part on {today}"
+    if store.catalog.meta_value(_PRICED_WITH) in (in_force, in_part):
         return 0
     version = table_of(store, ()).version
     stale: dict[tuple[str, str], list[Digest]] = defaultdict(list)
     for digest, partition in _digests(store):
         if digest.price_table != version and digest.schema_version >= FACTS_SINCE:
             stale[partition].append(digest)
+    failed = 0
     for partition, sessions in stale.items():
         try:
             _reprice_partition(store, partition, sessions)
@@ -203,9 +205,10 @@ def reprice(store: Store) -> int:
         except Exception as exc:  # noqa: BLE001 - a fault of the prices must not stop the sweep
             reason = str(exc) if isinstance(exc, StoreError) else type(exc).__name__
             _log.warning("%s/%s keeps its old prices: %s", *partition, reason)
+            failed += len(sessions)
     with store.catalog.writing() as connection:
-        store.catalog.set_meta(connection, _PRICED_WITH, in_force)
-    return sum(map(len, stale.values()))
+        store.catalog.set_meta(connection, _PRICED_WITH, in_part if failed else in_force)
+    return sum(map(len, stale.values())) - failed
 
 
 def _digests(store: Store) -> Iterator[tuple[Digest, tuple[str, str]]]:

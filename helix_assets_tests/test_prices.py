@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -106,18 +106,21 @@ def test_model_that_the_package_trips_over_costs_a_price_and_no_session(
     assert (digest["cost_usd"], digest["unpriced_models"]) == (None, ["claude-opus-4-5"])
 
 
-def test_fault_in_pricing_anew_leaves_the_old_prices_and_stops_no_sweep(
+def test_fault_in_pricing_again_stops_no_sweep_and_is_tried_on_another_day(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(memory)
     memory.sweep()
     before = memory.digest(UID)["cost_usd"]
-    memory.store = replace(
-        memory.store, settings=replace(memory.store.settings, prices={"x": {"input": 1.0, "output": 1.0}})
-    )
-    monkeypatch.setattr(prices, "price_rows", lambda *_: 1 / 0)
-    memory.sweep()
+    own = {"claude-*": {"input": 0.0, "output": 1.0}}
+    memory.store = replace(memory.store, settings=replace(memory.store.settings, prices=own))
+    with monkeypatch.context() as failing:
+        failing.setattr(prices, "price_rows", lambda *_: 1 / 0)
+        memory.sweep()
     assert (memory.digest(UID)["cost_usd"], verify(memory.store)) == (before, [])
+    memory.now += timedelta(days=1)
+    assert memory.sweep().digests_repriced == 1
+    assert memory.digest(UID)["cost_usd"] == 1.0
 
 
 def test_own_price_wins(tmp_path: Path) -> None:
