@@ -60,10 +60,10 @@ def stat_all(folders: list[Path]) -> int:
 
 def no_change(home: Path, rounds: int) -> dict[str, list[float]]:
     """CPU seconds of sweeps that find nothing new, in turns with a bare look at the same files."""
-    from helix_assets.pipeline import sweep
-    from helix_assets.scan import scan
     from helix_assets.settings import load_settings
-    from helix_assets.store import open_store
+    from helix_assets.store.store import open_store
+    from helix_assets.sweep.look import scan
+    from helix_assets.sweep.sweep import sweep
 
     store = open_store(load_settings())
     folders = [home / "claude" / "projects", home / "codex" / "sessions", home / "grok" / "sessions"]

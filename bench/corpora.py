@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from helix_assets.core.moments import FIRST_DAY
 from helix_assets.demo import append, make_home
+from helix_assets.model.time import FIRST_DAY
 
 _SMALL_FILES = 12_862
 _YEARS_LAST = date(2026, 11, 15)

@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from multiprocessing import get_context
 from pathlib import Path
 
-from helix_assets.adapters.jsonl import WholeLines, block_reader, open_source
-from helix_assets.core.redaction import Redactor
-from helix_assets.core.words import WordHasher
-from helix_assets.discover import discover
+from helix_assets.agents.discover import discover
+from helix_assets.agents.jsonl import WholeLines, block_reader, open_source
+from helix_assets.redaction import Redactor
 from helix_assets.settings import load_settings
+from helix_assets.store.words.hashing import WordHasher
 
 PROCESSES = 2
 _KEY = b"k" * 32
@@ -44,8 +44,8 @@ def store(task: tuple[str, Sequence[str]]) -> dict[str, float]:
     """One session through the libraries; gives CPU seconds by step."""
     import orjson
 
-    from helix_assets.core.schema import Row
-    from helix_assets.storage.parquet import SessionWriter
+    from helix_assets.model.event import Row
+    from helix_assets.store.parquet import SessionWriter
 
     target, paths = task
     spent = dict.fromkeys(("read and redact", "decode", "write, with words"), 0.0)

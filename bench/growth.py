@@ -24,10 +24,10 @@ from typing import Any
 from bench.bare import stat_all
 from bench.corpora import append_line
 from helix_assets.demo import append
-from helix_assets.pipeline import SweepReport, sweep
-from helix_assets.scan import scan
 from helix_assets.settings import load_settings
-from helix_assets.store import Store, open_store
+from helix_assets.store.store import Store, open_store
+from helix_assets.sweep.look import scan
+from helix_assets.sweep.sweep import SweepReport, sweep
 
 TICK_S = 30
 Figures = dict[str, list[float]]

@@ -12,7 +12,7 @@ import sys
 import time
 from random import Random
 
-from helix_assets.core.redaction import Redactor, rules
+from helix_assets.redaction import Redactor, rules
 
 _SHORT, _LONG = 30_000, 300_000
 _WORST = 15

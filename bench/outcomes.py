@@ -21,13 +21,13 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 
-from helix_assets.core.closing import is_automated
-from helix_assets.core.schema import EventKind, Row
-from helix_assets.pipeline import sweep
-from helix_assets.reading import open_session
+from helix_assets.ask.reading import open_session
+from helix_assets.derive.outcome.closing import is_automated
+from helix_assets.model.event import EventKind, Row
 from helix_assets.settings import load_settings
-from helix_assets.storage.tables import sessions
-from helix_assets.store import open_store
+from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.store import open_store
+from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.outcomes.all_sessions import HAND_MADE
 from helix_assets_tests.outcomes.writers import uid, write
 

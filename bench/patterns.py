@@ -2,8 +2,8 @@
 
 python -m bench.patterns [--corpus FOLDER]
 
-Two samples: the hand-made groups of texts, through the whole of `core.patterns`; and with `--corpus`, a folder with the
-real sessions whose labels the project keeps, every distinct error that counts as specific: what would be told as a
+Two samples: the hand-made groups of texts, through the whole of `derive.patterns`; and with `--corpus`, a folder with
+the real sessions whose labels the project keeps, every distinct error that counts as specific: what would be told as a
 pattern as soon as three sessions had it. Real patterns across sessions are listed with it: there are few.
 """
 
@@ -20,12 +20,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from helix_assets.core.patterns import find_patterns, sightings, specific_part
-from helix_assets.core.signals import fingerprint
-from helix_assets.pipeline import sweep
+from helix_assets.ask.sql import ask
+from helix_assets.derive.patterns import find_patterns, sightings, specific_part
+from helix_assets.model.fingerprint import fingerprint
 from helix_assets.settings import load_settings
-from helix_assets.sql import ask
-from helix_assets.store import open_store
+from helix_assets.store.store import open_store
+from helix_assets.sweep.sweep import sweep
 
 FIXTURES = Path(__file__).parents[1] / "helix_assets_tests" / "fixtures" / "patterns"
 _Z = 1.96

@@ -15,10 +15,10 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from helix_assets.reading import open_existing, open_session
+from helix_assets.ask.reading import open_existing, open_session, proven_digest
 from helix_assets.settings import load_settings
-from helix_assets.storage.tables import digests, sessions
-from helix_assets.store import Store
+from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.store import Store
 
 
 def measured(rounds: int, seed: int) -> dict[str, list[float]]:
@@ -36,7 +36,7 @@ def measured(rounds: int, seed: int) -> dict[str, list[float]]:
         _payload(store, *events[0])  # loads what reading needs
         return {
             "digest_bytes": sizes,
-            "lookup_s": [_timed(lambda uid=uid: store.get_digest(uid)) for uid in uids],
+            "lookup_s": [_timed(lambda uid=uid: proven_digest(store, uid)) for uid in uids],
             "payload_s": [_timed(lambda uid=uid, seq=seq: _payload(store, uid, seq)) for uid, seq in events],
         }
 

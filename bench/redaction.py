@@ -20,7 +20,7 @@ from tempfile import NamedTemporaryFile
 import orjson
 
 from bench.bare import log_files
-from helix_assets.core.redaction import Redactor
+from helix_assets.redaction import Redactor
 
 _CHUNK = 16 << 20
 

@@ -23,16 +23,16 @@ import orjson
 import pyarrow as pa
 from sqlalchemy import select
 
-from helix_assets.core.facts import FACTS
+from helix_assets.ask.reports.all_reports import REPORTS, make_report
+from helix_assets.ask.reports.frame import Span
 from helix_assets.demo import make_home
-from helix_assets.pipeline import sweep
-from helix_assets.reports.frame import Span
-from helix_assets.reports.kinds import REPORTS, make_report
+from helix_assets.model.facts import FACTS
 from helix_assets.settings import load_settings
-from helix_assets.storage.facts import FactFile, schema_of
-from helix_assets.storage.key import text_hash
-from helix_assets.storage.tables import digests, sessions
-from helix_assets.store import Store, open_store
+from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.fact_files import FactFile, schema_of
+from helix_assets.store.key import text_hash
+from helix_assets.store.store import Store, open_store
+from helix_assets.sweep.sweep import sweep
 
 BASE, BASE_BYTES, DAYS = 200, 195_000, 30
 _STEP_DAYS = 4

@@ -21,13 +21,13 @@ from typing import Any
 import orjson
 
 from bench.bare import log_files
-from helix_assets.indexing import index_of, update_index
-from helix_assets.pipeline import sweep
-from helix_assets.search import Finder
+from helix_assets.ask.search import Finder
+from helix_assets.ask.sql import ask
 from helix_assets.settings import load_settings
-from helix_assets.sql import ask
-from helix_assets.storage.catalog import index_bytes
-from helix_assets.store import Store, open_store
+from helix_assets.store.catalog.catalog import index_bytes
+from helix_assets.store.store import Store, open_store
+from helix_assets.store.words.keep import index_of, update_index
+from helix_assets.sweep.sweep import sweep
 
 QUERIES = 100
 _WORD = re.compile(rb"(?<![A-Za-z\\])[A-Za-z]{3,12}(?![A-Za-z\":])")

@@ -5,7 +5,7 @@ Nothing is imported here: `helix status` and the hooks must start in millisecond
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from helix_assets.memory import Memory
+    from helix_assets.ask.memory import Memory
 
 __all__ = ["Memory", "__version__"]
 __version__ = "0.1.0"
@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> object:
     if name == "Memory":
-        from helix_assets.memory import Memory
+        from helix_assets.ask.memory import Memory
 
         return Memory
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

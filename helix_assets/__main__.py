@@ -13,7 +13,7 @@ def main() -> None:
     """Run one command and end the process with its exit code."""
     name, *rest = sys.argv[1:] or [""]
     if name == "hook" and (len(rest) == 1 or (len(rest) == 2 and rest[1].lstrip().startswith("{"))):
-        from helix_assets.hook import main as hook
+        from helix_assets.hooks.hook import main as hook
 
         if rest[0] not in ("-h", "--help"):
             sys.exit(hook([rest[0], _inbox(), *rest[1:]]))

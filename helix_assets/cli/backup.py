@@ -1,14 +1,15 @@
-"""`helix backup`: makes a proven second copy of the memory, or lists the copies. The work is `backup`'s."""
+"""`helix backup`: makes a proven second copy of the memory, or lists the copies. The work is `keep.backup`'s."""
 
 from contextlib import closing
 
 import click
 
-from helix_assets.backup import Copy, copies, make_copy
+from helix_assets.ask.reading import open_existing
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
-from helix_assets.pipeline import utc_now
-from helix_assets.reading import open_existing
+from helix_assets.keep.backup import Copy, copies, make_copy
+from helix_assets.keep.writing import writing
 from helix_assets.settings import load_settings
+from helix_assets.sweep.sweep import utc_now
 
 
 @click.command()
@@ -18,7 +19,7 @@ def backup(is_list: bool, as_json: bool) -> None:
     """Copy catalog, key, facts and hub notes to the backup folder and prove the copy. Raw bytes are not in it."""
     settings = load_settings()
     if not is_list:
-        with closing(open_existing(settings)) as store, store.writing("back up"):
+        with closing(open_existing(settings)) as store, writing(store, "back up"):
             made = make_copy(store, utc_now())
         if not as_json:
             say(f"Copied and proven: {settings.backup_dir / made.generation} ({human_size(made.bytes)}).")

@@ -6,11 +6,11 @@ from typing import Any
 import click
 import orjson
 
+from helix_assets.ask.reading import matching_uids, open_existing, open_session
 from helix_assets.cli.output import Column, Table, emit, human_count, say
-from helix_assets.core.errors import NotFoundError
-from helix_assets.reading import matching_uids, open_existing, open_session
+from helix_assets.model.errors import NotFoundError
 from helix_assets.settings import load_settings
-from helix_assets.store import Store
+from helix_assets.store.store import Store
 
 _EXIT_AMBIGUOUS = 2
 

@@ -1,12 +1,12 @@
-"""`helix doctor`: what is wrong with the set-up and what to do. The looking is `doctor`'s."""
+"""`helix doctor`: what is wrong with the set-up and what to do. The looking is `prove.doctor`'s."""
 
 from dataclasses import asdict
 
 import click
 
 from helix_assets.cli.output import Column, Table, emit, say
-from helix_assets.doctor import examine
-from helix_assets.pipeline import utc_now
+from helix_assets.prove.doctor import examine
+from helix_assets.sweep.sweep import utc_now
 
 _EXIT_SOMETHING_TO_DO = 1
 _MARKS = {"fine": "ok", "note": "-", "wrong": "!"}

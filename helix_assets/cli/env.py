@@ -1,16 +1,16 @@
-"""`helix env`: the variables that a closed session hands to other programs. What they hold is `closing_env`'s."""
+"""`helix env`: the variables that a closed session hands to other programs. What they hold is `ask.closing_env`'s."""
 
 import os
 from contextlib import closing
 
 import click
 
+from helix_assets.ask.closing_env import SHELLS, closing_values, newest_session
+from helix_assets.ask.reading import open_existing
 from helix_assets.cli.digest import pick_session
 from helix_assets.cli.output import hand_over
-from helix_assets.closing_env import SHELLS, closing_values, newest_session
-from helix_assets.reading import open_existing
 from helix_assets.settings import load_settings
-from helix_assets.store import Store
+from helix_assets.store.store import Store
 
 
 @click.command()

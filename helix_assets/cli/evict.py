@@ -1,18 +1,18 @@
-"""`helix evict`: shows what would go from the raw cache and why, or evicts it. Planning and applying are `evict`'s."""
+"""`helix evict`: shows what would go from the raw cache and why, or evicts it. The work is `keep.evict`'s."""
 
 from collections.abc import Iterable
 from contextlib import closing
 
 import click
 
+from helix_assets.ask.reading import has_store
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say, to_json
-from helix_assets.core.retention import Decision, EvictionPlan, by_reason
-from helix_assets.evict import apply, plan
-from helix_assets.pipeline import sweep, utc_now
-from helix_assets.reading import has_store
+from helix_assets.keep.evict import apply, plan
+from helix_assets.keep.retention import Decision, EvictionPlan, by_reason
 from helix_assets.settings import load_settings
-from helix_assets.storage.reserve import give_up_reserve
-from helix_assets.store import Store, open_store
+from helix_assets.store.reserve import give_up_reserve
+from helix_assets.store.store import Store, open_store
+from helix_assets.sweep.sweep import sweep, utc_now
 
 EXIT_NOT_DONE = 1
 

@@ -9,11 +9,11 @@ from typing import BinaryIO
 
 import click
 
+from helix_assets.ask.export import export as write_export
+from helix_assets.ask.export import session_figures
+from helix_assets.ask.reading import open_existing
 from helix_assets.cli.output import emit, handing_over, say, to_json
-from helix_assets.core.errors import StopRun
-from helix_assets.export import export as write_export
-from helix_assets.export import session_figures
-from helix_assets.reading import open_existing
+from helix_assets.model.errors import StopRun
 from helix_assets.settings import load_settings
 
 

@@ -1,4 +1,4 @@
-"""`helix forget`: asks, then has sessions erased and says what went. The erasing is `forget`'s."""
+"""`helix forget`: asks, then has sessions erased and says what went. The erasing is `keep.forget`'s."""
 
 import sys
 from collections.abc import Sequence
@@ -9,16 +9,16 @@ from typing import Any
 import click
 from sqlalchemy import Row, select
 
+from helix_assets.ask.reading import open_existing, row_shown
 from helix_assets.cli.digest import pick_session
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, print_table, say
-from helix_assets.core.errors import NotFoundError
-from helix_assets.forget import Forgotten
-from helix_assets.forget import forget as erase
-from helix_assets.pipeline import utc_now
-from helix_assets.reading import open_existing, row_shown
+from helix_assets.keep.forget import Forgotten
+from helix_assets.keep.forget import forget as erase
+from helix_assets.model.errors import NotFoundError
 from helix_assets.settings import load_settings
-from helix_assets.storage.tables import sessions
-from helix_assets.store import Store
+from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.store import Store
+from helix_assets.sweep.sweep import utc_now
 
 EXIT_NOT_DONE = 1
 

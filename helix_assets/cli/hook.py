@@ -9,10 +9,10 @@ from contextlib import suppress
 
 import click
 
-from helix_assets import hook as noting
 from helix_assets.cli.output import say
-from helix_assets.hooks import AGENTS
-from helix_assets.inbox import inbox_of
+from helix_assets.hooks import hook as noting
+from helix_assets.hooks.inbox import inbox_of
+from helix_assets.hooks.install import AGENTS
 from helix_assets.settings import load_settings
 
 _EXIT_NOT_FOUND = 127

@@ -1,4 +1,4 @@
-"""`helix hooks`: puts our hook into an agent's settings, takes it out, says whether it is there. See `hooks`."""
+"""`helix hooks`: puts our hook into an agent's settings, takes it out, says if it is there. See `hooks.install`."""
 
 import os
 from pathlib import Path
@@ -7,13 +7,21 @@ from typing import Any
 import click
 
 from helix_assets.cli.output import Column, Table, emit, say
-from helix_assets.core.encoded import shown_by
-from helix_assets.core.errors import StopRun
-from helix_assets.hooks import AGENTS, Edit, apply, installed_events, plan_install, plan_uninstall, settings_file
-from helix_assets.inbox import inbox_of, waiting
-from helix_assets.pipeline import utc_now
+from helix_assets.hooks.inbox import inbox_of, waiting
+from helix_assets.hooks.install import (
+    AGENTS,
+    Edit,
+    apply,
+    installed_events,
+    plan_install,
+    plan_uninstall,
+    settings_file,
+)
+from helix_assets.model.errors import StopRun
+from helix_assets.redaction.encoded import shown_by
 from helix_assets.settings import load_settings
-from helix_assets.store import rules_in_force
+from helix_assets.store.store import rules_in_force
+from helix_assets.sweep.sweep import utc_now
 
 EXIT_NOT_READ = 1
 _AGENT = click.option("--agent", type=click.Choice(AGENTS), required=True, help="Whose settings.")

@@ -9,9 +9,9 @@ from typing import Any
 import click
 from sqlalchemy import select
 
-from helix_assets.core.errors import QueryError
-from helix_assets.storage.tables import sessions
-from helix_assets.store import Store
+from helix_assets.model.errors import QueryError
+from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.store import Store
 
 _DAY = "%Y-%m-%d"
 

@@ -19,8 +19,8 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from helix_assets import __version__
 from helix_assets.cli.listing import COMMANDS, Entry, help_text
-from helix_assets.core.errors import HelixError
-from helix_assets.core.terminal import terminal_safe
+from helix_assets.model.errors import HelixError
+from helix_assets.model.terminal import terminal_safe
 
 EXIT_IO_ERROR = 74
 EXIT_INTERRUPTED = 130
@@ -144,7 +144,7 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_NO_READER
     except UnicodeEncodeError:
-        from helix_assets.core.query import is_utf8
+        from helix_assets.ask.query import is_utf8
 
         # Bytes of an argument that are no UTF-8 are halves of characters to Python, which no database takes.
         odd = [argument for argument in arguments if not argument.isascii() and not is_utf8(argument)]
@@ -165,10 +165,10 @@ def _complain(message: str) -> None:
 
 def _by_the_rules(message: str) -> str:
     """A message by the redaction rules in force: it may name a path or a session."""
-    from helix_assets.core.encoded import name_again
-    from helix_assets.core.redaction import Redactor
+    from helix_assets.redaction import Redactor
+    from helix_assets.redaction.encoded import name_again
     from helix_assets.settings import load_settings
-    from helix_assets.store import rules_in_force
+    from helix_assets.store.store import rules_in_force
 
     try:
         rules = rules_in_force(load_settings())

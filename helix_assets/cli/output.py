@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal, Protocol, cast
 
 import click
 
-from helix_assets.core.terminal import cell, json_safe, terminal_safe
+from helix_assets.model.terminal import cell, json_safe, terminal_safe
 
 _BINARY_UNITS = ("KiB", "MiB", "GiB", "TiB")
 

@@ -1,12 +1,13 @@
-"""`helix pin`, `helix unpin`: a person's word on whose raw bytes stay. What it does to a plan is `core.retention`'s."""
+"""`helix pin`, `helix unpin`: a person's word on whose raw bytes stay. What it does to a plan is `keep.retention`'s."""
 
 from contextlib import closing
 
 import click
 
+from helix_assets.ask.reading import open_existing
 from helix_assets.cli.digest import pick_session
 from helix_assets.cli.output import emit, say
-from helix_assets.reading import open_existing
+from helix_assets.keep.writing import writing
 from helix_assets.settings import load_settings
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -31,7 +32,7 @@ def unpin(uid: str, as_json: bool) -> None:
 def _set(text: str, as_json: bool, *, is_pinned: bool) -> None:
     with closing(open_existing(load_settings())) as store:
         picked = pick_session(store, text)
-        with store.writing("pin" if is_pinned else "unpin"):
+        with writing(store, "pin" if is_pinned else "unpin"):
             row = store.catalog.session(picked)
             with store.catalog.writing() as connection:
                 store.catalog.update_session(connection, row.id, is_pinned=is_pinned)

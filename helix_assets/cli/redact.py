@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from helix_assets.cli.output import emit, hand_over
-from helix_assets.core.errors import SkipSource
-from helix_assets.core.redaction import Redactor, Rule
+from helix_assets.model.errors import SkipSource
+from helix_assets.redaction import Redactor, Rule
 
 
 @click.command()

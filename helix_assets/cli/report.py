@@ -7,15 +7,16 @@ from typing import Any
 
 import click
 
+from helix_assets.ask.reading import open_existing
+from helix_assets.ask.reports.all_reports import REPORTS, make_report
+from helix_assets.ask.reports.files import as_csv
+from helix_assets.ask.reports.frame import Report, Span
+from helix_assets.ask.reports.markdown import as_markdown
 from helix_assets.cli.output import Column, Table, emit, say
-from helix_assets.core.errors import QueryError
-from helix_assets.reading import open_existing
-from helix_assets.reports.files import as_csv, write_report
-from helix_assets.reports.frame import Report, Span
-from helix_assets.reports.kinds import REPORTS, make_report
-from helix_assets.reports.markdown import as_markdown
+from helix_assets.keep.report_files import write_report
+from helix_assets.model.errors import QueryError
 from helix_assets.settings import load_settings
-from helix_assets.store import Store
+from helix_assets.store.store import Store
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 

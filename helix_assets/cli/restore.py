@@ -1,17 +1,18 @@
-"""`helix restore`: puts a copy of the memory back. What that takes is `restore`'s."""
+"""`helix restore`: puts a copy of the memory back. What that takes is `keep.restore`'s."""
 
 from collections.abc import Sequence
 
 import click
 
 from helix_assets.cli.output import emit, human_count, say
-from helix_assets.core.encoded import shown_by
-from helix_assets.core.errors import StoreError
-from helix_assets.pipeline import utc_now
-from helix_assets.restore import Restored, choose_copy, is_sound
-from helix_assets.restore import restore as run_restore
+from helix_assets.keep.restore import Restored, choose_copy
+from helix_assets.keep.restore import restore as run_restore
+from helix_assets.model.errors import StoreError
+from helix_assets.prove.verify import is_sound
+from helix_assets.redaction.encoded import shown_by
 from helix_assets.settings import load_settings
-from helix_assets.store import rules_in_force
+from helix_assets.store.store import rules_in_force
+from helix_assets.sweep.sweep import utc_now
 
 
 @click.command()

@@ -6,17 +6,18 @@ from typing import Any
 
 import click
 
+from helix_assets.ask.query import Snippet
+from helix_assets.ask.reading import open_existing
+from helix_assets.ask.search import LIMIT, SECONDS, Excerpt, Filters, Finder, Found, Hit, to_dict
 from helix_assets.cli.limits import AGENT, SINCE, UNTIL, refuse_backwards, refuse_unknown_agent
 from helix_assets.cli.output import emit, human_count, say, say_marked
-from helix_assets.core.errors import BusyError
-from helix_assets.core.query import Snippet
-from helix_assets.core.schema import EventKind
-from helix_assets.core.terminal import cell
-from helix_assets.indexing import update_index
-from helix_assets.reading import open_existing
-from helix_assets.search import LIMIT, SECONDS, Excerpt, Filters, Finder, Found, Hit, to_dict
+from helix_assets.keep.writing import writing
+from helix_assets.model.errors import BusyError
+from helix_assets.model.event import EventKind
+from helix_assets.model.terminal import cell
 from helix_assets.settings import load_settings
-from helix_assets.store import Store
+from helix_assets.store.store import Store
+from helix_assets.store.words.keep import update_index
 
 
 @click.command()
@@ -52,7 +53,7 @@ def search(query: str, limit: int, seconds: float, as_json: bool, **limits: Any)
 def _made_anew(store: Store) -> bool:
     """Have an index that is missing, damaged or behind brought up to date, unless somebody else is writing."""
     try:
-        with store.writing("index", wait_s=0):
+        with writing(store, "index", wait_s=0):
             done = update_index(store, thorough=True)
     except (BusyError, OSError) as exc:
         say(f"The index is not up to date, and cannot be now: {store.shown(str(exc))}", err=True)

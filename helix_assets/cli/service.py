@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from helix_assets.cli.output import Column, Table, emit, say
-from helix_assets.core.errors import StopRun
-from helix_assets.service import Service, install, is_running, plan_service, uninstall
+from helix_assets.model.errors import StopRun
+from helix_assets.serve.service import Service, install, is_running, plan_service, uninstall
 from helix_assets.settings import load_settings
 
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would be written and run; do nothing.")

@@ -8,14 +8,15 @@ from typing import Any
 import click
 from sqlalchemy import ColumnElement, func, select
 
+from helix_assets.ask.reading import digest_shown, has_store, open_existing, row_shown
 from helix_assets.cli.limits import AGENT, SINCE, UNTIL, refuse_backwards, refuse_unknown_agent
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
-from helix_assets.core.moments import iso, microseconds
-from helix_assets.reading import digest_shown, has_store, is_proven, open_existing, row_shown
+from helix_assets.model.time import iso, microseconds
 from helix_assets.settings import load_settings
-from helix_assets.storage.tables import digests
-from helix_assets.storage.tables import sessions as table
-from helix_assets.store import Store
+from helix_assets.store.catalog.schema import digests
+from helix_assets.store.catalog.schema import sessions as table
+from helix_assets.store.proof import is_proven
+from helix_assets.store.store import Store
 
 _OUTCOMES = ("success", "fail", "abandoned", "unknown")
 _DAY = click.DateTime(["%Y-%m-%d"])

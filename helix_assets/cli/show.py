@@ -10,12 +10,12 @@ from typing import Any
 import click
 import orjson
 
+from helix_assets.ask.reading import OpenSession, open_existing, open_session
 from helix_assets.cli.digest import digest_tables, pick_session
 from helix_assets.cli.output import Column, Table, emit, hand_over, human_count, print_tables, say
-from helix_assets.core.errors import NotFoundError
-from helix_assets.core.moments import iso
-from helix_assets.core.schema import EventKind, Row
-from helix_assets.reading import OpenSession, open_existing, open_session
+from helix_assets.model.errors import NotFoundError
+from helix_assets.model.event import EventKind, Row
+from helix_assets.model.time import iso
 from helix_assets.settings import load_settings
 
 _RANGE = re.compile(r"(\d*)\.\.(\d*)|(\d+)")

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
+from helix_assets.ask.reading import open_existing
+from helix_assets.ask.reports.files import cell_text, csv_text
+from helix_assets.ask.sql import ROWS, SECONDS, Answer, ask
+from helix_assets.ask.views import VIEWS
 from helix_assets.cli.output import Column, Justify, Table, emit, human_count, print_table, say
-from helix_assets.reading import open_existing
-from helix_assets.reports.files import cell_text, csv_text
 from helix_assets.settings import load_settings
-from helix_assets.sql import ROWS, SECONDS, Answer, ask
-from helix_assets.views import VIEWS
 
 _ADDRESS_SPACE = 4 << 30
 _NAMED = 5

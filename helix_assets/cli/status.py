@@ -1,4 +1,4 @@
-"""`helix status`: what the memory holds and what went wrong. The counting is `summary`'s."""
+"""`helix status`: what the memory holds and what went wrong. The counting is `ask.status`'s."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from helix_assets.aside import SetAside
-from helix_assets.backup import Copy, copies
+from helix_assets.ask.reading import has_store, open_existing
+from helix_assets.ask.status import TOKEN_KINDS, AgentFigures, Status, read_status
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
-from helix_assets.drift import Tally, drift_of
-from helix_assets.pipeline import utc_now
-from helix_assets.reading import has_store, open_existing
+from helix_assets.keep.backup import Copy, copies
+from helix_assets.prove.drift import Tally, drift_of
+from helix_assets.prove.vanishing import Vanishing, vanishing
 from helix_assets.settings import Settings, load_settings
-from helix_assets.summary import TOKEN_KINDS, AgentFigures, Status, read_status
-from helix_assets.vanishing import Vanishing, vanishing
+from helix_assets.store.set_aside import SetAside
+from helix_assets.sweep.sweep import utc_now
 
 
 @click.command()

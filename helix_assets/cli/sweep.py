@@ -1,17 +1,17 @@
-"""`helix sweep`: takes in what is new and says what changed. The work itself is `pipeline`'s."""
+"""`helix sweep`: takes in what is new and says what changed. The work itself is `sweep.sweep`'s."""
 
 from contextlib import closing
 from typing import Any
 
 import click
 
+from helix_assets.ask.status import figures_by_agent
 from helix_assets.cli.output import Advance, Column, Table, emit, human_count, human_size, print_tables, progress, say
 from helix_assets.cli.status import agents_table
-from helix_assets.pipeline import Progress, SweepReport
-from helix_assets.pipeline import sweep as run_sweep
 from helix_assets.settings import Settings, load_settings
-from helix_assets.store import Store, open_store
-from helix_assets.summary import figures_by_agent
+from helix_assets.store.store import Store, open_store
+from helix_assets.sweep.sweep import Progress, SweepReport
+from helix_assets.sweep.sweep import sweep as run_sweep
 
 LISTED_PROBLEMS = 20
 _NO_LOGS = "No session logs were found; `helix config` shows where they are looked for, `helix up --demo` a sample."

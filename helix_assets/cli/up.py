@@ -1,4 +1,4 @@
-"""`helix up`: a first sweep, then the Dagster UI with its sensors, until Ctrl-C. The serving itself is in `up`."""
+"""`helix up`: a first sweep, then the Dagster UI with its sensors, until Ctrl-C. It serves by `serve.up`."""
 
 import json
 import os
@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from helix_assets.cli.output import say
-from helix_assets.core.errors import BusyError
+from helix_assets.model.errors import BusyError
 from helix_assets.settings import Settings, load_settings
-from helix_assets.settings.places import checkout
+from helix_assets.settings.folders import checkout
 
 # One with sessions on the last day: on a Tuesday the weekly retro is about no other.
 _DEMO_SEED = 2
@@ -35,7 +35,7 @@ _EXTRA_ROOTS = ("HELIX_CLAUDE_ROOTS", "HELIX_CODEX_ROOTS", "HELIX_GROK_ROOTS", "
 )
 def up(port: int | None, demo: bool, as_json: bool, **doors: Any) -> None:
     """Sweep once, then serve the Dagster UI with its sensors and schedules running. Ctrl-C stops it."""
-    from helix_assets.up import ServeOptions, serve
+    from helix_assets.serve.up import ServeOptions, serve
 
     def tell(words: str) -> None:
         say(words, err=as_json)

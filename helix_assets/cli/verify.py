@@ -5,14 +5,14 @@ from dataclasses import asdict
 
 import click
 
+from helix_assets.ask.reading import open_existing
 from helix_assets.cli.output import Column, Table, emit, say
-from helix_assets.core.encoded import shown_by
-from helix_assets.core.errors import StoreError
-from helix_assets.reading import open_existing
+from helix_assets.model.errors import StoreError
+from helix_assets.prove.verify import Violation
+from helix_assets.prove.verify import verify as run_verify
+from helix_assets.redaction.encoded import shown_by
 from helix_assets.settings import load_settings
-from helix_assets.store import Store, rules_in_force
-from helix_assets.verify import Violation
-from helix_assets.verify import verify as run_verify
+from helix_assets.store.store import Store, rules_in_force
 
 _EXIT_VIOLATED = 1
 
@@ -39,7 +39,7 @@ def verify(secrets: bool, as_json: bool) -> int:
 
 
 def _survivors(store: Store) -> list[Violation]:
-    from helix_assets.verify_secrets import surviving_secrets
+    from helix_assets.prove.verify_secrets import surviving_secrets
 
     try:
         return [Violation("secret_survives", *survivor) for survivor in surviving_secrets(store)]

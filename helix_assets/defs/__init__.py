@@ -1,1 +1,1 @@
-"""The Dagster skin over `pipeline`: assets, checks, jobs, a sensor, schedules. What a sweep does is not said here."""
+"""The Dagster skin: assets, checks, jobs, a sensor, schedules. What a sweep does stands in `sweep`."""

@@ -8,8 +8,6 @@ import dagster as dg
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from pydantic import Field
 
-from helix_assets.core.errors import SettingsError
-from helix_assets.core.retention import RetentionPolicy
 from helix_assets.defs.columns import DIGEST_COLUMNS, EVICTION_COLUMNS, SOURCE_COLUMNS, event_schema, table_schema
 from helix_assets.defs.figures import CODE_VERSIONS, SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES, TIERS
 from helix_assets.defs.partitions import DAYS, PARTITIONS, partition_of
@@ -23,12 +21,14 @@ from helix_assets.defs.report import (
     report_of,
 )
 from helix_assets.defs.resources import StoreResource
-from helix_assets.evict import policy_of
-from helix_assets.pipeline import sweep, utc_now
-from helix_assets.scan import scan
-from helix_assets.settings.kinds import parse_size
-from helix_assets.storage.tables import digests, evictions, sources
-from helix_assets.store import Store
+from helix_assets.keep.evict import policy_of
+from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.model.errors import SettingsError
+from helix_assets.settings.values import parse_size
+from helix_assets.store.catalog.schema import digests, evictions, sources
+from helix_assets.store.store import Store
+from helix_assets.sweep.look import scan
+from helix_assets.sweep.sweep import sweep, utc_now
 
 OWNERS = ["team:helix"]
 # Dagster logs nothing for an output with this mark. Its own events would carry one data version for all partitions.

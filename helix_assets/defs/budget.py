@@ -1,6 +1,6 @@
 """How full the raw cache has been, how fast it grows, and how long the budget lasts at that rate.
 
-Belongs here: reading the catalog's own history and one small sum over it. What goes is `core.retention`'s to say, how
+Belongs here: reading the catalog's own history and one small sum over it. What goes is `keep.retention`'s to say, how
 it is shown `report`'s.
 """
 
@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
 
-from helix_assets.core.moments import iso, microseconds
-from helix_assets.storage.tables import evictions, sweeps
-from helix_assets.store import Store
+from helix_assets.model.time import iso, microseconds
+from helix_assets.store.catalog.schema import evictions, sweeps
+from helix_assets.store.store import Store
 
 RATE_DAYS = 14
 _NEWEST = 500

@@ -10,17 +10,17 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 from sqlalchemy import func, select
 
-from helix_assets.core.errors import ChangedError, HelixError
-from helix_assets.defs import promises, totals
+from helix_assets.ask.reading import of_one_moment
 from helix_assets.defs.figures import SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES
-from helix_assets.defs.promises import Answer
 from helix_assets.defs.record import in_our_words
 from helix_assets.defs.report import EVICTION_JOB, RETENTION_REPORT
 from helix_assets.defs.resources import StoreResource
-from helix_assets.pipeline import utc_now
-from helix_assets.reading import of_one_moment
-from helix_assets.storage.tables import sessions
-from helix_assets.store import Store
+from helix_assets.model.errors import ChangedError, HelixError
+from helix_assets.prove import promises, totals
+from helix_assets.prove.promises import Answer
+from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.store import Store
+from helix_assets.sweep.sweep import utc_now
 
 ASKED_EVERY_S = 3600
 LARGE = 5_000

@@ -8,7 +8,7 @@ from typing import get_type_hints
 import dagster as dg
 from sqlalchemy import Table
 
-from helix_assets.core.schema import Row
+from helix_assets.model.event import Row
 
 _TYPE_NAMES = {int: "int64", float: "double", bool: "bool", str: "string", bytes: "string"}
 _SESSION = {"session_uid": "agent and native id of the session", "flavor": "the agent", "day": "partition day, UTC"}

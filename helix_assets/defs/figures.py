@@ -14,13 +14,13 @@ from typing import Any
 import orjson
 from sqlalchemy import Row, Select, func, select
 
-from helix_assets.adapters import ADAPTERS
-from helix_assets.adapters.base import FoundFile
-from helix_assets.core.schema import DIGEST_VERSION, SCHEMA_VERSION
+from helix_assets.agents import ADAPTERS
+from helix_assets.agents.spec import FoundFile
 from helix_assets.defs.partitions import Partition
-from helix_assets.scan import Scan
-from helix_assets.storage.tables import digests, sessions, sources
-from helix_assets.store import Store
+from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
+from helix_assets.store.catalog.schema import digests, sessions, sources
+from helix_assets.store.store import Store
+from helix_assets.sweep.look import Scan
 
 SOURCE_FILES, SESSION_EVENTS, SESSION_DIGESTS = TIERS = ("source_files", "session_events", "session_digests")
 """The partitioned assets in the order in which data flows."""

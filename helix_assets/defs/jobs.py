@@ -8,13 +8,13 @@ from pydantic import Field
 
 from helix_assets.defs.checks import CHECKS, asked_lately, evaluations
 from helix_assets.defs.partitions import Partition
-from helix_assets.defs.promises import stale_partitions
 from helix_assets.defs.record import ending_well_when_busy, record_all
 from helix_assets.defs.report import EVICTION_JOB, RETENTION_REPORT, report_at_first
 from helix_assets.defs.resources import StoreResource
-from helix_assets.old_runs import evict_old_runs
-from helix_assets.pipeline import Reach, sweep
-from helix_assets.store import Store
+from helix_assets.prove.promises import stale_partitions
+from helix_assets.serve.old_runs import evict_old_runs
+from helix_assets.store.store import Store
+from helix_assets.sweep.sweep import Reach, sweep
 
 
 def _sweep_and_tell(

@@ -9,18 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from helix_assets.core.executions import Correlation
-from helix_assets.core.moments import iso, microseconds
-from helix_assets.core.scorecard import Score
+from helix_assets.ask.plots import Rates, markdown, png
 from helix_assets.defs.figures import ROWS, SESSION_DIGESTS
 from helix_assets.defs.record import ending_well_when_busy
 from helix_assets.defs.resources import StoreResource
+from helix_assets.kaizen.derived import SCORECARD, folder_of, write_correlated, write_scorecard
+from helix_assets.kaizen.executions import Correlation
 from helix_assets.kaizen.feed import append_news
 from helix_assets.kaizen.metrics import read_projects
-from helix_assets.kaizen.tables import SCORECARD, folder_of, write_correlated, write_scorecard
-from helix_assets.pipeline import utc_now
-from helix_assets.plots import Rates, markdown, png
-from helix_assets.storage.durable import replace_file
+from helix_assets.kaizen.scorecard import Score
+from helix_assets.keep.writing import writing
+from helix_assets.model.time import iso, microseconds
+from helix_assets.store.durable import replace_file
+from helix_assets.sweep.sweep import utc_now
 
 GROUP = "kaizen"
 AUTOMATION_S = 60
@@ -70,7 +71,7 @@ def _spec(
 )
 def project_metrics(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
     """Take in what is new in the metrics of the projects."""
-    with ending_well_when_busy(context), store.open() as opened, opened.writing("read the projects' metrics"):
+    with ending_well_when_busy(context), store.open() as opened, writing(opened, "read the projects' metrics"):
         done = read_projects(opened, iso(microseconds(utc_now())) or "")
         yield dg.MaterializeResult(metadata=dict(vars(done)))
 
@@ -98,7 +99,7 @@ def project_metrics(context: dg.AssetExecutionContext, store: StoreResource) -> 
 )
 def correlated_executions(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
     """Join the executions with the digests."""
-    with ending_well_when_busy(context), store.open() as opened, opened.writing("join executions and digests"):
+    with ending_well_when_busy(context), store.open() as opened, writing(opened, "join executions and digests"):
         found = write_correlated(opened)
         figures = _figures(found)
         yield dg.MaterializeResult(metadata=figures)
@@ -127,7 +128,7 @@ def correlated_executions(context: dg.AssetExecutionContext, store: StoreResourc
 )
 def digest_feed(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
     """Add to the feed what it does not have."""
-    with ending_well_when_busy(context), store.open() as opened, opened.writing("feed digests"):
+    with ending_well_when_busy(context), store.open() as opened, writing(opened, "feed digests"):
         fed = append_news(opened, iso(microseconds(utc_now())) or "")
         yield dg.MaterializeResult(metadata=dict(vars(fed)))
 
@@ -147,7 +148,7 @@ def digest_feed(context: dg.AssetExecutionContext, store: StoreResource) -> Resu
 )
 def agent_scorecard(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
     """Score the agents."""
-    with ending_well_when_busy(context), store.open() as opened, opened.writing("score agents"):
+    with ending_well_when_busy(context), store.open() as opened, writing(opened, "score agents"):
         found = write_scorecard(opened)
         chart, cache_dir = (
             Rates("success rate by agent and week", rates_of(found)),

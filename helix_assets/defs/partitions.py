@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dagster as dg
 
-from helix_assets.adapters import ADAPTERS, outside
-from helix_assets.core.moments import FIRST_DAY
+from helix_assets.agents import ADAPTERS, outside
+from helix_assets.model.time import FIRST_DAY
 
 Partition = tuple[str, str]
 """A flavor and a UTC day, as the catalog has them."""

@@ -1,7 +1,7 @@
 """What retention_report says of a day, and the one call from Dagster that evicts.
 
 Belongs here: the append-only log of evictions and today's plan, as numbers and pictures. What goes is decided in
-`core.retention` and done in `evict`.
+`keep.retention` and done in `keep.evict`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import dagster as dg
 from dagster._core.definitions.data_version import CODE_VERSION_TAG
 from sqlalchemy import ColumnElement, Table, func, select
 
-from helix_assets.core.retention import Decision, EvictionPlan, Reason, RetentionPolicy
+from helix_assets.ask.plots import BytesOverTime, Chart, DayBars, markdown
 from helix_assets.defs.budget import bytes_per_day, history, outlook
 from helix_assets.defs.figures import PARTITION_ROWS, ROWS, SESSION_EVENTS
 from helix_assets.defs.partitions import key_of
-from helix_assets.evict import apply, plan, policy_of
-from helix_assets.pipeline import sweep, utc_now
-from helix_assets.plots import BytesOverTime, Chart, DayBars, markdown
-from helix_assets.storage.tables import evictions, losses, sessions
-from helix_assets.store import Store
+from helix_assets.keep.evict import apply, plan, policy_of
+from helix_assets.keep.retention import Decision, EvictionPlan, Reason, RetentionPolicy
+from helix_assets.store.catalog.schema import evictions, losses, sessions
+from helix_assets.store.store import Store
+from helix_assets.sweep.sweep import sweep, utc_now
 
 EVICTION_JOB, RETENTION_REPORT = "eviction_job", "retention_report"
 REPORT_CODE_VERSION = "1"

@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from helix_assets.settings import Settings, load_settings
-from helix_assets.store import Store, open_store
+from helix_assets.store.store import Store, open_store
 
 
 class StoreResource(dg.ConfigurableResource[Store]):

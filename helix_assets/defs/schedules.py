@@ -4,8 +4,8 @@ import dagster as dg
 
 from helix_assets.defs.jobs import eviction_job, old_runs_job, sweep_job
 from helix_assets.defs.resources import StoreResource
-from helix_assets.old_runs import old_runs
-from helix_assets.pipeline import utc_now
+from helix_assets.serve.old_runs import old_runs
+from helix_assets.sweep.sweep import utc_now
 
 MONDAY = 0
 WORTH_A_RUN = 100

@@ -11,18 +11,18 @@ import dagster as dg
 from dagster._core.storage.tags import RUN_KEY_TAG
 from sqlalchemy import func, select
 
-from helix_assets.core.changes import fingerprint
 from helix_assets.defs.jobs import PATIENTLY, eviction_job, push_sweep, sweep_job
 from helix_assets.defs.record import is_recorded, state_of
 from helix_assets.defs.resources import StoreResource
-from helix_assets.evict import plan
-from helix_assets.inbox import Note, read_notes
-from helix_assets.pipeline import utc_now
-from helix_assets.scan import Scan, scan
-from helix_assets.storage.catalog import index_bytes
-from helix_assets.storage.lock import holder, is_locked
-from helix_assets.storage.tables import sweeps
-from helix_assets.store import Store
+from helix_assets.hooks.inbox import Note, read_notes
+from helix_assets.keep.evict import plan
+from helix_assets.model.changes import fingerprint
+from helix_assets.store.catalog.catalog import index_bytes
+from helix_assets.store.catalog.schema import sweeps
+from helix_assets.store.lock import holder, is_locked
+from helix_assets.store.store import Store
+from helix_assets.sweep.look import Scan, scan
+from helix_assets.sweep.sweep import utc_now
 
 INTERVAL_S = 30
 # The daemon goes round its sensors every five seconds at most: too long to wait for a session that has just closed.

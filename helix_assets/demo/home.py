@@ -11,7 +11,6 @@ from itertools import count, cycle
 from pathlib import Path
 from random import Random
 
-from helix_assets.core.errors import StopRun
 from helix_assets.demo.bait import write_credentials
 from helix_assets.demo.claude import ClaudeScribe
 from helix_assets.demo.codex import CodexScribe
@@ -21,6 +20,7 @@ from helix_assets.demo.scenery import REPOS
 from helix_assets.demo.scribe import Desk
 from helix_assets.demo.story import skewed
 from helix_assets.demo.truth import Truth
+from helix_assets.model.errors import StopRun
 
 WRITERS: dict[str, type[ClaudeScribe | CodexScribe | GrokScribe]] = {
     "claude": ClaudeScribe,

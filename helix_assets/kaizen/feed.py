@@ -18,13 +18,14 @@ import orjson
 from sqlalchemy import delete, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from helix_assets.core.errors import StoreError
-from helix_assets.core.redaction.again import digest_again
-from helix_assets.reading import digest_shown, is_proven
-from helix_assets.storage.durable import replace_file
-from helix_assets.storage.tables import digests, feed, sessions
-from helix_assets.store import Store
-from helix_assets.tombstones import alias
+from helix_assets.ask.reading import digest_shown
+from helix_assets.model.errors import StoreError
+from helix_assets.redaction.again import digest_again
+from helix_assets.store.catalog.schema import digests, feed, sessions
+from helix_assets.store.catalog.tombstones import alias
+from helix_assets.store.durable import replace_file
+from helix_assets.store.proof import is_proven
+from helix_assets.store.store import Store
 
 FOLDER = "feed"
 SEGMENT = 1000

@@ -1,7 +1,7 @@
 """`.kaizen/metrics/<agent>/executions.jsonl` of the projects in the settings, read as it grows and never written.
 
 Belongs here: finding, reading and keeping their records, redacted like everything else. What is no record is counted
-and noted with its line. Not here: what a record says (`core.executions`) or which session it belongs to.
+and noted with its line. Not here: what a record says (`kaizen.executions`) or which session it belongs to.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from helix_assets.adapters.base import Problem
-from helix_assets.adapters.jsonl import Chunk, WholeLines, block_reader, decode, open_source
-from helix_assets.adapters.walk import entries
-from helix_assets.commit import problem_rows
-from helix_assets.core.errors import SkipSource
-from helix_assets.core.executions import Execution, read_execution
-from helix_assets.core.places import repo_of
-from helix_assets.core.redaction.again import value_again
-from helix_assets.repositories import repository_root
-from helix_assets.storage.key import text_hash
-from helix_assets.storage.tables import execution_files, executions, problems
-from helix_assets.store import Store
-from helix_assets.tombstones import alias, forgotten_marks, session_mark
+from helix_assets.agents.jsonl import Chunk, WholeLines, block_reader, decode, open_source
+from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.walk import entries
+from helix_assets.derive.places import repo_of
+from helix_assets.kaizen.executions import Execution, read_execution
+from helix_assets.model.errors import Problem, SkipSource
+from helix_assets.redaction.again import value_again
+from helix_assets.store.catalog.schema import execution_files, executions, problems
+from helix_assets.store.catalog.tombstones import alias, forgotten_marks, session_mark
+from helix_assets.store.key import text_hash
+from helix_assets.store.problems import problem_rows
+from helix_assets.store.store import Store
 
 _FLAVOR = "kaizen"
 

@@ -9,12 +9,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from helix_assets.core.errors import SettingsError
-from helix_assets.rules_stamp import rules_stamp
-from helix_assets.settings import places, refuse
-from helix_assets.settings.kinds import ItemError, parse_text
+from helix_assets.model.errors import SettingsError
+from helix_assets.settings import folders, refuse
 from helix_assets.settings.model import AGENTS, SECTIONS, Known, Settings, known_settings
+from helix_assets.settings.rules_stamp import rules_stamp
 from helix_assets.settings.toml_file import KeyPath, TomlFile, read_toml
+from helix_assets.settings.values import ItemError, parse_text
 
 # The name that the retention section has in the first design of the session memory.
 _SEED_SECTION = "session_memory"
@@ -56,11 +56,11 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
 def _find_file(environ: Mapping[str, str]) -> TomlFile | None:
     if "HELIX_CONFIG" in environ:
-        path = places.expand(environ["HELIX_CONFIG"], environ)
+        path = folders.expand(environ["HELIX_CONFIG"], environ)
         if not path.is_absolute():
             raise SettingsError(f"HELIX_CONFIG: {str(path)!r} is not an absolute path; say {str(path.absolute())!r}")
         return read_toml(path)
-    return next((read_toml(path) for path in places.config_candidates(environ) if path.is_file()), None)
+    return next((read_toml(path) for path in folders.config_candidates(environ) if path.is_file()), None)
 
 
 def _take_from_file(found: _Found, file: TomlFile, known: Mapping[KeyPath, Known]) -> None:
@@ -104,7 +104,7 @@ def _build(found: _Found, file: TomlFile | None, environ: Mapping[str, str]) -> 
     data_dir = top.pop("data_dir", None)
     built = {section: model(**sections[section]) for section, model in SECTIONS.items()}
     settings = Settings(
-        data_dir=places.expand(str(data_dir), environ) if data_dir else places.default_data_dir(environ),
+        data_dir=folders.expand(str(data_dir), environ) if data_dir else folders.default_data_dir(environ),
         config_file=file.path if file else None,
         origins=found.origins,
         **built,
@@ -115,27 +115,27 @@ def _build(found: _Found, file: TomlFile | None, environ: Mapping[str, str]) -> 
         settings,
         roots=_roots(settings, environ),
         exclude=dataclasses.replace(
-            settings.exclude, paths=tuple(str(places.expand(path, environ)) for path in settings.exclude.paths)
+            settings.exclude, paths=tuple(str(folders.expand(path, environ)) for path in settings.exclude.paths)
         ),
         backup=dataclasses.replace(
-            settings.backup, dir=settings.backup.dir and str(places.expand(settings.backup.dir, environ))
+            settings.backup, dir=settings.backup.dir and str(folders.expand(settings.backup.dir, environ))
         ),
         kaizen=dataclasses.replace(
-            settings.kaizen, projects=tuple(str(places.expand(path, environ)) for path in settings.kaizen.projects)
+            settings.kaizen, projects=tuple(str(folders.expand(path, environ)) for path in settings.kaizen.projects)
         ),
         repos=dataclasses.replace(
             settings.repos,
-            paths={str(places.expand(path, environ)): repo for path, repo in settings.repos.paths.items()},
+            paths={str(folders.expand(path, environ)): repo for path, repo in settings.repos.paths.items()},
         ),
     )
 
 
 def _roots(settings: Settings, environ: Mapping[str, str]) -> dict[str, tuple[Path, ...]]:
     """The folders to read per enabled agent: the usual ones and those of [sources], each once."""
-    usual = places.agent_roots(environ)
+    usual = folders.agent_roots(environ)
     extra = {agent: getattr(settings.sources, f"{agent}_roots") for agent in AGENTS}
     extra |= {agent: (root,) for agent, root in settings.sources.other_roots.items()}
     return {
-        agent: tuple(dict.fromkeys([*usual.get(agent, ()), *(places.expand(path, environ) for path in extra[agent])]))
+        agent: tuple(dict.fromkeys([*usual.get(agent, ()), *(folders.expand(path, environ) for path in extra[agent])]))
         for agent in settings.enabled_agents
     }

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from helix_assets.core.overhead import INFRA_TOOLS
-from helix_assets.settings.kinds import (
+from helix_assets.derive.overhead import INFRA_TOOLS
+from helix_assets.settings.values import (
     AGENT_LIST,
     AGENT_ROOTS,
     COUNT,

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from helix_assets.core.errors import SettingsError
+from helix_assets.model.errors import SettingsError
 from helix_assets.settings.model import AGENTS, SECTIONS, Known, Settings
 from helix_assets.settings.toml_file import KeyPath, TomlFile
 

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from helix_assets.core.errors import SettingsError
+from helix_assets.model.errors import SettingsError
 
 _HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
 _ASSIGNMENT = re.compile(r"\s*([^#=\[\]]+?)\s*=")

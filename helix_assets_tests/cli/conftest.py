@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from helix_assets.cli.main import run
-from helix_assets_tests.memory import conversation
+from helix_assets_tests.home import conversation
 
 UID = "claude:11111111-aaaa-4aaa-8aaa-000000000001"
 

@@ -27,7 +27,7 @@ def test_a_copy_that_there_is_no_room_for_ends_in_a_message(
         def write(self, *_: object) -> None:  # type: ignore[override]
             raise error
 
-    monkeypatch.setattr("helix_assets.backup.ZipFile", NoRoom)
+    monkeypatch.setattr("helix_assets.keep.backup.ZipFile", NoRoom)
     assert run(["backup"]) in (65, 74)
     told = capsys.readouterr().err
     assert str(swept / "data" / "backup") in told

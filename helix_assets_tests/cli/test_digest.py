@@ -8,8 +8,8 @@ from sqlalchemy import delete, update
 
 from helix_assets.cli.main import run
 from helix_assets.settings import load_settings
-from helix_assets.storage.tables import digests, sessions
-from helix_assets.store import open_store
+from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.store import open_store
 from helix_assets_tests.cli.conftest import UID
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from helix_assets.ask.closing_env import SHELLS
 from helix_assets.cli.main import run
-from helix_assets.closing_env import SHELLS
 from helix_assets_tests.cli.conftest import UID, write_session
-from helix_assets_tests.memory import call, conversation, prompt
+from helix_assets_tests.home import call, conversation, prompt
 
 NASTY = [
     "plain",

@@ -12,17 +12,17 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from helix_assets import evict
+from helix_assets.ask.digest_lookup import main as look_up
+from helix_assets.ask.reports.all_reports import REPORTS
 from helix_assets.cli import main as command_line
 from helix_assets.cli import up as up_module
 from helix_assets.cli.listing import COMMANDS
 from helix_assets.cli.main import run
-from helix_assets.digest_lookup import main as look_up
-from helix_assets.lifeline import Say
-from helix_assets.reports.kinds import REPORTS
-from helix_assets.up import ServeOptions
-from helix_assets_tests.memory import Memory, answer, call, conversation, line, prompt, result
-from helix_assets_tests.test_sql import TINY
+from helix_assets.keep import evict
+from helix_assets.serve.lifeline import Say
+from helix_assets.serve.up import ServeOptions
+from helix_assets_tests.ask.test_sql import TINY
+from helix_assets_tests.home import Memory, answer, call, conversation, line, prompt, result
 
 EVIL = "e\x1b[2J\x1b]0;x\x07\x9b1m\u202e\rv"
 BAD = ("\x1b[2J", "\x1b]", "\x07", "\x9b", "\u202e", "\r")
@@ -61,7 +61,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
     for name, value in made.variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / EVIL / "config"))
-    monkeypatch.setattr("helix_assets.up.serve", _served)
+    monkeypatch.setattr("helix_assets.serve.up.serve", _served)
     monkeypatch.setattr(up_module, "_DEMO_SESSIONS", 1)
     yield made
     made.close()

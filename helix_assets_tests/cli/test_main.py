@@ -12,7 +12,7 @@ import click
 import pytest
 
 from helix_assets.cli import main as frame
-from helix_assets.core.errors import BusyError, HelixError, NotFoundError, SettingsError
+from helix_assets.model.errors import BusyError, HelixError, NotFoundError, SettingsError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 HEAVY = ["click", "dagster", "duckdb", "pyarrow", "pandas", "sqlalchemy", "matplotlib", "pydantic", "rich", "re2"]

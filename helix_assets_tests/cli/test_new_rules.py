@@ -8,11 +8,11 @@ from shutil import rmtree
 
 import pytest
 
+from helix_assets.ask.digest_lookup import MISUSED
+from helix_assets.ask.digest_lookup import main as look_up
 from helix_assets.cli.main import run
-from helix_assets.digest_lookup import MISUSED
-from helix_assets.digest_lookup import main as look_up
 from helix_assets_tests.cli.conftest import UID, write_session
-from helix_assets_tests.memory import answer, call, line, prompt, result
+from helix_assets_tests.home import answer, call, line, prompt, result
 
 WORD = "quokkaword1234"
 CUT = "x" * 185 + f" {WORD} and more"

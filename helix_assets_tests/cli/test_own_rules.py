@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from helix_assets.cli.main import run
-from helix_assets.core.errors import SettingsError
+from helix_assets.model.errors import SettingsError
 from helix_assets.settings import load_settings
-from helix_assets.store import open_store
+from helix_assets.store.store import open_store
 from helix_assets_tests.cli.conftest import UID, write_session
-from helix_assets_tests.core.made_up import made_up
-from helix_assets_tests.memory import prompt
+from helix_assets_tests.home import prompt
+from helix_assets_tests.redaction.made_up import made_up
 
 KEY = made_up("ghp_{an36}", 5)
 BAD = [

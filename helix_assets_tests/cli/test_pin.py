@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from helix_assets.ask.reading import open_existing
 from helix_assets.cli.main import run
-from helix_assets.reading import open_existing
 from helix_assets.settings import load_settings
-from helix_assets.storage.tables import sessions
+from helix_assets.store.catalog.schema import sessions
 from helix_assets_tests.cli.conftest import UID, write_session
-from helix_assets_tests.memory import conversation
+from helix_assets_tests.home import conversation
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from helix_assets.ask.reports.all_reports import REPORTS
 from helix_assets.cli.main import run
-from helix_assets.reports.kinds import REPORTS
 
 
 @pytest.mark.usefixtures("swept")

@@ -8,7 +8,7 @@ import pytest
 
 from helix_assets.cli.main import run
 from helix_assets_tests.cli.conftest import UID, write_session
-from helix_assets_tests.memory import prompt
+from helix_assets_tests.home import prompt
 
 pytestmark = pytest.mark.usefixtures("swept")
 

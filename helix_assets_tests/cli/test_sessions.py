@@ -9,7 +9,7 @@ import pytest
 from helix_assets.cli.main import run
 from helix_assets.cli.sessions import _names
 from helix_assets_tests.cli.conftest import UID, write_session
-from helix_assets_tests.memory import answer, prompt
+from helix_assets_tests.home import answer, prompt
 
 LATER = "claude:22222222-aaaa-4aaa-8aaa-000000000002"
 

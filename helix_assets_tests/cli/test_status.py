@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from sqlalchemy import event, insert, select, update
 
+from helix_assets.ask.status import read_status
 from helix_assets.cli.main import run
 from helix_assets.settings import load_settings
-from helix_assets.storage.lock import writer_lock
-from helix_assets.storage.tables import digests, sessions
-from helix_assets.store import open_store
-from helix_assets.summary import read_status
+from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.lock import writer_lock
+from helix_assets.store.store import open_store
 from helix_assets_tests.cli.conftest import UID, write_session
 from helix_assets_tests.cli.test_main import run_python
-from helix_assets_tests.memory import conversation, line
+from helix_assets_tests.home import conversation, line
 
 
 def status(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -7,13 +7,13 @@ import pytest
 
 from helix_assets.cli import sweep as command
 from helix_assets.cli.main import run
-from helix_assets.pipeline import SweepReport
 from helix_assets.settings import load_settings
-from helix_assets.storage import lock
-from helix_assets.storage.lock import writer_lock
+from helix_assets.store import lock
+from helix_assets.store.lock import writer_lock
+from helix_assets.sweep.sweep import SweepReport
 from helix_assets_tests.cli.conftest import UID, write_session
 from helix_assets_tests.cli.test_main import run_python
-from helix_assets_tests.memory import conversation
+from helix_assets_tests.home import conversation
 
 
 def test_first_sweep_says_what_it_took_in(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +57,9 @@ def test_busy_store_ends_with_the_code_for_later(
     swept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(lock, "WAIT_S", 0.1)
-    monkeypatch.setattr("helix_assets.store.writer_lock", lambda folder, what, wait_s: writer_lock(folder, what, 0.1))
+    monkeypatch.setattr(
+        "helix_assets.keep.writing.writer_lock", lambda folder, what, wait_s: writer_lock(folder, what, 0.1)
+    )
     with writer_lock(swept / "data", "another"):
         assert run(["sweep"]) == 75
     assert "in use by process" in capsys.readouterr().err

@@ -13,9 +13,9 @@ import pytest
 from helix_assets.cli import up as command
 from helix_assets.cli.main import run
 from helix_assets.cli.up import enter_demo
-from helix_assets.lifeline import Say
-from helix_assets.storage.lock import writer_lock
-from helix_assets.up import ServeOptions
+from helix_assets.serve.lifeline import Say
+from helix_assets.serve.up import ServeOptions
+from helix_assets.store.lock import writer_lock
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +90,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> None:
         for step in steps:
             step()
 
-    monkeypatch.setattr("helix_assets.up.serve", serve)
+    monkeypatch.setattr("helix_assets.serve.up.serve", serve)
 
 
 @pytest.mark.usefixtures("served")
@@ -114,7 +114,9 @@ def test_a_first_sweep_that_another_process_holds_up_is_null(
 ) -> None:
     assert run(["sweep"]) == 0
     capfd.readouterr()
-    monkeypatch.setattr("helix_assets.store.writer_lock", lambda folder, what, wait_s: writer_lock(folder, what, 0.1))
+    monkeypatch.setattr(
+        "helix_assets.keep.writing.writer_lock", lambda folder, what, wait_s: writer_lock(folder, what, 0.1)
+    )
     with writer_lock(home / "data", "another"):
         assert run(["up", "--json"]) == 0
     out, err = capfd.readouterr()

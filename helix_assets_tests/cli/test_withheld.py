@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from helix_assets.cli.main import run
-from helix_assets.core.redaction.finder import Finder, Span
+from helix_assets.prove.verify_secrets import surviving_secrets
+from helix_assets.redaction.finder import Finder, Span
 from helix_assets.settings import load_settings
-from helix_assets.store import open_store
-from helix_assets.verify_secrets import surviving_secrets
+from helix_assets.store.store import open_store
 from helix_assets_tests.cli.conftest import UID, write_session
-from helix_assets_tests.core.made_up import made_up
-from helix_assets_tests.memory import answer, prompt
+from helix_assets_tests.home import answer, prompt
+from helix_assets_tests.redaction.made_up import made_up
 
 WORD = "wombatwaltz"
 KEY = made_up("ghp_{an36}", 3)

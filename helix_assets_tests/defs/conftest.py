@@ -9,7 +9,7 @@ import pytest
 
 from helix_assets.demo import make_home
 from helix_assets.settings import load_settings
-from helix_assets.store import Store, open_store
+from helix_assets.store.store import Store, open_store
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 from sqlalchemy import select
 
+from helix_assets.ask.export import export
 from helix_assets.definitions import defs
 from helix_assets.defs.figures import TIERS
 from helix_assets.defs.partitions import Partition, key_of
-from helix_assets.export import export
-from helix_assets.storage.tables import sessions
-from helix_assets.store import Store
+from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.store import Store
 
 Result = dg.ExecuteInProcessResult
 

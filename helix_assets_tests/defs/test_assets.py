@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import func, select
 
 from helix_assets.demo import append
-from helix_assets.pipeline import sweep
 from helix_assets.settings import load_settings
-from helix_assets.storage.lock import writer_lock
-from helix_assets.storage.tables import sessions, sweeps
-from helix_assets.store import Store, open_store
+from helix_assets.store.catalog.schema import sessions, sweeps
+from helix_assets.store.lock import writer_lock
+from helix_assets.store.store import Store, open_store
+from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import content, latest, logged, materialize, partitions, run_job
 
 EMPTY_DAY = ("claude", "2024-03-01")
@@ -101,7 +101,7 @@ def test_a_run_that_finds_the_store_in_use_ends_well_and_says_busy(
     store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patient = partial(writer_lock, wait_s=0.1)
-    monkeypatch.setattr("helix_assets.store.writer_lock", lambda folder, what, wait_s: patient(folder, what))
+    monkeypatch.setattr("helix_assets.keep.writing.writer_lock", lambda folder, what, wait_s: patient(folder, what))
     with writer_lock(store.data_dir, "test"):
         result = materialize(instance, [EMPTY_DAY])
     run = instance.get_run_by_id(result.run_id)

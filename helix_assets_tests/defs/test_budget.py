@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from helix_assets.core.moments import iso, microseconds
 from helix_assets.defs.budget import Filled, bytes_per_day, history, outlook, rate_of
-from helix_assets.store import Store
+from helix_assets.model.time import iso, microseconds
+from helix_assets.store.store import Store
 
 NOW = datetime(2026, 3, 20, 12, tzinfo=UTC)
 

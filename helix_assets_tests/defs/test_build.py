@@ -7,10 +7,10 @@ from pathlib import Path
 
 import dagster as dg
 
+from helix_assets.ask.reports.all_reports import REPORTS
 from helix_assets.definitions import defs
 from helix_assets.defs.build import build_defs
 from helix_assets.defs.resources import StoreResource
-from helix_assets.reports.kinds import REPORTS
 from helix_assets_tests.conftest import CHECKOUT
 
 _LOAD = """

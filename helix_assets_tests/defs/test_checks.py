@@ -8,16 +8,16 @@ import dagster as dg
 import pytest
 from sqlalchemy import delete, func, insert, literal, select, update
 
-from helix_assets.core.errors import StoreError
-from helix_assets.core.schema import DIGEST_VERSION
 from helix_assets.defs.checks import ASKED_EVERY_S, ASSET_CHECKS, CHECKS, Check, evaluations
 from helix_assets.defs.jobs import PATIENTLY
-from helix_assets.defs.promises import Answer, sampled_files
 from helix_assets.defs.resources import StoreResource
-from helix_assets.pipeline import sweep
-from helix_assets.storage.lock import writer_lock
-from helix_assets.storage.tables import digests, fact_files, losses, raw_files, sessions, sources
-from helix_assets.store import Store
+from helix_assets.model.errors import StoreError
+from helix_assets.model.event import DIGEST_VERSION
+from helix_assets.prove.promises import Answer, sampled_files
+from helix_assets.store.catalog.schema import digests, fact_files, losses, raw_files, sessions, sources
+from helix_assets.store.lock import writer_lock
+from helix_assets.store.store import Store
+from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import run_job
 
 COVERED = "every_evicted_session_has_a_covering_digest_or_a_loss_record"

@@ -3,7 +3,6 @@
 import pytest
 from sqlalchemy import Table
 
-from helix_assets.core.schema import Row
 from helix_assets.defs.columns import (
     DIGEST_COLUMNS,
     EVENT_COLUMNS,
@@ -12,8 +11,9 @@ from helix_assets.defs.columns import (
     event_schema,
     table_schema,
 )
-from helix_assets.storage.parquet import SCHEMA
-from helix_assets.storage.tables import digests, evictions, sources
+from helix_assets.model.event import Row
+from helix_assets.store.catalog.schema import digests, evictions, sources
+from helix_assets.store.parquet import SCHEMA
 
 
 def test_the_columns_of_events_are_those_of_the_files() -> None:

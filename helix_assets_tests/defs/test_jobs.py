@@ -15,14 +15,14 @@ from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster_graphql.test.utils import execute_dagster_graphql
 from sqlalchemy import func, select, update
 
-from helix_assets.core.digest import DigestBuilder
-from helix_assets.core.schema import DIGEST_VERSION
-from helix_assets.defs.promises import stale_partitions
-from helix_assets.pipeline import sweep, utc_now
-from helix_assets.storage.tables import evictions, losses, raw_files, sessions
-from helix_assets.store import Store
+from helix_assets.derive.digest_builder import DigestBuilder
+from helix_assets.model.event import DIGEST_VERSION
+from helix_assets.prove.promises import stale_partitions
+from helix_assets.store.catalog.schema import evictions, losses, raw_files, sessions
+from helix_assets.store.store import Store
+from helix_assets.sweep.sweep import sweep, utc_now
 from helix_assets_tests.defs.runs import Result, latest, logged, partitions, run_job
-from helix_assets_tests.web.tree import LAUNCH
+from helix_assets_tests.serve.tree import LAUNCH
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import pytest
 from helix_assets.definitions import defs
 from helix_assets.defs.kaizen import kaizen_schedule
 from helix_assets.demo import append
-from helix_assets.pipeline import sweep
-from helix_assets.storage.lock import writer_lock
-from helix_assets.store import Store
+from helix_assets.store.lock import writer_lock
+from helix_assets.store.store import Store
+from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.conftest import CHECKOUT
 from helix_assets_tests.defs.runs import run_job
 
@@ -81,7 +81,7 @@ def test_a_run_that_meets_another_writer_ends_well(
     store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patient = partial(writer_lock, wait_s=0.1)
-    monkeypatch.setattr("helix_assets.store.writer_lock", lambda folder, what, wait_s: patient(folder, what))
+    monkeypatch.setattr("helix_assets.keep.writing.writer_lock", lambda folder, what, wait_s: patient(folder, what))
     with writer_lock(store.data_dir, "test"):
         result = run_job(instance, "kaizen_job")
     assert result.success

@@ -10,14 +10,14 @@ import pytest
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.test_utils import create_run_for_test
 
-from helix_assets import old_runs
-from helix_assets.dagster_home import prepare_dagster_home
 from helix_assets.defs import schedules
 from helix_assets.defs.figures import TIERS
 from helix_assets.defs.schedules import old_runs_schedule
 from helix_assets.demo import append
-from helix_assets.old_runs import evict_old_runs
-from helix_assets.store import Store
+from helix_assets.serve import old_runs
+from helix_assets.serve.dagster_home import prepare_dagster_home
+from helix_assets.serve.old_runs import evict_old_runs
+from helix_assets.store.store import Store
 from helix_assets_tests.defs.runs import partitions, run_job, staleness
 from helix_assets_tests.defs.test_sensors import tick
 

@@ -12,17 +12,18 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from helix_assets import hook
+from helix_assets.ask.reading import proven_digest
 from helix_assets.defs import sensors
 from helix_assets.defs.resources import StoreResource
-from helix_assets.hooks import command_of
-from helix_assets.inbox import inbox_of, waiting
-from helix_assets.storage.lock import writer_lock
-from helix_assets.store import Store
+from helix_assets.hooks import hook
+from helix_assets.hooks.inbox import inbox_of, waiting
+from helix_assets.hooks.install import command_of
+from helix_assets.store.lock import writer_lock
+from helix_assets.store.store import Store
 from helix_assets_tests.defs.runs import logged, run_job
 from helix_assets_tests.defs.test_real import HelixTree
-from helix_assets_tests.memory import conversation
-from helix_assets_tests.web.tree import wait_until
+from helix_assets_tests.home import conversation
+from helix_assets_tests.serve.tree import wait_until
 
 WITHIN_S = 10
 
@@ -84,7 +85,7 @@ def test_the_run_takes_in_that_session_and_tells_dagster(
     push(store, session)
     result = run_job(instance, "push_sweep")
     assert result.success
-    assert store.get_digest(f"claude:{session}") is not None
+    assert proven_digest(store, f"claude:{session}") is not None
     assert {tier for tier, _ in logged(result)} == {"source_files", "session_events", "session_digests"}
     assert waiting(store.data_dir) == []
 
@@ -94,7 +95,7 @@ def test_a_run_that_fails_leaves_the_note_to_the_next(
 ) -> None:
     push(store, a_session(logs))
     with monkeypatch.context() as broken:
-        broken.setattr("helix_assets.pipeline.scan", lambda *_: 1 / 0)
+        broken.setattr("helix_assets.sweep.sweep.scan", lambda *_: 1 / 0)
         assert not run_job(instance, "push_sweep").success
     assert len(waiting(store.data_dir)) == 1
     assert run_job(instance, "push_sweep").success

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from helix_assets_tests.memory import conversation
-from helix_assets_tests.web.tree import LAUNCH, Tree, wait_until
+from helix_assets_tests.home import conversation
+from helix_assets_tests.serve.tree import LAUNCH, Tree, wait_until
 
 pytestmark = pytest.mark.real
 

@@ -5,15 +5,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from helix_assets.core.errors import StoreError
 from helix_assets.defs import figures
 from helix_assets.defs.record import is_recorded
 from helix_assets.demo import append
-from helix_assets.drift import drift_of
-from helix_assets.pipeline import sweep
-from helix_assets.store import Store
+from helix_assets.model.errors import StoreError
+from helix_assets.prove.drift import drift_of
+from helix_assets.store.store import Store
+from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import latest, logged, materialize, partitions, run_job, staleness
-from helix_assets_tests.memory import answer, call, line, prompt, result
+from helix_assets_tests.home import answer, call, line, prompt, result
 
 FRESH = ["FRESH", "FRESH", "FRESH"]
 FIRST_REPORT = 1

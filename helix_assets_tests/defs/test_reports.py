@@ -6,13 +6,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from helix_assets.ask.reports.all_reports import REPORTS
 from helix_assets.definitions import defs
 from helix_assets.defs.reports import GROUP, RETRO, reports_schedule
 from helix_assets.demo import append
-from helix_assets.pipeline import sweep
-from helix_assets.reports.kinds import REPORTS
-from helix_assets.storage.lock import writer_lock
-from helix_assets.store import Store
+from helix_assets.store.lock import writer_lock
+from helix_assets.store.store import Store
+from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import Result, run_job
 
 GROUPED = dg.AssetSelection.groups(GROUP)
@@ -94,7 +94,7 @@ def test_a_run_that_finds_the_store_in_use_ends_well(
 ) -> None:
     sweep(store)
     patient = partial(writer_lock, wait_s=0.1)
-    monkeypatch.setattr("helix_assets.store.writer_lock", lambda folder, what, wait_s: patient(folder, what))
+    monkeypatch.setattr("helix_assets.keep.writing.writer_lock", lambda folder, what, wait_s: patient(folder, what))
     with writer_lock(store.data_dir, "test"):
         result = run_job(instance, "reports_job")
     assert result.success

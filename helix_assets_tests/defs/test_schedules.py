@@ -7,7 +7,7 @@ import pytest
 
 from helix_assets.defs.resources import StoreResource
 from helix_assets.defs.schedules import eviction_schedule, sweep_schedule
-from helix_assets.pipeline import utc_now
+from helix_assets.sweep.sweep import utc_now
 
 MONDAY, TUESDAY = datetime(2026, 6, 1, 3, tzinfo=UTC), datetime(2026, 6, 2, 3, tzinfo=UTC)
 

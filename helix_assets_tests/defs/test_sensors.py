@@ -12,14 +12,14 @@ from sqlalchemy import update
 
 from helix_assets.defs.sensors import INTERVAL_S, budget_sensor, tier0_sensor
 from helix_assets.demo import append
-from helix_assets.pipeline import sweep
-from helix_assets.scan import scan
 from helix_assets.settings import load_settings
-from helix_assets.storage.lock import writer_lock
-from helix_assets.storage.tables import sessions
-from helix_assets.store import Store, open_store
+from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.lock import writer_lock
+from helix_assets.store.store import Store, open_store
+from helix_assets.sweep.look import scan
+from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import run_job
-from helix_assets_tests.memory import conversation
+from helix_assets_tests.home import conversation
 
 
 def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> tuple[dg.RunRequest | dg.SkipReason, str]:
@@ -70,7 +70,7 @@ def test_large_sessions_that_grow_rest_and_do_not_hold_up_others(
 ) -> None:
     request, cursor = tick(instance)
     answer_with(instance, request)
-    monkeypatch.setattr("helix_assets.resting.REST_PER_MB", timedelta(days=1000))
+    monkeypatch.setattr("helix_assets.sweep.resting.REST_PER_MB", timedelta(days=1000))
     append(logs, share=1)
     skip, _ = tick(instance, cursor)
     assert skip == dg.SkipReason("no session log changed; large sessions that grow rest for a while")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from helix_assets.core.errors import StopRun
 from helix_assets.demo import Truth, make_home
+from helix_assets.model.errors import StopRun
 from helix_assets_tests.demo.recount import bad_lines
 
 

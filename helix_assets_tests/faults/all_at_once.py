@@ -26,12 +26,12 @@ import click
 from sqlalchemy import select
 
 from helix_assets.cli.main import run
-from helix_assets.core.errors import BusyError, RetryLater
-from helix_assets.core.retention import RetentionPolicy
-from helix_assets.evict import apply
-from helix_assets.storage.tables import digests, losses
-from helix_assets.verify import verify
-from helix_assets_tests.memory import NOW, Memory, conversation
+from helix_assets.keep.evict import apply
+from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.model.errors import BusyError, RetryLater
+from helix_assets.prove.verify import verify
+from helix_assets.store.catalog.schema import digests, losses
+from helix_assets_tests.home import NOW, Memory, conversation
 
 _EVERYTHING = RetentionPolicy(1, 1 << 50, 36_500, 1 << 50)
 _BACKUP = {"HELIX_BACKUP_SCHEDULE": "off"}

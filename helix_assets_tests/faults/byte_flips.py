@@ -1,10 +1,10 @@
-"""Single bytes of a store turned over at random places; readers and `verify` have to notice.
+"""Single bytes of a store turned over at random places; readers and `prove.verify` have to notice.
 
     python -m helix_assets_tests.faults.byte_flips [--flips 200] [--seed 1]
 
 After each flip every session and every fact is read again, in a store opened anew. An answer is the one of before, or
 an error that says what to do; it is never another one, and never missing in silence. Where an answer is withheld,
-`verify` names its session, or that the catalog is damaged.
+`prove.verify` names its session, or that the catalog is damaged.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from pathlib import Path
 
 import click
 
-from helix_assets import evict
-from helix_assets.core.errors import HelixError
-from helix_assets.core.retention import RetentionPolicy
+from helix_assets.ask.export import session_lines
+from helix_assets.ask.reading import open_session
 from helix_assets.demo import make_home
-from helix_assets.export import session_lines
-from helix_assets.pipeline import sweep, utc_now
-from helix_assets.reading import open_session
+from helix_assets.keep import evict
+from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.model.errors import HelixError
+from helix_assets.prove.verify import verify
 from helix_assets.settings import Settings, load_settings
-from helix_assets.storage.pages import truncate_log
-from helix_assets.storage.reserve import RESERVE
-from helix_assets.storage.tables import sessions
-from helix_assets.store import Store, open_store
-from helix_assets.verify import verify
+from helix_assets.store.catalog.pages import truncate_log
+from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.reserve import RESERVE
+from helix_assets.store.store import Store, open_store
+from helix_assets.sweep.sweep import sweep, utc_now
 
 Answers = dict[str, bytes]
 _EVERYTHING = "everything"

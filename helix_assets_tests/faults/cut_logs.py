@@ -17,14 +17,14 @@ import click
 import orjson
 from sqlalchemy import select
 
-from helix_assets.core.retention import RetentionPolicy
 from helix_assets.demo import make_home
-from helix_assets.evict import apply
-from helix_assets.pipeline import sweep, utc_now
+from helix_assets.keep.evict import apply
+from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.storage.tables import digests
-from helix_assets.store import Store, open_store
-from helix_assets.verify import verify
+from helix_assets.store.catalog.schema import digests
+from helix_assets.store.store import Store, open_store
+from helix_assets.sweep.sweep import sweep, utc_now
 
 _LEAST_BYTES = 2_000
 _EVERYTHING = RetentionPolicy(1, 1 << 50, 36_500, 1 << 50)

@@ -20,7 +20,7 @@ import click
 
 from helix_assets.demo import make_home
 from helix_assets.demo.growth import append
-from helix_assets.storage.reserve import RESERVE
+from helix_assets.store.reserve import RESERVE
 
 _ROOM_KB = (0, 4, 16, 64, 256)
 _UNSHARE = ("unshare", "--map-root-user", "--mount")

@@ -2,8 +2,9 @@
 
     python -m helix_assets_tests.faults.kill_points [--sessions 1] [--error EIO] [--stays] [--every 1] [PHASE...]
 
-What must hold right after the strike and again after a run that is left alone: `verify` finds nothing; the export is
-for each session that of before or of after, never something between; and in the end it is that of an undisturbed run.
+What must hold right after the strike and again after a run that is left alone: `prove.verify` finds nothing; the
+export is for each session that of before or of after, never something between; and in the end it is that of an
+undisturbed run.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ import click
 import orjson
 from sqlalchemy import func, select
 
-from helix_assets import evict
-from helix_assets.backup import copies, make_copy, wrong_in_copy
-from helix_assets.core.errors import HelixError
-from helix_assets.core.retention import RetentionPolicy
-from helix_assets.forget import forget
-from helix_assets.reports.files import write_report
-from helix_assets.reports.kinds import make_report
-from helix_assets.storage.tables import forgotten, retries, sessions
-from helix_assets.verify import verify
+from helix_assets.ask.reports.all_reports import make_report
+from helix_assets.keep import evict
+from helix_assets.keep.backup import copies, make_copy, wrong_in_copy
+from helix_assets.keep.forget import forget
+from helix_assets.keep.report_files import write_report
+from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.keep.writing import writing
+from helix_assets.model.errors import HelixError
+from helix_assets.prove.verify import verify
+from helix_assets.store.catalog.schema import forgotten, retries, sessions
 from helix_assets_tests.faults.injection import Fault, run
-from helix_assets_tests.memory import Memory, conversation, prompt
+from helix_assets_tests.home import Memory, conversation, prompt
 
 REPORT = "test_report"
 Action = Callable[[Memory], object]
@@ -102,7 +104,7 @@ def _lighten(memory: Memory) -> None:
 
 
 def _copy(memory: Memory) -> None:
-    with memory.store.writing("backup"):
+    with writing(memory.store, "backup"):
         make_copy(memory.store, memory.now)
 
 

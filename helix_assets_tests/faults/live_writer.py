@@ -21,8 +21,8 @@ from uuid import UUID
 
 import click
 
-from helix_assets.verify import verify
-from helix_assets_tests.memory import Memory
+from helix_assets.prove.verify import verify
+from helix_assets_tests.home import Memory
 
 _SIZES = (5, 500, 70_000)
 

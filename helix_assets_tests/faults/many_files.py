@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import click
 
-from helix_assets.pipeline import sweep
 from helix_assets.settings import load_settings
-from helix_assets.store import open_store
-from helix_assets_tests.memory import answer, prompt
+from helix_assets.store.store import open_store
+from helix_assets.sweep.sweep import sweep
+from helix_assets_tests.home import answer, prompt
 
 _PER_FOLDER = 500
 _MEASURE = """

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import zstandard
 
-from helix_assets_tests.memory import answer, conversation
+from helix_assets_tests.home import answer, conversation
 
 _DAY = b"2026-06-05"
 _MOST_TURNS = 55

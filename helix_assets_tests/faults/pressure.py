@@ -24,14 +24,14 @@ from typing import Any
 import click
 from sqlalchemy import func, select
 
-from helix_assets import evict
+from helix_assets.ask.export import session_figures
 from helix_assets.demo import make_home
-from helix_assets.export import session_figures
-from helix_assets.pipeline import sweep, utc_now
+from helix_assets.keep import evict
+from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.storage.tables import digests, sessions, sources
-from helix_assets.store import Store, open_store
-from helix_assets.verify import verify
+from helix_assets.store.catalog.schema import digests, sessions, sources
+from helix_assets.store.store import Store, open_store
+from helix_assets.sweep.sweep import sweep, utc_now
 
 _TOKENS = (("input", "input"), ("output", "output"), ("cache_read", "cache_read"), ("cache_creation", "cache_write"))
 

@@ -4,7 +4,7 @@
 
 Logs grow, are torn, copied, cut, moved, packed and deleted; texts and files are evicted, sessions lost, forgotten and
 pinned; rules, prices, parser, exclusions, index and clock change; copies are made and put back; deriving fails.
-`verify` judges each step, `reckoning` the whole every few steps.
+`prove.verify` judges each step, `reckoning` the whole every few steps.
 """
 
 from __future__ import annotations
@@ -26,27 +26,31 @@ from unittest import mock
 
 import click
 
-from helix_assets import commit, evict, pipeline, prices, resting, stale, summary, workers
-from helix_assets.adapters import ADAPTERS
-from helix_assets.backup import copies, make_copy
-from helix_assets.core import digest, link, merge, words
-from helix_assets.core.errors import HelixError
-from helix_assets.core.moments import iso, microseconds
-from helix_assets.core.retention import RetentionPolicy
-from helix_assets.core.schema import DIGEST_VERSION
-from helix_assets.forget import forget
-from helix_assets.hook import write_note
-from helix_assets.inbox import inbox_of
+from helix_assets.agents import ADAPTERS
+from helix_assets.ask import status
+from helix_assets.derive import digest_builder, link, merge
+from helix_assets.hooks.hook import write_note
+from helix_assets.hooks.inbox import inbox_of
 from helix_assets.kaizen.feed import append_news
-from helix_assets.restore import restore
-from helix_assets.storage.catalog import index_bytes
-from helix_assets.storage.key import KEY_BYTES
+from helix_assets.keep import evict
+from helix_assets.keep.backup import copies, make_copy
+from helix_assets.keep.forget import forget
+from helix_assets.keep.restore import restore
+from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.keep.writing import writing
+from helix_assets.model.errors import HelixError
+from helix_assets.model.event import DIGEST_VERSION
+from helix_assets.model.time import iso, microseconds
+from helix_assets.store.catalog.catalog import index_bytes
+from helix_assets.store.key import KEY_BYTES
+from helix_assets.store.words import hashing
+from helix_assets.sweep import commit, pricing, resting, stale, sweep, workers
 from helix_assets_tests.faults.moving_logs import PROJECTS, Log, Logs
 from helix_assets_tests.faults.reckoning import Books, reckon, sound
 from helix_assets_tests.faults.strikes import KILLED, fill_disk, in_child, kill, struck
-from helix_assets_tests.memory import NOW, Memory
+from helix_assets_tests.home import NOW, Memory
 
-_DERIVING = (commit, digest, pipeline, stale, summary)
+_DERIVING = (commit, digest_builder, sweep, stale, status)
 _RULES = "[{name = 'house-word', pattern = 'quokkaword1234'}]"
 _PRICES = ("{}", '{"claude-opus-4-5" = {input = 1.0, output = 2.0}}')
 _BOUNDLESS = 1 << 40
@@ -189,16 +193,16 @@ class Campaign:
         self.do("sweep", Memory.sweep)
 
     def sweep_what_hooks_named(self) -> None:
-        self.do("pushed sweep", lambda m: pipeline.sweep(m.store, clock=lambda: self._now, reach="pushed"))
+        self.do("pushed sweep", lambda m: sweep.sweep(m.store, clock=lambda: self._now, reach="pushed"))
 
     def sweep_patiently(self) -> None:
         """As the sensor does; every session rests that was taken in within two hours."""
         with mock.patch.object(resting, "REST_PER_MB", timedelta(days=10_000)):
-            self.do("patient sweep", lambda m: pipeline.sweep(m.store, clock=lambda: self._now, reach="patient"))
+            self.do("patient sweep", lambda m: sweep.sweep(m.store, clock=lambda: self._now, reach="patient"))
 
     def sweep_a_partition(self) -> None:
         day = self._log().day
-        self.do(f"sweep {day}", lambda m: pipeline.sweep(m.store, clock=lambda: self._now, only=[("claude", day)]))
+        self.do(f"sweep {day}", lambda m: sweep.sweep(m.store, clock=lambda: self._now, only=[("claude", day)]))
 
     def sweep_with_failures(self) -> None:
         """What is derived fails in the middle, and sessions cannot be read at all."""
@@ -241,7 +245,7 @@ class Campaign:
         self._evict("overflow", lambda usage, _: (1, max(1, usage // 2)))
 
     def overflow_with_failures(self) -> None:
-        with mock.patch.object(digest.DigestBuilder, "add", side_effect=ValueError("no")):
+        with mock.patch.object(digest_builder.DigestBuilder, "add", side_effect=ValueError("no")):
             self.overflow()
 
     def _evict(self, what: str, caps: Callable[[int, int], tuple[int, int]]) -> None:
@@ -264,7 +268,7 @@ class Campaign:
             return
         self.do(f"forget {uid}", lambda m: forget(m.store, [uid], now=self._now))
         with self._opened() as memory:
-            with memory.store.writing("forget"):
+            with writing(memory.store, "forget"):
                 pass  # the next writer finishes it
             if memory.store.catalog.sessions_by_uid([uid]):
                 return  # it was killed before its transaction: nothing has happened
@@ -278,7 +282,7 @@ class Campaign:
         uid, pinned = self._log().uid, self._random.random() < 0.5
 
         def work(memory: Memory) -> None:
-            with memory.store.writing("pin"), memory.store.catalog.writing() as connection:
+            with writing(memory.store, "pin"), memory.store.catalog.writing() as connection:
                 for row in memory.store.catalog.sessions_by_uid([uid]).values():
                     memory.store.catalog.update_session(connection, row.id, is_pinned=pinned)
 
@@ -286,7 +290,7 @@ class Campaign:
 
     def back_up(self) -> None:
         def work(memory: Memory) -> None:
-            with memory.store.writing("backup"):
+            with writing(memory.store, "backup"):
                 make_copy(memory.store, self._now)
 
         self.do("back up", work)
@@ -304,7 +308,7 @@ class Campaign:
 
     def feed(self) -> None:
         def work(memory: Memory) -> None:
-            with memory.store.writing("feed"):
+            with writing(memory.store, "feed"):
                 append_news(memory.store, iso(microseconds(self._now)) or "")
 
         self.do("feed", work)
@@ -347,10 +351,10 @@ class Campaign:
 
 
 _MAY_FAIL = (
-    (digest.DigestBuilder, "add"),
+    (digest_builder.DigestBuilder, "add"),
     (link.Linker, "rows"),
-    (words.WordHasher, "words"),
-    (prices, "price_rows"),
+    (hashing.WordHasher, "words"),
+    (pricing, "price_rows"),
     (merge, "fitted"),
 )
 _MOVES: dict[Callable[[Campaign], None], int] = {

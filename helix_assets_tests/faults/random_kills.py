@@ -2,8 +2,8 @@
 
     python -m helix_assets_tests.faults.random_kills [--rounds 50] [--seed 1] [--sessions 8]
 
-After every kill `verify` finds nothing, no digest is gone, and none covers less than it did. In the end every record
-that was ever written counts once.
+After every kill `prove.verify` finds nothing, no digest is gone, and none covers less than it did. In the end every
+record that was ever written counts once.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pathlib import Path
 
 import click
 
-from helix_assets import evict
-from helix_assets.core.retention import RetentionPolicy
-from helix_assets.verify import verify
-from helix_assets_tests.memory import Memory, conversation
+from helix_assets.keep import evict
+from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.prove.verify import verify
+from helix_assets_tests.home import Memory, conversation
 
 _MOST_TURNS = 50
 _RECORDS_PER_TURN = 4

@@ -26,17 +26,18 @@ from typing import Any
 import click
 
 from helix_assets import Memory as OpenMemory
-from helix_assets import evict, sql
+from helix_assets.ask import sql
+from helix_assets.ask.reading import open_existing
+from helix_assets.ask.reports.all_reports import REPORTS, make_report
 from helix_assets.cli.main import run
 from helix_assets.defs.checks import CHECKS
-from helix_assets.doctor import examine
-from helix_assets.pipeline import utc_now
-from helix_assets.reading import open_existing
-from helix_assets.reports.kinds import REPORTS, make_report
+from helix_assets.keep import evict
+from helix_assets.prove.doctor import examine
+from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.store import Store
-from helix_assets.verify import verify
-from helix_assets_tests.memory import Memory, conversation
+from helix_assets.store.store import Store
+from helix_assets.sweep.sweep import utc_now
+from helix_assets_tests.home import Memory, conversation
 
 _RECORDS_PER_GROWTH = 8
 _PATIENCE_S = 120

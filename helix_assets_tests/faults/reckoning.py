@@ -15,18 +15,18 @@ from typing import Any
 import orjson
 from sqlalchemy import select
 
-from helix_assets import retries
-from helix_assets.core.redaction import strip_tags
-from helix_assets.export import session_lines
-from helix_assets.indexing import index_of, live_names
-from helix_assets.reading import open_session
-from helix_assets.search import Finder
-from helix_assets.storage.tables import digests, evictions, losses, sessions
-from helix_assets.storage.word_index import names_of
-from helix_assets.store import Store
-from helix_assets.verify import verify
+from helix_assets.ask.export import session_lines
+from helix_assets.ask.reading import open_session
+from helix_assets.ask.search import Finder
+from helix_assets.prove.verify import verify
+from helix_assets.redaction import strip_tags
+from helix_assets.store.catalog import retries
+from helix_assets.store.catalog.schema import digests, evictions, losses, sessions
+from helix_assets.store.store import Store
+from helix_assets.store.words.keep import index_of, live_names
+from helix_assets.store.words.segment import names_of
 from helix_assets_tests.faults.moving_logs import Log, Logs
-from helix_assets_tests.memory import Memory
+from helix_assets_tests.home import Memory
 
 _TOTALS = ("records", "calls", "input", "output")
 # What a digest says of how it was made: kept digests of evicted sessions are of older rules, and of several pieces.

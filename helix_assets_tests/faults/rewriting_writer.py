@@ -19,10 +19,10 @@ from typing import Any
 
 import click
 
-from helix_assets.core.retention import RetentionPolicy
-from helix_assets.evict import apply
-from helix_assets.verify import verify
-from helix_assets_tests.memory import NOW, Memory, conversation
+from helix_assets.keep.evict import apply
+from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.prove.verify import verify
+from helix_assets_tests.home import NOW, Memory, conversation
 
 _EVERYTHING = RetentionPolicy(1, 1 << 50, 36_500, 1 << 50)
 _ENVIRON = {"HELIX_BACKUP_SCHEDULE": "off", "HELIX_SEARCH_INDEX": "off"}

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import click
 
-from helix_assets.verify import verify
-from helix_assets_tests.memory import Memory, conversation
+from helix_assets.prove.verify import verify
+from helix_assets_tests.home import Memory, conversation
 
 _BUSY = 75
 _RECORDS_PER_TURN = 4

@@ -25,12 +25,12 @@ from unittest import mock
 import click
 import orjson
 
-from helix_assets.core.retention import RetentionPolicy
-from helix_assets.evict import apply
-from helix_assets.storage.key import KEY_BYTES
-from helix_assets.storage.tables import sessions
-from helix_assets.verify import verify
-from helix_assets_tests.memory import NOW, Memory
+from helix_assets.keep.evict import apply
+from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.prove.verify import verify
+from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.key import KEY_BYTES
+from helix_assets_tests.home import NOW, Memory
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 _EVERYTHING = RetentionPolicy(1, 1 << 50, 36_500, 1 << 50)

@@ -16,8 +16,8 @@ from unittest import mock
 
 from sqlalchemy import Connection
 
-from helix_assets.core.errors import StoreError
-from helix_assets.storage.catalog import Catalog
+from helix_assets.model.errors import StoreError
+from helix_assets.store.catalog.catalog import Catalog
 
 _CALLS = ("rename", "replace", "unlink", "fsync", "link", "mkdir")
 KILLED = 137

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import click
 
-from helix_assets.adapters.jsonl import open_source
-from helix_assets.core.errors import SkipSource
+from helix_assets.agents.jsonl import open_source
+from helix_assets.model.errors import SkipSource
 
 _GOOD, _FORBIDDEN = b'{"type":"user"}\n', b'{"type":"forbidden"}\n'
 

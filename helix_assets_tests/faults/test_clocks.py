@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from helix_assets import evict
-from helix_assets.core.retention import RetentionPolicy
-from helix_assets.verify import verify
-from helix_assets_tests.memory import NOW, Memory, conversation
+from helix_assets.keep import evict
+from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.prove.verify import verify
+from helix_assets_tests.home import NOW, Memory, conversation
 
 TEN_YEARS = timedelta(days=3650)
 LIES = {"ten years behind": -TEN_YEARS, "ten years ahead": TEN_YEARS, "a day behind": -timedelta(days=1)}

@@ -12,10 +12,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from helix_assets.pipeline import SweepReport
-from helix_assets.verify import verify
+from helix_assets.prove.verify import verify
+from helix_assets.sweep.sweep import SweepReport
 from helix_assets_tests.faults.hostile_home import HostileHome, make
-from helix_assets_tests.memory import Memory, can_lose_powers, swept_without_powers
+from helix_assets_tests.home import Memory, can_lose_powers, swept_without_powers
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +125,8 @@ def test_what_cannot_be_read_is_named_and_read_once_it_can_be(tmp_path: Path) ->
 def test_a_line_longer_than_may_be_is_left_out_and_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("helix_assets.adapters.jsonl.MAX_LINE_BYTES", 1 << 20)
-    monkeypatch.setattr("helix_assets.adapters.jsonl.CHUNK_BYTES", 1 << 16)
+    monkeypatch.setattr("helix_assets.agents.jsonl.MAX_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr("helix_assets.agents.jsonl.CHUNK_BYTES", 1 << 16)
     home, memory = HostileHome(tmp_path / "home"), Memory(tmp_path)
     long = b'{"x":"' + b"y" * (1 << 21)
     memory.write("a", home.records(), long)

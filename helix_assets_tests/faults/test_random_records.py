@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helix_assets.verify import verify
-from helix_assets_tests.adapters.test_odd_input import KEYS, LEAVES, LINES, VALUES
-from helix_assets_tests.memory import Memory
+from helix_assets.prove.verify import verify
+from helix_assets_tests.agents.test_odd_input import KEYS, LEAVES, LINES, VALUES
+from helix_assets_tests.home import Memory
 
 _WORDS = """
     type uuid parentUuid sessionId timestamp cwd gitBranch version isSidechain agentId message content role id usage

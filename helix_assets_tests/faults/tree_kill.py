@@ -24,13 +24,13 @@ from typing import TypeVar
 import click
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
-from helix_assets.dagster_home import prepare_dagster_home
+from helix_assets.prove.verify import verify
+from helix_assets.serve.dagster_home import prepare_dagster_home
 from helix_assets.settings import load_settings
-from helix_assets.storage.lock import is_locked
-from helix_assets.store import open_store
-from helix_assets.verify import verify
+from helix_assets.store.lock import is_locked
+from helix_assets.store.store import open_store
 from helix_assets_tests.faults.many_files import make_files
-from helix_assets_tests.memory import conversation
+from helix_assets_tests.home import conversation
 
 PATIENCE_S = 120
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from helix_assets_tests.memory import Memory, conversation
+from helix_assets_tests.home import Memory, conversation
 
 ONE, TWO = "claude:s1", "claude:s2"
 

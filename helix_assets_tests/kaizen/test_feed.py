@@ -8,18 +8,20 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from helix_assets.core.errors import StoreError
-from helix_assets.forget import forget
+from helix_assets.ask.reading import proven_digest
 from helix_assets.kaizen import feed
 from helix_assets.kaizen.feed import Fed, append_news, read_feed
+from helix_assets.keep.forget import forget
+from helix_assets.keep.writing import writing
+from helix_assets.model.errors import StoreError
+from helix_assets_tests.home import Memory, conversation
 from helix_assets_tests.kaizen.conftest import ONE, TWO
-from helix_assets_tests.memory import Memory, conversation
 
 NOW = "2026-06-20T12:00:00.000Z"
 
 
 def append(memory: Memory) -> Fed:
-    with memory.store.writing("test"):
+    with writing(memory.store, "test"):
         return append_news(memory.store, NOW)
 
 
@@ -54,7 +56,7 @@ def test_an_entry_holds_the_digest_of_its_time(memory: Memory) -> None:
     append(memory)
     calls = [entry["digest"]["tool_calls"] for entry in read_feed(memory.store.data_dir) if entry["session_uid"] == ONE]
     assert calls == [2, 3]
-    assert list(read_feed(memory.store.data_dir))[-1]["digest"] == memory.store.get_digest(ONE)
+    assert list(read_feed(memory.store.data_dir))[-1]["digest"] == proven_digest(memory.store, ONE)
 
 
 def test_a_consumer_catches_up_once_and_only_once(memory: Memory) -> None:

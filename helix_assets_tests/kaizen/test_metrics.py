@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from helix_assets.forget import forget
 from helix_assets.kaizen.metrics import Read, read_executions, read_projects
-from helix_assets.storage.tables import executions, problems
+from helix_assets.keep.forget import forget
+from helix_assets.keep.writing import writing
+from helix_assets.store.catalog.schema import executions, problems
+from helix_assets_tests.home import Memory
 from helix_assets_tests.kaizen.conftest import ONE
-from helix_assets_tests.memory import Memory
 
 SECRET = "ghp_" + "k8Zq2VfX1mB7tYw4RjN6cLs9PaHe3DuG5oQi"
 
@@ -21,7 +22,7 @@ def line(**record: object) -> bytes:
 
 
 def read(memory: Memory) -> Read:
-    with memory.store.writing("test"):
+    with writing(memory.store, "test"):
         return read_projects(memory.store, "2026-06-20T12:00:00.000Z")
 
 

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from helix_assets.core.scorecard import scores
-from helix_assets.forget import forget
+from helix_assets.ask.reading import proven_digest
+from helix_assets.kaizen.derived import as_markdown, write_correlated, write_scorecard
 from helix_assets.kaizen.metrics import read_projects
-from helix_assets.kaizen.tables import as_markdown, write_correlated, write_scorecard
-from helix_assets_tests.core.test_scorecard import digest
+from helix_assets.kaizen.scorecard import scores
+from helix_assets.keep.forget import forget
+from helix_assets.keep.writing import writing
+from helix_assets_tests.home import Memory
 from helix_assets_tests.kaizen.conftest import ONE, TWO
-from helix_assets_tests.memory import Memory
+from helix_assets_tests.kaizen.test_scorecard import digest
 
 RECORDS = [
     {"helix_session_uid": ONE, "success": True, "tokens": 99},
@@ -23,7 +25,7 @@ RECORDS = [
 
 def correlated(memory: Memory, metrics: Path, *records: dict[str, object]) -> list[dict[str, object]]:
     metrics.write_text("".join(json.dumps(record) + "\n" for record in records))
-    with memory.store.writing("test"):
+    with writing(memory.store, "test"):
         read_projects(memory.store, "now")
         write_correlated(memory.store)
     rows: list[dict[str, object]] = pq.read_table(
@@ -36,7 +38,7 @@ def test_executions_stand_beside_their_sessions_figures(memory: Memory, metrics:
     rows = correlated(memory, metrics, *RECORDS)
     assert [(row["session_uid"], row["link"]) for row in rows] == [
         (ONE, "reference"), (TWO, "inferred"), (None, None), (None, None)]  # fmt: skip
-    told = memory.store.get_digest(ONE)
+    told = proven_digest(memory.store, ONE)
     assert told is not None
     assert {
         name: rows[0][name] for name in ("agent", "reported_tokens", "tokens", "cost_usd", "outcome", "errors")
@@ -58,7 +60,7 @@ def test_sessions_that_no_execution_speaks_of_are_listed(memory: Memory, metrics
 
 
 def test_scorecard_is_a_table_and_a_page(memory: Memory) -> None:
-    with memory.store.writing("test"):
+    with writing(memory.store, "test"):
         found = write_scorecard(memory.store)
     folder = memory.store.data_dir / "kaizen"
     assert pq.read_table(folder / "agent_scorecard.parquet").num_rows == len(found) == 1
@@ -69,7 +71,7 @@ def test_scorecard_is_a_table_and_a_page(memory: Memory) -> None:
 
 def test_an_empty_memory_has_empty_tables(tmp_path: Path) -> None:
     memory = Memory(tmp_path)
-    with memory.store.writing("test"):
+    with writing(memory.store, "test"):
         assert write_scorecard(memory.store) == []
         assert write_correlated(memory.store).rate is None
     memory.close()
@@ -85,7 +87,7 @@ def test_forgetting_drops_the_tables_until_they_are_made_anew(memory: Memory, me
     correlated(memory, metrics, *RECORDS)
     forget(memory.store, [ONE], now=memory.now)
     assert not (memory.store.data_dir / "kaizen").exists()
-    with memory.store.writing("test"):
+    with writing(memory.store, "test"):
         write_correlated(memory.store)
     rows = pq.read_table(memory.store.data_dir / "kaizen" / "correlated_executions.parquet").to_pylist()
     assert [row["session_uid"] for row in rows] == [None, TWO, None, None]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from helix_assets.settings.kinds import RedactionRule, parse_prices, parse_rules, parse_size
+from helix_assets.settings.values import RedactionRule, parse_prices, parse_rules, parse_size
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from helix_assets.core.errors import SettingsError
-from helix_assets.settings import load_settings, places
-from helix_assets.settings.kinds import RedactionRule
+from helix_assets.model.errors import SettingsError
+from helix_assets.settings import folders, load_settings
 from helix_assets.settings.model import GIB, known_settings
 from helix_assets.settings.refuse import RESERVED_VARIABLES
+from helix_assets.settings.values import RedactionRule
 
 
 class Machine:
@@ -38,7 +38,7 @@ def machine(tmp_path: Path) -> Machine:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the package were installed and no checkout were around."""
-    monkeypatch.setattr(places, "checkout", lambda: None)
+    monkeypatch.setattr(folders, "checkout", lambda: None)
 
 
 def test_defaults_are_the_designs(machine: Machine) -> None:

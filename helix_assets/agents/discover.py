@@ -1,0 +1,126 @@
+"""Finding the agents' transcripts: every enabled root, minus what the person wants left out.
+
+Belongs here: files as they lie on disk now. Not here: what changed about them (`model.changes`) or what they say
+(`sweep.read`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from helix_assets.agents import ADAPTERS
+from helix_assets.agents.jsonl import READING_FAILED, block_reader, open_source
+from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.spec import FoundFile
+from helix_assets.derive.places import PlaceRules, repo_of
+from helix_assets.model.errors import Problem, SkipSource
+from helix_assets.settings import Settings
+
+HEAD_BYTES = 64 << 10
+
+
+@dataclass
+class Discovery:
+    """What a scan saw. Where there is a problem nobody saw what lies there: nothing at or under it counts as gone."""
+
+    files: dict[str, FoundFile] = field(default_factory=dict)
+    flavors: dict[str, str] = field(default_factory=dict)
+    problems: list[tuple[str, Problem]] = field(default_factory=list)
+
+    @property
+    def unknown(self) -> list[str]:
+        return [problem.path for _, problem in self.problems]
+
+
+def discover(settings: Settings) -> Discovery:
+    """Scan every root of every enabled agent: names and states only, no file is opened."""
+    seen = Discovery()
+    for flavor, roots in settings.roots.items():
+        for root in dict.fromkeys(os.path.realpath(root) for root in roots):
+            problems: list[Problem] = []
+            files = _files_under(flavor, root, problems)
+            seen.files |= files
+            seen.flavors |= dict.fromkeys(files, flavor)
+            left_out = settings.exclude.paths
+            seen.problems += [(flavor, problem) for problem in problems if not is_below(problem.path, left_out)]
+    return seen
+
+
+def _files_under(flavor: str, root: str, problems: list[Problem]) -> dict[str, FoundFile]:
+    """What an agent's adapter finds; one from another package may be missing, or fail, without stopping the others."""
+    files: dict[str, FoundFile] = {}
+    try:
+        adapter = ADAPTERS[flavor]
+    except KeyError as exc:
+        problems.append(Problem(root, f"folder cannot be read: {exc.args[0]}"))
+        return files
+    try:
+        for file in adapter.discover(root, problems):
+            files[file[0]] = file
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it is this root's problem
+        problems.append(Problem(root, f"folder cannot be read: {type(exc).__name__} in the adapter"))
+    return files
+
+
+def read_head(path: str) -> bytes:
+    """The first whole lines of a transcript."""
+    fd, head = open_source(path), b""
+    try:
+        read = block_reader(fd, path)
+        while len(head) < HEAD_BYTES and (block := read(HEAD_BYTES - len(head))):
+            head += block
+    except OSError as exc:
+        if not head:
+            raise SkipSource(f"{READING_FAILED}: {exc.strerror}") from exc
+    finally:
+        os.close(fd)
+    cut = head.rfind(b"\n")
+    return head[: cut + 1] if cut >= 0 else head
+
+
+def native_id_of(flavor: str, path: str) -> str:
+    """The session that a transcript belongs to by its first lines; SkipSource when nobody can tell."""
+    head = read_head(path)
+    try:
+        return ADAPTERS[flavor].native_id_from_head(path, head)
+    except Exception as exc:
+        raise SkipSource(f"its first lines cannot be understood: {type(exc).__name__}") from exc
+
+
+class Exclusions:
+    """What the person wants left out, by repository and by path; agents are left out before any scan."""
+
+    def __init__(self, settings: Settings, places: PlaceRules) -> None:
+        self._repos, self._paths = settings.exclude.repos, settings.exclude.paths
+        self._places = places
+
+    def __bool__(self) -> bool:
+        return bool(self._repos or self._paths)
+
+    def covers(self, flavor: str, path: str, head: Callable[[str], bytes] = read_head) -> bool:
+        """Whether a file is left out: by its own path, or by the working folder that its path or first lines name."""
+        if self._matches_path(path):
+            return True
+        try:
+            cwd = ADAPTERS[flavor].cwd_from_head(path, head(path))
+        except SkipSource:
+            return False
+        except Exception:  # noqa: BLE001 - an adapter trips over it: what may be excluded is not read
+            return True
+        if cwd is None:
+            return False
+        repo = repo_of(cwd, self._places, repository_root(cwd))
+        return self._matches_path(cwd) or any(
+            repo is not None and fnmatchcase(repo, pattern) for pattern in self._repos
+        )
+
+    def _matches_path(self, path: str) -> bool:
+        return is_below(path, self._paths)
+
+
+def is_below(path: str, patterns: Iterable[str]) -> bool:
+    """Whether one of these patterns means the path: by its folder, or as it is."""
+    return any(path == p.rstrip("/") or path.startswith(p.rstrip("/") + "/") or fnmatchcase(path, p) for p in patterns)

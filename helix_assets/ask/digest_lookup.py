@@ -1,0 +1,155 @@
+"""`python -m helix_assets.ask.digest_lookup UID [--json]`: one digest, as fast as SQLite can be asked. For programs.
+
+Belongs here: reading one row by the contract of docs/kaizen.md. Takes nothing in, makes nothing, loads neither Dagster
+nor the rest of the product, but for what has to be shown by redaction rules newer than the row.
+Exit codes: 0 found, 1 there is none, 2 bad use or several sessions are meant, 65 the store is damaged.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Sequence
+
+from helix_assets.model.terminal import cell, json_safe, terminal_safe
+from helix_assets.settings.rules_stamp import rules_stamp
+
+FOUND, MISSING, MISUSED, DAMAGED = 0, 1, 2, 65
+_USAGE = "usage: python -m helix_assets.ask.digest_lookup UID [--json] | --schema"
+_SCHEMA = "digest.schema.json"
+_MANY = 20
+_Row = tuple[str, str, str, int | None, str | None]
+# `is_current` is 0 where the row was redacted by other rules than the last sweep's, NULL where nothing tells. The
+# last column tells what these rules came from.
+_QUERY = """
+select d.session_uid, d.digest, d.hash, (
+    select s.redaction_version = m.value from sessions s, meta m
+    where s.session_uid = d.session_uid and m.name = 'names_redacted_with'
+), (select value from meta where name = 'rules_stamp') from digests d where """
+_EXACT = _QUERY + "d.session_uid = ?"
+_PREFIX = (
+    _QUERY
+    + "substr(d.session_uid, 1, length(:p)) = :p "
+    + "or substr(d.session_uid, instr(d.session_uid, ':') + 1, length(:p)) = :p order by d.session_uid limit 21"
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Answer one call; the digest goes to stdout, what is wrong to stderr."""
+    if list(arguments) == ["--schema"]:
+        sys.stdout.write(schema())
+        return FOUND
+    uids = [word for word in arguments if word != "--json"]
+    if len(uids) != 1 or uids[0].startswith("-") or not uids[0]:
+        return _complain(_USAGE, MISUSED)
+    try:
+        path = _store_path()
+    except Exception as exc:  # noqa: BLE001 - settings refused: naming the class would load what it comes from
+        return _complain(str(exc), MISUSED)
+    if not os.path.isfile(path):
+        return _complain(f"there is no store at {path}: run `helix sweep`, or set HELIX_STORE_DB", MISSING)
+    try:
+        found = _rows(path, uids[0])
+    except sqlite3.Error as exc:
+        return _complain(f"{path} cannot be read: {exc}", DAMAGED)
+    if not found:
+        return _complain(f"no digest of {uids[0]!r} in {path}", MISSING)
+    if len(found) > 1:
+        names = "".join(f"\n  {_named(path, row)}" for row in found[:_MANY])
+        return _complain(f"{uids[0]!r} may mean any of these sessions:{names}", MISUSED)
+    return _tell(path, found[0], as_json="--json" in arguments)
+
+
+def _store_path() -> str:
+    """The SQLite file to read: HELIX_STORE_DB, else helix.db of the data folder."""
+    named = os.environ.get("HELIX_STORE_DB")
+    if named:
+        return os.path.abspath(os.path.expanduser(named))
+    from helix_assets.settings import load_settings
+
+    return str(load_settings().catalog_path.absolute())
+
+
+def schema() -> str:
+    """The JSON Schema of a digest, as shipped with the package."""
+    with open(os.path.join(os.path.dirname(os.path.dirname(__file__)), "model", _SCHEMA), encoding="utf-8") as file:
+        return file.read()
+
+
+def _rows(path: str, text: str) -> list[_Row]:
+    """The digest of this very uid, else those of sessions that begin with it."""
+    escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    connection = sqlite3.connect(f"file:{escaped}?mode=ro", uri=True, timeout=10)
+    try:
+        return connection.execute(_EXACT, (text,)).fetchall() or connection.execute(_PREFIX, {"p": text}).fetchall()
+    finally:
+        connection.close()
+
+
+def _tell(path: str, row: _Row, *, as_json: bool) -> int:
+    uid, text, mark, _, _ = row
+    if not _is_proven(path, text, mark):
+        return _complain("that digest is damaged: run `helix verify`", DAMAGED)
+    if _is_outdated(row):
+        try:
+            text = _by_the_rules_in_force(path, uid)
+        except Exception as exc:  # noqa: BLE001 - as above
+            return _complain(f"that digest cannot be shown ({type(exc).__name__}): run `helix verify`", DAMAGED)
+    if as_json:
+        sys.stdout.write(json_safe(text) + "\n")
+        return FOUND
+    import json
+
+    for name, value in json.loads(text).items():
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        sys.stdout.write(cell(f"{name}: {shown}") + "\n")
+    return FOUND
+
+
+def _is_outdated(row: _Row) -> bool:
+    """Whether the row was redacted by other rules than those that may be in force."""
+    _, _, _, is_current, stamp = row
+    return is_current == 0 or (stamp is not None and stamp != rules_stamp(os.environ))
+
+
+def _named(path: str, row: _Row) -> str:
+    """The session's uid as it may be shown."""
+    if not _is_outdated(row):
+        return row[0]
+    import json
+
+    try:
+        return str(json.loads(_by_the_rules_in_force(path, row[0]))["session_uid"])
+    except Exception:  # noqa: BLE001 - as above
+        return "(a session that cannot be named)"
+
+
+def _is_proven(path: str, text: str, mark: str) -> bool:
+    """Whether this is the digest that was written. A copy of the file without its key proves nothing."""
+    from hashlib import blake2b
+
+    try:
+        with open(os.path.join(os.path.dirname(path), "key"), "rb") as file:
+            key = file.read()
+    except FileNotFoundError:
+        return True
+    return blake2b(text.encode(), digest_size=16, key=key).hexdigest() == mark
+
+
+def _by_the_rules_in_force(path: str, uid: str) -> str:
+    import orjson
+
+    from helix_assets.ask.memory import Memory
+
+    with Memory(path) as memory:
+        return orjson.dumps(memory.digest(uid)).decode()
+
+
+def _complain(message: str, code: int) -> int:
+    sys.stderr.write(terminal_safe(message) + "\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,209 @@
+"""The logical content of a store, the same bytes for the same input whatever the order or splitting of its sweeps.
+
+Belongs here: what counts as content, its order, its form. Left out is what is the store's own: keyed hashes, the tags
+of redaction marks, partition days, times of work, generations, full paths. Not here: where the bytes go (`cli`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import orjson
+from sqlalchemy import Row, select
+
+from helix_assets.agents.jsonl import PACKED
+from helix_assets.ask.reading import OpenSession, digest_shown, of_one_moment, open_session, refuse_changed
+from helix_assets.derive.tests import TestRun
+from helix_assets.model.errors import NotFoundError, StoreError
+from helix_assets.model.event import Row as EventRow
+from helix_assets.model.facts import TestRunFact
+from helix_assets.model.time import iso
+from helix_assets.redaction import strip_tags
+from helix_assets.settings import Settings
+from helix_assets.store.catalog.schema import digests, sessions, sources
+from helix_assets.store.fact_files import FactFile, SessionRows
+from helix_assets.store.proof import digest_text
+from helix_assets.store.store import Store
+
+_CUT_MARK = re.compile(r"\[redacted:([a-z0-9_]+):[a-z2-7]{0,7}…")
+_PLAIN = (
+    "seq", "parent_seq", "kind", "role", "tool", "summary", "status", "is_sidechain", "agent_id", "call_id",
+    "message_id", "model", "cost_usd", "exit_code", "duration_ms", "file_path", "lines_added", "lines_removed",
+    "native_type", "record_id", "parent_id", "line",
+)  # fmt: skip
+_USAGE = {
+    "input": "input_tokens",
+    "output": "output_tokens",
+    "cache_read": "cache_read_tokens",
+    "cache_write_5m": "cache_write_5m_tokens",
+    "cache_write_1h": "cache_write_1h_tokens",
+    "reasoning": "reasoning_tokens",
+}
+# Figures of the session export that the digest holds under the same name.
+_FIGURES = (
+    "parent_uid", "started_at", "ended_at", "models", "cwd", "git_branch", "tokens", "tokens_main", "tokens_subagent",
+    "tool_calls", "tool_calls_subagent", "tool_errors", "tool_denied", "tool_cancelled", "user_prompts", "interrupts",
+    "assistant_messages", "assistant_messages_subagent", "compactions", "unparsed_lines", "repo", "domain", "task_ref",
+    "title", "outcome",
+)  # fmt: skip
+# Null where a model's price is unknown, and in digests from before there were prices.
+_COSTS = ("cost_usd", "cost_usd_main", "cost_usd_subagent", "price_table")
+
+
+class Exported(NamedTuple):
+    """What an export came to; `sha256` is over all its bytes."""
+
+    sha256: str
+    sessions: int
+    lines: int
+    bytes: int
+
+
+def export(store: Store, out: BinaryIO) -> Exported:
+    """Write the whole logical content as JSON Lines: each session's digest, then its rows."""
+    digest = hashlib.sha256()
+    count = lines = size = 0
+    for uid in _uids(store):
+        try:
+            with open_session(store, uid) as session:
+                for line in session_lines(session):
+                    digest.update(line)
+                    out.write(line)
+                    lines += 1
+                    size += len(line)
+        except NotFoundError:
+            continue
+        count += 1
+    return Exported(digest.hexdigest(), count, lines, size)
+
+
+def _uids(store: Store) -> list[str]:
+    with store.catalog.reading() as connection:
+        return sorted(connection.execute(select(sessions.c.session_uid)).scalars(), key=lambda uid: (strip(uid), uid))
+
+
+def strip(text: str) -> str:
+    """The text without the tags of its redaction marks, also of one that a summary's end cuts."""
+    return _CUT_MARK.sub(r"[redacted:\1…", strip_tags(text)) if "[redacted:" in text else text
+
+
+def session_lines(session: OpenSession) -> Iterator[bytes]:
+    """One session: a line of what is known of it as a whole, then a line per stored row in `seq` order."""
+    row = session.row
+    head = {
+        "session_uid": row.session_uid,
+        "flavor": row.flavor,
+        "files": sorted({_file_name(source.path) for source in session.sources}),
+        "is_evicted": session.evicted_at is not None,
+        "digest": _logical_digest(session.digest),
+    }
+    yield _line(head)
+    names = {source.file_rank: _file_name(source.path) for source in session.sources}
+    for event in session.rows(raw=True):
+        yield _line({"session_uid": row.session_uid, **_logical_row(event, names)})
+
+
+def _file_name(path: str) -> str:
+    """A file's name; packing it changes nothing of what it says."""
+    return os.path.basename(path).removesuffix(PACKED)
+
+
+def _line(values: dict[str, Any]) -> bytes:
+    return strip(orjson.dumps(values).decode()).encode() + b"\n"
+
+
+def _logical_digest(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    digest: dict[str, Any] = orjson.loads(strip(text))
+    del digest["coverage"]["generation"]
+    for signal in digest.get("signals", ()):
+        del signal["evidence"]  # keyed hashes, which are this store's own
+    return digest
+
+
+def _logical_row(event: EventRow, names: dict[int, str]) -> dict[str, Any]:
+    """The row without nulls and without what only this store could make of it."""
+    values = {name: getattr(event, name) for name in _PLAIN}
+    values |= {"ts": iso(event.ts_us), "file": names.get(event.file)}
+    if event.tokens is not None:
+        values["usage"] = {name: getattr(event, column) for name, column in _USAGE.items()}
+    if event.detail:
+        values["detail"] = orjson.loads(event.detail)
+    if event.raw is not None:
+        values["raw"] = event.raw.decode("utf-8", "replace")
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def session_figures(store: Store) -> dict[str, dict[str, Any]]:
+    """The figures of every session that has a digest, by uid."""
+    return of_one_moment(lambda: _session_figures(store))
+
+
+def _session_figures(store: Store) -> dict[str, dict[str, Any]]:
+    figures: dict[str, dict[str, Any]] = {}
+    with store.catalog.reading() as connection:
+        files = connection.execute(
+            select(sessions.c.session_uid, sources.c.flavor, sources.c.path).join_from(sources, sessions)
+        )
+        files_of: dict[str, list[str]] = {}
+        for uid, flavor, path in files:
+            files_of.setdefault(uid, []).append(store.shown_path(shown_path(store.settings, flavor, path)))
+        query = select(digests, sessions.c.redaction_version).outerjoin(
+            sessions, sessions.c.session_uid == digests.c.session_uid
+        )
+        for row in connection.execute(query.order_by(digests.c.session_uid)):
+            figures[row.session_uid] = _figures(store, row, files_of.get(row.session_uid, ()))
+    runs = _test_runs(store)
+    for uid, said in figures.items():
+        if said["tests"] is None:
+            said["tests"] = store.shown(runs.get(uid))
+    return {said["uid"]: said for said in figures.values()}
+
+
+def _figures(store: Store, row: Row[Any], files: Sequence[str]) -> dict[str, Any]:
+    digest = digest_shown(store, digest_text(row, store.key) or "{}", row.redaction_version)
+    return {
+        "uid": store.shown(row.session_uid),
+        "files": sorted(files),
+        **{name: digest[name] for name in _FIGURES},
+        **{name: digest.get(name) for name in _COSTS},
+        "tools": digest["tool_histogram"],
+        "records": digest["record_count"],
+        "edits": digest.get("edits"),
+        "retries": digest["cost"]["retries"],
+        "errors": digest["kind_counts"].get("error", 0),
+        "tests": [] if "test_run" not in digest["kind_counts"] else None,
+    }
+
+
+def _test_runs(store: Store) -> dict[str, list[dict[str, Any]]]:
+    """Every session's test runs in their order. Facts outlive eviction; what is damaged is left out."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for file in store.catalog.fact_files():
+        if file.fact == "test_runs":
+            for session in _rows_if_whole(store, file):
+                facts = (TestRunFact._make(row)._asdict() for row in session.rows)
+                runs[session.session_uid] = [{name: fact[name] for name in TestRun._fields} for fact in facts]
+    return runs
+
+
+def _rows_if_whole(store: Store, file: FactFile) -> Sequence[SessionRows]:
+    try:
+        return store.facts.rows(file)
+    except StoreError:
+        refuse_changed(store, [(store.facts.path(file.name), file.hash)])
+        return ()
+
+
+def shown_path(settings: Settings, flavor: str, path: str) -> str:
+    """The path of a source as `flavor/...` below its agent's folder; a file of no known folder by its name alone."""
+    for root in settings.roots.get(flavor, ()):
+        start = os.path.realpath(root) + os.sep
+        if path.startswith(start):
+            return f"{flavor}/{path[len(start) :]}"
+    return f"{flavor}/{os.path.basename(path)}"

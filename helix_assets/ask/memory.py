@@ -1,0 +1,146 @@
+"""`from helix_assets import Memory`: the memory for notebooks, scripts and other Dagster projects. Reads only.
+
+Belongs here: digests, events and facts as DuckDB relations (`.df()` makes a DataFrame of one). All of it is proven by
+its hashes and reads by the redaction rules in force. Not here: what the relations hold (`ask.views`), and the bare
+SQLite table for programs without Python (docs/kaizen.md).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy import select
+
+from helix_assets.ask.reading import open_existing, proven_digest
+from helix_assets.model.errors import NotFoundError, SettingsError, StoreError
+from helix_assets.model.facts import FACTS
+from helix_assets.settings import Settings, load_settings
+from helix_assets.store.catalog.catalog import CATALOG
+from helix_assets.store.catalog.schema import hook_events, sessions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+    from helix_assets.ask.search import Filters, Finder, Found
+    from helix_assets.ask.sql import Answer
+
+
+class Memory:
+    """An open memory. Relations stay valid until it is closed, and show what was there when they were asked for."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Open the store whose `helix.db` is at `path`; without one HELIX_STORE_DB and then the settings name it."""
+        self._store = open_existing(_settings(path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store; relations made of it can be read no more."""
+        if "_engine" in self.__dict__:
+            self._engine.close()
+        self._store.close()
+
+    def digest(self, session_uid: str) -> dict[str, Any]:
+        """One digest; NotFoundError when there is none."""
+        found = proven_digest(self._store, session_uid)
+        if found is None:
+            raise NotFoundError(f"no digest of {session_uid!r} in the memory; `helix sessions` lists the sessions")
+        return found
+
+    def digests(self, *, skip_damaged: bool = False) -> DuckDBPyRelation:
+        """A row per digest, as the view of docs/sql.md: figures as columns, and the digest as JSON.
+
+        StoreError names the damaged ones, unless they are to be left out.
+        """
+        return self._view("digests", skip_damaged=skip_damaged)
+
+    def events(self, session_uid: str | None = None) -> DuckDBPyRelation:
+        """The events of one session, or of all that are still cached, as the view of docs/sql.md; evicted: no rows."""
+        if session_uid is not None and not self._knows(session_uid):
+            raise NotFoundError(f"no session {session_uid!r} in the memory; `helix sessions` lists them")
+        return self._view("events", rows_of=session_uid)
+
+    def facts(self, name: str) -> DuckDBPyRelation:
+        """One fact table over all sessions, evicted ones too, as the view of docs/sql.md."""
+        if name not in FACTS:
+            raise NotFoundError(f"there is no fact {name!r}; there are {', '.join(FACTS)}")
+        return self._view(name)
+
+    def hook_events(self) -> DuckDBPyRelation:
+        """When things happened by the agents' own hooks: prompts, starts of tools, ends of turns and sessions. UTC."""
+        import pyarrow as pa
+
+        h = hook_events.c
+        with self._store.catalog.reading() as connection:
+            found = connection.execute(select(h.session_uid, h.at, h.event, h.call_id).order_by(h.at)).all()
+        shown = {uid: self._store.shown(uid) for uid in {row.session_uid for row in found}}
+        rows = [(shown[uid], at, event, self._store.shown(call_id)) for uid, at, event, call_id in found]
+        names = ("session_uid", "ts", "event", "call_id")
+        table = pa.table(
+            {name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(names)}
+        )
+        return self._relation(table).project("* replace (ts::timestamp as ts, nullif(call_id, '') as call_id)")
+
+    def sql(self, query: str) -> Answer:
+        """The answer to one SELECT over the views of docs/sql.md; QueryError says what is wrong with it."""
+        from helix_assets.ask.sql import ask
+
+        return ask(self._store, query)
+
+    def search(self, query: str, filters: Filters | None = None) -> Found:
+        """The sessions that a full-text search finds: see docs/search.md."""
+        return self._finder.find(query, filters)
+
+    @cached_property
+    def _finder(self) -> Finder:
+        from helix_assets.ask.search import Finder
+
+        return Finder(self._store)
+
+    def _knows(self, session_uid: str) -> bool:
+        with self._store.catalog.reading() as connection:
+            query = select(sessions.c.id).where(sessions.c.session_uid == session_uid)
+            return connection.execute(query).first() is not None
+
+    def _view(self, name: str, *, skip_damaged: bool = False, rows_of: str | None = None) -> DuckDBPyRelation:
+        """All rows of a view, which then stay as they are whatever a sweep does to the files."""
+        from helix_assets.ask.views import Views, with_views
+
+        def rows(views: Views) -> pa.Table:
+            if views.left_out and not skip_damaged:
+                raise StoreError(f"damaged: {', '.join(views.left_out)}. Run `helix verify`")
+            return views.connection.sql(f"FROM {name}").to_arrow_table()
+
+        return self._relation(with_views(self._store, [name], rows, rows_of=rows_of))
+
+    def _relation(self, table: pa.Table) -> DuckDBPyRelation:
+        return self._engine.from_arrow(table)
+
+    @cached_property
+    def _engine(self) -> DuckDBPyConnection:
+        import duckdb
+
+        return duckdb.connect(config={"autoinstall_known_extensions": False})
+
+
+def _settings(path: str | os.PathLike[str] | None) -> Settings:
+    settings = load_settings()
+    named = path or os.environ.get("HELIX_STORE_DB")
+    if not named:
+        return settings
+    file = Path(named).expanduser().absolute()
+    if file.is_dir():
+        file = file / CATALOG
+    if file.name != CATALOG:
+        raise SettingsError(f"{file} is no store: HELIX_STORE_DB, or the path given, has to end in {CATALOG}")
+    return replace(settings, data_dir=file.parent)

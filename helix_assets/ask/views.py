@@ -1,0 +1,408 @@
+"""The memory as SQL views in DuckDB: one name per table that a person or a report may ask, over the live files.
+
+Belongs here: which views there are, how each reads the catalog's rows and the files that count, and the connection they
+live in, which can reach nothing else. Whatever was redacted by older rules is redacted once more on its way through a
+view. Not here: which statements a person may run (`ask.sql`). docs/sql.md documents every column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from helix_assets.agents import all_pieces
+from helix_assets.ask.reading import T, is_outdated, of_one_moment, refuse_changed
+from helix_assets.ask.snapshot import LiveFile, Moment, read_moment
+from helix_assets.derive.patterns import SEEN_IN, Sighting, find_patterns, key_of_hex, sightings
+from helix_assets.model.event import AFTER_THE_END, BESIDE
+from helix_assets.model.facts import FACTS
+from helix_assets.redaction.again import digest_again, line_again, text_again, value_again
+from helix_assets.store.proof import is_proven
+from helix_assets.store.store import Store
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+ROW_VIEWS = ("events", "records")
+FACT_VIEWS = tuple(FACTS)
+SESSION_VIEWS = ("sessions", "places")
+"""`places` is for reports alone: of sessions only what needs no digest."""
+DIGEST_VIEWS = ("sessions", "digests", "patterns")
+VIEWS = ("sessions", "digests", *ROW_VIEWS, *FACT_VIEWS, "patterns", "losses")
+MEMORY = "1GiB"
+_THREADS = 2
+_RAW_TEXTS = ("role", "tool", "summary", "status", "agent_id", "call_id", "message_id", "model", "file_path",
+              "native_type", "record_id", "parent_id")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Views:
+    """An open connection with the views, and what is damaged and so in none of them."""
+
+    connection: duckdb.DuckDBPyConnection
+    left_out: tuple[str, ...]
+
+
+def with_views(
+    store: Store,
+    names: Collection[str],
+    ask: Callable[[Views], T],
+    *,
+    memory: str = MEMORY,
+    rows_of: str | None = None,
+) -> T:
+    """The answer of `ask`, which gets a DuckDB in memory with these views of the store; it can read their files and
+    nothing else. It is asked again, with new views, when any of the files went before it had its answer.
+
+    With `rows_of` the views over rows hold those of that session alone.
+    """
+
+    def once() -> T:
+        with _open_views(store, names, memory=memory, rows_of=rows_of) as views:
+            return ask(views)
+
+    return of_one_moment(once)
+
+
+@contextmanager
+def _open_views(store: Store, names: Collection[str], *, memory: str, rows_of: str | None) -> Iterator[Views]:
+    import duckdb
+
+    moment = read_moment(
+        store,
+        with_sessions=not set(SESSION_VIEWS).isdisjoint(names),
+        with_digests=not set(DIGEST_VIEWS).isdisjoint(names),
+        with_rows=not set(ROW_VIEWS).isdisjoint(names),
+        facts=[name for name in names if name in FACTS],
+        rows_of=rows_of,
+    )
+    connection = duckdb.connect(
+        config={
+            "memory_limit": memory,
+            "threads": _THREADS,
+            "temp_directory": "",  # raw text is never spilled to disk
+            "python_enable_replacements": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+    )
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        damaged = _create_views(store, connection, moment, names)
+        connection.execute("SET allowed_paths = ?", [[str(file.path) for file in moment.files]])
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield Views(connection, tuple(sorted(store.shown({*moment.left_out, *damaged}))))
+    except (duckdb.IOException, duckdb.PermissionException):  # the second for what it searches where a file is gone
+        refuse_changed(store, [(file.path, file.hash) for file in moment.files if not file.path.exists()])
+        raise
+    finally:
+        connection.close()
+
+
+def _create_views(
+    store: Store, connection: duckdb.DuckDBPyConnection, moment: Moment, names: Collection[str]
+) -> list[str]:
+    """Make the views; gives the sessions whose digest is damaged."""
+    for name, function in (("text", _text_function(store)), ("json", _json_function(store)),
+                           ("lines", _lines_function(store))):  # fmt: skip
+        connection.create_function(f"_{name}_again", function, ["VARCHAR"], "VARCHAR")
+    damaged: list[str] = []
+    if not set(SESSION_VIEWS).isdisjoint(names):
+        _create_table(connection, "_sessions", _session_table(store, moment))
+    if not set(DIGEST_VIEWS).isdisjoint(names):
+        table, damaged = _digest_table(store, moment)
+        _create_table(connection, "_digests", table)
+        if "patterns" in names:
+            _create_table(connection, "_patterns", _pattern_table(store, connection))
+    if "losses" in names:
+        _create_table(connection, "_losses", _loss_table(store, moment))
+    if "records" in names:
+        _create_table(connection, "_sources", _source_table(store, moment))
+    for name in names:
+        if name in FACTS:
+            sql = _fact_view(connection, name, moment.facts.get(name, ()))
+        elif name in ROW_VIEWS:
+            sql = _row_view(connection, name, moment.rows)
+        elif name == "digests":
+            sql = _digest_view()
+        else:
+            sql = _CATALOG_VIEWS[name].format(digests=_digest_view())
+        connection.execute(f"CREATE VIEW {name} AS {sql}")
+    return damaged
+
+
+def _create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    connection.register("_given", table)
+    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _given")
+    connection.unregister("_given")
+
+
+def _text_function(store: Store) -> Callable[[str], str]:
+    return lambda text: text_again(store.redactor, text)
+
+
+def _json_function(store: Store) -> Callable[[str], str]:
+    return lambda text: orjson.dumps(value_again(store.redactor, orjson.loads(text))).decode()
+
+
+def _lines_function(store: Store) -> Callable[[str], str]:
+    return lambda text: line_again(store.redactor, text.encode(), all_pieces()).decode()
+
+
+# -- from the catalog ------------------------------------------------------------------------------------------------
+
+_SESSION_TEXTS = ("session_uid", "flavor", "day", "native_session_id", "repo", "domain", "task_ref", "title", "model",
+                  "cwd", "git_branch", "parent_uid", "outcome", "ingested_at", "analyzed_at", "evicted_at",
+                  "failure")  # fmt: skip
+_SESSION_NUMBERS = ("started_us", "ended_us", "source_bytes", "raw_bytes", "record_count", "unparsed_count",
+                    "generation")  # fmt: skip
+_SESSION_FLAGS = ("is_covered", "is_pinned", "is_partial")
+_FIGURES: dict[str, tuple[str, ...]] = {
+    "wall_clock_s": ("cost", "wall_clock_s"), "active_s": ("cost", "active_s"), "turns": ("cost", "turns"),
+    "retries": ("cost", "retries"), "input_tokens": ("tokens", "input"), "output_tokens": ("tokens", "output"),
+    "cache_read_tokens": ("tokens", "cache_read"), "cache_write_tokens": ("tokens", "cache_write"),
+    "reasoning_tokens": ("tokens", "reasoning"), "user_prompts": ("user_prompts",),
+    "assistant_messages": ("assistant_messages",), "tool_calls": ("tool_calls",), "tool_errors": ("tool_errors",),
+    "tool_denied": ("tool_denied",), "tool_cancelled": ("tool_cancelled",), "interrupts": ("interrupts",),
+    "interventions": ("interventions",), "compactions": ("compactions",),
+    "longest_failure_streak": ("longest_failure_streak",), "test_runs": ("tests", "runs"),
+    "test_runs_failed": ("tests", "failed"), "edits": ("edits", "count"), "lines_added": ("edits", "lines_added"),
+    "lines_removed": ("edits", "lines_removed"), "files_touched": ("files_touched",), "events": ("event_count",),
+    "records": ("record_count",), "unparsed_lines": ("unparsed_lines",), "generation": ("coverage", "generation"),
+    "schema_version": ("schema_version",),
+}  # fmt: skip
+_COSTS = ("cost_usd", "cost_usd_main", "cost_usd_subagent")
+_DIGEST_TEXTS = ("session_uid", "flavor", "repo", "domain", "title", "task_ref", "parent_uid", "model", "cwd",
+                 "git_branch", "outcome", "outcome_reason", "outcome_confidence",
+                 "first_prompt", "last_assistant")  # fmt: skip
+_DIGEST_TIMES = ("started_at", "ended_at")
+
+_PATTERN_TEXTS = ("pattern_id", "kind", "error_class", "tool", "file_path", "snippet", "trend")
+_PATTERN_NUMBERS = ("sessions", "days", "repos", "times", "recent", "before")
+_PATTERN_DAYS = ("first_seen", "last_seen")
+
+_CATALOG_VIEWS = {
+    "sessions": """
+        SELECT s.session_uid, s.flavor, TRY_CAST(s.day AS DATE) AS day, s.native_session_id, s.repo, s.domain,
+            s.task_ref, s.title, s.model, s.cwd, s.git_branch, s.parent_uid,
+            TRY(make_timestamp(s.started_us)) AS started_at, TRY(make_timestamp(s.ended_us)) AS ended_at, s.outcome,
+            d.wall_clock_s, d.active_s, d.turns, d.user_prompts, d.assistant_messages, d.tool_calls, d.tool_errors,
+            d.input_tokens, d.output_tokens, d.cache_read_tokens, d.cache_write_tokens, d.cost_usd, d.events,
+            s.record_count AS records, s.unparsed_count AS unparsed_lines, s.source_bytes, s.raw_bytes, s.generation,
+            TRY_CAST(s.ingested_at AS TIMESTAMP) AS ingested_at, TRY_CAST(s.analyzed_at AS TIMESTAMP) AS analyzed_at,
+            TRY_CAST(s.evicted_at AS TIMESTAMP) AS evicted_at, s.is_covered, s.is_pinned, s.is_partial, s.failure
+        FROM _sessions s LEFT JOIN ({digests}) d USING (session_uid)""",
+    "places": "SELECT session_uid, repo, domain FROM _sessions",
+    "patterns": """
+        SELECT pattern_id, kind, error_class, tool, file_path, snippet, sessions, days, repos, times, first_seen,
+            last_seen, recent, before, trend, TRY_CAST(evidence AS JSON) AS evidence
+        FROM _patterns ORDER BY sessions DESC, times DESC, pattern_id""",
+    "losses": """
+        SELECT TRY_CAST(at_text AS TIMESTAMP) AS lost_at, session_uid, flavor, TRY_CAST(day AS DATE) AS day, bytes,
+            records, generation, reason
+        FROM _losses""",
+}  # fmt: skip
+
+
+def _session_table(store: Store, moment: Moment) -> pa.Table:
+    import pyarrow as pa
+
+    names = (*_SESSION_TEXTS, *_SESSION_NUMBERS, *_SESSION_FLAGS)
+    rows = [_shown(store, dict(row._mapping), names, row.redaction_version) for row in moment.sessions]
+    return pa.Table.from_pylist(
+        rows, _schema(dict.fromkeys(_SESSION_TEXTS, pa.string()) | dict.fromkeys(_SESSION_NUMBERS, pa.int64())
+                      | dict.fromkeys(_SESSION_FLAGS, pa.bool_())),
+    )  # fmt: skip
+
+
+def _digest_table(store: Store, moment: Moment) -> tuple[pa.Table, list[str]]:
+    """The digests as they are told by the rules in force, and the sessions whose digest is damaged.
+
+    Taking their JSON apart is left to DuckDB, which does it for those columns alone that a query asks for.
+    """
+    import pyarrow as pa
+
+    found: dict[str, list[str]] = {"session_uid": [], "digest": []}
+    damaged = []
+    for row in moment.digests:
+        if not is_proven(row, store.key):
+            damaged.append(row.session_uid)
+            continue
+        uid, text = row.session_uid, row.digest
+        if is_outdated(store, row.redaction_version):
+            digest = digest_again(store.redactor, orjson.loads(text))
+            uid, text = digest["session_uid"], orjson.dumps(digest).decode()
+        found["session_uid"].append(uid)
+        found["digest"].append(text)
+    return pa.table({name: pa.array(values, pa.string()) for name, values in found.items()}), damaged
+
+
+def _digest_view() -> str:
+    """Every column of the view `digests` by its path in the JSON, all taken out in one go."""
+    paths = {name: (name,) for name in (*_DIGEST_TEXTS, *_DIGEST_TIMES, *_COSTS)} | _FIGURES
+    types = (
+        dict.fromkeys(_DIGEST_TIMES, "TIMESTAMP") | dict.fromkeys(_COSTS, "DOUBLE") | dict.fromkeys(_FIGURES, "BIGINT")
+    )
+    wanted = ", ".join(f"'$.{'.'.join(path)}'" for path in paths.values())
+    columns = [
+        f"TRY_CAST(told[{place}] AS {types[name]}) AS {name}" if name in types else f"told[{place}] AS {name}"
+        for place, name in enumerate(paths, start=1)
+    ]
+    return f"""
+        SELECT {", ".join(columns)}, TRY_CAST(digest AS JSON) AS digest
+        FROM (SELECT digest, json_extract_string(digest, [{wanted}]) AS told FROM _digests)"""
+
+
+def _pattern_table(store: Store, connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    import pyarrow as pa
+
+    paths = ", ".join(f"'$.{name}'" for name in SEEN_IN)
+    texts = connection.execute(f"SELECT json_extract(digest, [{paths}])::VARCHAR[] FROM _digests").fetchall()
+    told = ({name: orjson.loads(text or b"null") for name, text in zip(SEEN_IN, row, strict=True)} for (row,) in texts)
+    seen = [sighting for digest in told for sighting in sightings(digest)]
+    newest = max((sighting.day for sighting in seen), default=date.min)
+    rows = []
+    for pattern in find_patterns(seen, store.key, newest):
+        shown = {name: getattr(pattern, name) for name in (*_PATTERN_TEXTS, *_PATTERN_NUMBERS, *_PATTERN_DAYS)}
+        rows.append(shown | {"evidence": orjson.dumps(list(map(_evidence, pattern.evidence))).decode()})
+    types = dict.fromkeys(_PATTERN_TEXTS, pa.string()) | dict.fromkeys(_PATTERN_NUMBERS, pa.int64())
+    types |= dict.fromkeys(_PATTERN_DAYS, pa.date32()) | {"evidence": pa.string()}
+    return pa.Table.from_pylist(rows, _schema(types))
+
+
+def _evidence(sighting: Sighting) -> dict[str, Any]:
+    """Where a sighting can be looked at, its record keys as the other views have them, and what is to be seen there."""
+    return {
+        "session_uid": sighting.session_uid,
+        "record_keys": [key_of_hex(key) for key in sighting.record_keys],
+        "day": sighting.day.isoformat(),
+        "repo": sighting.repo,
+        "times": sighting.times,
+        "snippet": sighting.text,
+    }
+
+
+def _loss_table(store: Store, moment: Moment) -> pa.Table:
+    import pyarrow as pa
+
+    texts, numbers = ("at_text", "session_uid", "flavor", "day", "reason"), ("bytes", "records", "generation")
+    rows = [_shown(store, {**row._mapping, "at_text": row.at}, texts + numbers, None) for row in moment.losses]
+    return pa.Table.from_pylist(rows, _schema(dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.int64())))
+
+
+def _source_table(store: Store, moment: Moment) -> pa.Table:
+    import pyarrow as pa
+
+    names = ("session_uid", "file_rank", "path")
+    rows = [_shown(store, dict(row._mapping), names, row.redaction_version) for row in moment.sources]
+    return pa.Table.from_pylist(
+        rows, _schema({"session_uid": pa.string(), "file_rank": pa.int64(), "path": pa.string()})
+    )
+
+
+def _shown(store: Store, row: dict[str, Any], names: Sequence[str], version: str | None) -> dict[str, Any]:
+    """Some columns of a row, by the rules in force."""
+    kept = {name: row[name] for name in names}
+    if not is_outdated(store, version):
+        return kept
+    path = {"path": store.shown_path(kept["path"])} if "path" in kept else {}
+    return {**value_again(store.redactor, kept), **path}
+
+
+def _schema(types: dict[str, pa.DataType]) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(list(types.items()))
+
+
+# -- from files ------------------------------------------------------------------------------------------------------
+
+_DAY = r"TRY_CAST(regexp_extract(filename, 'day=([0-9-]+)[^/\\]*', 1) AS DATE)"
+_FLAVOR = "split_part(session_uid, ':', 1)"
+_ACCEPTED = "CASE status WHEN 'ok' THEN true WHEN 'denied' THEN false END AS accepted"
+_PART = r"TRY_CAST(regexp_extract(filename, '\.([0-9]+)(\.[a-z]+)*\.parquet$', 1) AS INT)"
+
+
+def _scan(files: Sequence[LiveFile]) -> str:
+    """All rows of files. Putting those together that may lack columns takes as long as reading them: only these are."""
+    scans = []
+    for may_lack in (False, True):
+        paths = ["'" + str(file.path).replace("'", "''") + "'" for file in files if file.may_lack == may_lack]
+        if paths:
+            how = f"union_by_name={may_lack}, filename=true, hive_partitioning=false"
+            scans.append(f"SELECT * FROM read_parquet([{', '.join(paths)}], {how})")
+    return "(" + " UNION ALL BY NAME ".join(scans) + ")"
+
+
+def _rows_of(
+    connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[LiveFile], again: str, schema: pa.Schema
+) -> str:
+    """All rows of files, of those redacted by older rules as the rules in force would have them.
+
+    The empty table gives every column its type, also those that files of an older version lack.
+    """
+    import pyarrow as pa
+
+    _create_table(connection, f"_no_{name}", schema.append(pa.field("filename", pa.string())).empty_table())
+    scans = [f"SELECT * FROM _no_{name}"]
+    if current := [file for file in files if not file.is_outdated]:
+        scans.append(f"SELECT * FROM {_scan(current)}")
+    if old := [file for file in files if file.is_outdated]:
+        whole = f"SELECT * FROM _no_{name} UNION ALL BY NAME SELECT * FROM {_scan(old)}"
+        scans.append(f"SELECT * REPLACE ({again}) FROM ({whole})")
+    return " UNION ALL BY NAME ".join(scans)
+
+
+def _again(texts: Sequence[str], **others: str) -> str:
+    made = dict.fromkeys(texts, "_text_again") | others
+    return ", ".join(f"{function}({name}) AS {name}" for name, function in made.items())
+
+
+def _fact_view(connection: duckdb.DuckDBPyConnection, fact: str, files: Sequence[LiveFile]) -> str:
+    import pyarrow as pa
+
+    from helix_assets.store.fact_files import schema_of
+
+    schema = schema_of(fact)
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    rows = _rows_of(connection, fact, files, _again(texts), schema)
+    own = ", ".join(field.name for field in schema if field.name not in ("session_uid", "ts"))
+    more = f", {_ACCEPTED}" if fact == "file_operations" else ""
+    return f"SELECT session_uid, {_FLAVOR} AS flavor, {_DAY} AS day, ts::TIMESTAMP AS ts, {own}{more} FROM ({rows})"
+
+
+_EVENTS = f"""
+    session_uid, {_FLAVOR} AS flavor, {_DAY} AS day, seq, parent_seq, TRY(make_timestamp(ts_us)) AS ts, kind, role,
+    tool, summary, status, tokens, is_sidechain, agent_id, call_id, message_id, model, input_tokens, output_tokens,
+    cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens, reasoning_tokens, cost_usd, exit_code,
+    duration_ms, file_path, lines_added, lines_removed, TRY_CAST(detail AS JSON) AS detail, size, record_key,
+    'blob://' || session_uid || '/' || record_key AS payload_ref"""  # fmt: skip
+
+
+def _row_view(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[LiveFile]) -> str:
+    from helix_assets.store.parquet import SCHEMA
+
+    again = _again(("session_uid", *_RAW_TEXTS), detail="_json_again", raw="_lines_again")
+    rows = _rows_of(connection, name, files, again, SCHEMA)
+    if name == "events":
+        return f"SELECT {_EVENTS} FROM ({rows}) WHERE kind IS NOT NULL"
+    grown = [file for file in files if file.has_siblings]
+    # A document is stored anew with each part of a growing session: the newest counts.
+    beside = f"""SELECT * FROM ({_rows_of(connection, "grown", grown, again, SCHEMA)}) WHERE seq = {BESIDE}
+        QUALIFY row_number() OVER (PARTITION BY session_uid, file, line ORDER BY {_PART} DESC) = 1"""
+    alone = _rows_of(connection, "alone", [file for file in files if not file.has_siblings], again, SCHEMA)
+    placed = f"SELECT * FROM ({rows}) WHERE seq <> {BESIDE}"
+    return f"""
+        SELECT r.session_uid, split_part(r.session_uid, ':', 1) AS flavor, {_DAY} AS day, r.record_key, r.record_id,
+            r.parent_id, r.native_type, TRY(make_timestamp(r.ts_us)) AS ts, s.path AS source_file, r.line,
+            r."offset" AS byte_offset, r.raw
+        FROM ({placed} UNION ALL BY NAME SELECT * FROM ({alone}) WHERE seq = {BESIDE} UNION ALL BY NAME {beside}) r
+        LEFT JOIN _sources s ON s.session_uid = r.session_uid AND s.file_rank = r.file
+        WHERE r.raw IS NOT NULL AND r.native_type <> '{AFTER_THE_END}'"""

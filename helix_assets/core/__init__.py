@@ -1,1 +1,0 @@
-"""The pure heart: no dagster, no duckdb, no disk, no environment, no clock."""

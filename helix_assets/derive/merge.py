@@ -1,0 +1,191 @@
+"""A kept digest and one of what came later, as one digest: for sessions whose earlier records can be read no more.
+
+Belongs here: adding up what can be added, and which of two words wins. Pure. That no record is in both is for the
+caller to see to (`sweep.merging`); a message may be: its lines can lie on both sides. What only the rows in order
+could say, such as a streak of failures across the seam, is not known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from helix_assets.derive.digest_builder import MAX_ERRORS, MAX_FILES, fitted
+from helix_assets.model.digest import Cost, Digest, Edits, FileTouched, RunTally, Signal, Tokens
+from helix_assets.model.facts import SessionFactRows, TokenUsage
+
+_SUMS = (
+    "tool_calls", "tool_calls_subagent", "tool_errors", "tool_denied", "tool_cancelled", "user_prompts",
+    "assistant_messages", "assistant_messages_subagent", "interrupts", "interventions", "compactions", "event_count",
+    "record_count",
+)  # fmt: skip
+_MAPS = ("tool_histogram", "kind_counts", "markers")
+_TOKENS = ("tokens", "tokens_main", "tokens_subagent")
+_EVIDENCE = 5
+
+Continued = tuple[int, int]
+
+
+def merged(
+    kept: Digest, new: Digest, old_facts: SessionFactRows, new_facts: SessionFactRows, continued: Sequence[Continued]
+) -> tuple[Digest, SessionFactRows]:
+    """Both as one, digest and facts. `new` speaks for the session as a whole already.
+
+    `continued` are messages with lines on both sides: the record whose usage counts for each, before and now.
+    """
+    if not new.coverage.records:
+        coverage = kept.coverage.model_copy(update={"generation": new.coverage.generation})
+        same = {name: getattr(new, name) for name in ("unparsed_lines", "started_at", "ended_at")}
+        return kept.model_copy(update={"coverage": coverage, **same}), old_facts
+    usage, passed_over = _usage(old_facts.get("token_usage", []), new_facts.get("token_usage", []), continued)
+    facts = {name: [*old_facts.get(name, []), *new_facts.get(name, [])] for name in {**old_facts, **new_facts}}
+    facts |= {"token_usage": usage} if usage else {}
+    digest = _added_up(kept, new, {name: len(rows) for name, rows in facts.items() if rows})
+    return _without(digest, passed_over), facts
+
+
+def _usage(
+    old: list[tuple[Any, ...]], new: list[tuple[Any, ...]], continued: Sequence[Continued]
+) -> tuple[list[tuple[Any, ...]], list[TokenUsage]]:
+    """The usage that counts, a message once with its last line; and the rows that it passes over."""
+    before = {row[0]: TokenUsage._make(row) for row in old}
+    now = {row[0]: TokenUsage._make(row) for row in new}
+    passed_over = []
+    for first, last in continued:
+        if last in now:
+            is_newer = first in before and now[last].output >= before[first].output
+            passed_over.append(before[first] if is_newer else now[last])
+    gone = {row.record_key for row in passed_over}
+    return [row for row in (*old, *new) if row[0] not in gone], passed_over
+
+
+def _without(digest: Digest, passed_over: Sequence[TokenUsage]) -> Digest:
+    """The digest without this usage, and without the messages it stands for, which are counted twice."""
+    if not passed_over:
+        return digest
+    sub = [row for row in passed_over if row.is_sidechain]
+    main = [row for row in passed_over if not row.is_sidechain]
+    tokens = _less(digest.tokens, passed_over)
+    cost = {"input_tokens": tokens.input, "output_tokens": tokens.output,
+            "cache_tokens": tokens.cache_read + tokens.cache_write}  # fmt: skip
+    return digest.model_copy(
+        update={
+            "tokens": tokens,
+            "tokens_main": _less(digest.tokens_main, main),
+            "tokens_subagent": _less(digest.tokens_subagent, sub),
+            "cost": digest.cost.model_copy(update=cost),
+            "assistant_messages": digest.assistant_messages - len(passed_over),
+            "assistant_messages_subagent": digest.assistant_messages_subagent - len(sub),
+        }
+    )
+
+
+def _less(tokens: Tokens, rows: Sequence[TokenUsage]) -> Tokens:
+    short, long = (sum(getattr(row, name) for row in rows) for name in ("cache_write_5m", "cache_write_1h"))
+    return Tokens(
+        input=tokens.input - sum(row.input for row in rows),
+        output=tokens.output - sum(row.output for row in rows),
+        cache_read=tokens.cache_read - sum(row.cache_read for row in rows),
+        cache_write=tokens.cache_write - short - long,
+        cache_write_5m=tokens.cache_write_5m - short,
+        cache_write_1h=tokens.cache_write_1h - long,
+        reasoning=tokens.reasoning and tokens.reasoning - sum(row.reasoning or 0 for row in rows),
+    )
+
+
+def _added_up(kept: Digest, new: Digest, facts: Mapping[str, int]) -> Digest:
+    coverage = {
+        "records": kept.coverage.records + new.coverage.records,
+        "events": kept.coverage.events + new.coverage.events,
+        "ranges": [*kept.coverage.ranges, *new.coverage.ranges],
+        "facts": dict(facts),
+    }
+    paths = {file.path for file in kept.files}
+    more = sum(file.path not in paths for file in new.files) + new.files_touched - len(new.files)
+    update: dict[str, Any] = {
+        **{name: getattr(kept, name) + getattr(new, name) for name in _SUMS},
+        **{name: _added(getattr(kept, name), getattr(new, name)) for name in _MAPS},
+        **{name: _tokens(getattr(kept, name), getattr(new, name)) for name in _TOKENS},
+        "model": new.model or kept.model,
+        "models": sorted({*kept.models, *new.models}),
+        "cost": _cost(kept, new),
+        "longest_failure_streak": max(kept.longest_failure_streak, new.longest_failure_streak),
+        "tests": _tests(kept.tests, new.tests),
+        "edits": Edits(**_added(kept.edits.model_dump(), new.edits.model_dump())),
+        "files": _files([*kept.files, *new.files]),
+        "files_touched": kept.files_touched + more,
+        "first_prompt": kept.first_prompt or new.first_prompt,
+        "last_assistant": new.last_assistant or kept.last_assistant,
+        "error_snippets": _errors(kept, new),
+        "signals": _signals([*kept.signals, *new.signals]),
+        "coverage": new.coverage.model_copy(update=coverage),
+        "schema_version": min(kept.schema_version, new.schema_version),
+    }
+    if not new.user_prompts and not new.assistant_messages:  # nothing came that could tell how it ended
+        update |= {name: getattr(kept, name) for name in ("outcome", "outcome_reason", "outcome_confidence")}
+    return fitted(new.model_copy(update=update))
+
+
+def _added(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+    return {name: a.get(name, 0) + b.get(name, 0) for name in sorted({*a, *b})}
+
+
+def _tokens(a: Tokens, b: Tokens) -> Tokens:
+    def both(name: str) -> int | None:
+        known = [value for value in (getattr(a, name), getattr(b, name)) if value is not None]
+        return sum(known) if known else None
+
+    return Tokens(**{name: both(name) for name in Tokens.model_fields})  # type: ignore[arg-type]
+
+
+def _cost(kept: Digest, new: Digest) -> Cost:
+    started, ended = new.started_at, new.ended_at
+    wall_clock = 0
+    if started and ended:
+        wall_clock = int((datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds())
+    sums = {name: getattr(kept.cost, name) + getattr(new.cost, name) for name in Cost.model_fields}
+    return Cost(**{**sums, "wall_clock_s": max(0, wall_clock)})
+
+
+def _tests(kept: RunTally, new: RunTally) -> RunTally:
+    return RunTally(
+        runs=kept.runs + new.runs,
+        passed=kept.passed + new.passed,
+        failed=kept.failed + new.failed,
+        last=new.last if new.runs else kept.last,
+        by_framework=_added(kept.by_framework, new.by_framework),
+    )
+
+
+def _files(files: Iterable[FileTouched]) -> list[FileTouched]:
+    found: dict[str, Counter[str]] = {}
+    for file in files:
+        found.setdefault(file.path, Counter()).update(
+            {"edits": file.edits, "lines_added": file.lines_added, "lines_removed": file.lines_removed}
+        )
+    names = ("edits", "lines_added", "lines_removed")
+    whole = [FileTouched(path=path, **{name: counts[name] for name in names}) for path, counts in found.items()]
+    return sorted(whole, key=lambda file: (-file.edits, file.path))[:MAX_FILES]
+
+
+def _errors(kept: Digest, new: Digest) -> list[Any]:
+    found = {error.fingerprint: error for error in kept.error_snippets}
+    for error in new.error_snippets:
+        held = found.get(error.fingerprint)
+        found[error.fingerprint] = held.model_copy(update={"count": held.count + error.count}) if held else error
+    return sorted(found.values(), key=lambda error: (-error.count, error.fingerprint))[:MAX_ERRORS]
+
+
+def _signals(signals: Iterable[Signal]) -> list[Signal]:
+    found: dict[tuple[str, int, str | None, str | None], Signal] = {}
+    for signal in signals:
+        key = (signal.name, signal.version, signal.tool, signal.file_path)
+        held = found.get(key)
+        if held is not None:
+            evidence = [*held.evidence, *signal.evidence][:_EVIDENCE]
+            found[key] = held.model_copy(update={"count": held.count + signal.count, "evidence": evidence})
+        else:
+            found[key] = signal
+    return list(found.values())

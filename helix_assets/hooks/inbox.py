@@ -1,0 +1,117 @@
+"""The inbox: notes that agents' hooks left, each saying that a session moved. A sweep takes them in.
+
+Belongs here: reading notes, keeping their times as facts, removing what was taken in. Not here: writing them
+(`hooks.hook`), which loads nothing, or when a sweep is due because of them (`defs.push`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from helix_assets.model.time import iso
+from helix_assets.store.catalog.schema import hook_events, sessions
+from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark
+from helix_assets.store.store import Store
+
+INBOX = "inbox"
+WAITS_S = 3600.0
+"""How long a note waits for its session to get a log; then it goes."""
+_LONGEST = 4096
+
+
+@dataclass(frozen=True)
+class Note:
+    """One file of the inbox. `session` is the agent's own id, None where the hook could not tell."""
+
+    name: str
+    agent: str
+    at_us: int
+    event: str | None
+    session: str | None
+    call: str | None
+
+    @property
+    def asks_for_a_sweep(self) -> bool:
+        """Whether a session may have news: in the middle of a turn, only the time is of interest."""
+        return self.event not in ("UserPromptSubmit", "PreToolUse")
+
+
+def inbox_of(data_dir: Path) -> Path:
+    """Where hooks leave their notes."""
+    return data_dir / INBOX
+
+
+def waiting(data_dir: Path) -> list[str]:
+    """The names of all notes, oldest first."""
+    try:
+        names = os.listdir(inbox_of(data_dir))
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in names if name.endswith(".json") and not name.startswith("."))
+
+
+def read_notes(data_dir: Path, after: str = "") -> list[Note]:
+    """The notes that came after one of this name. What is no note of ours tells that something moved."""
+    return [_read(inbox_of(data_dir) / name) for name in waiting(data_dir) if name > after]
+
+
+def sessions_named(notes: Sequence[Note]) -> frozenset[str] | None:
+    """The native ids of the sessions that moved; None when a note cannot tell which, so all are to be looked at."""
+    named = [note.session for note in notes]
+    return None if None in named else frozenset(name for name in named if name)
+
+
+def take_in(store: Store, notes: Sequence[Note]) -> int:
+    """Keep the times that notes tell of known sessions, and remove those notes; gives how many times were new.
+
+    A note of a session without a log as yet stays until that is swept, an hour at most; that of a forgotten one goes.
+    Needs the writer lock.
+    """
+    with store.catalog.reading() as connection:
+        wanted = {note.session for note in notes if note.session}
+        named = select(sessions.c.native_session_id, sessions.c.session_uid)
+        rows_of = connection.execute(named.where(sessions.c.native_session_id.in_(wanted)))
+        known = {row.native_session_id: row.session_uid for row in rows_of}
+    rows = [_row(store, note, known[note.session]) for note in notes if note.session in known and note.event]
+    added = 0
+    if rows:
+        with store.catalog.writing() as connection:
+            done = connection.execute(upsert(hook_events).on_conflict_do_nothing().returning(hook_events.c.id), rows)
+            added = len(done.all())
+    too_old, forgotten = (time.time() - WAITS_S) * 1e6, forgotten_marks(store)
+    for note in notes:
+        is_awaited = note.session is not None and note.session not in known and note.at_us >= too_old
+        if not is_awaited or session_mark(store, f"{note.agent}:{note.session}") in forgotten:
+            (inbox_of(store.data_dir) / note.name).unlink(missing_ok=True)
+    return added
+
+
+def drop_notes_of(data_dir: Path, natives: Collection[str]) -> None:
+    """Remove the notes of sessions by their agents' ids: they were forgotten."""
+    for note in read_notes(data_dir):
+        if note.session in natives:
+            (inbox_of(data_dir) / note.name).unlink(missing_ok=True)
+
+
+def _row(store: Store, note: Note, uid: str) -> Mapping[str, object]:
+    call_id = store.redactor.text(note.call or "").text
+    return {"session_uid": uid, "at": iso(note.at_us), "event": note.event, "call_id": call_id}
+
+
+def _read(path: Path) -> Note:
+    try:
+        with path.open("rb") as file:
+            told = json.loads(file.read(_LONGEST))
+        return Note(
+            path.name, told["agent"], told["at"] // 1000, told.get("event"), told.get("session"), told.get("call")
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return Note(path.name, "", 0, None, None, None)

@@ -1,0 +1,307 @@
+"""A second copy of Tier 2: the catalog, the key, the facts and the hub notes, in numbered generations.
+
+Belongs here: making a copy, proving it, and dropping those it replaces. A copy is written under a temporary name,
+synced, proven, and only then renamed; older ones go only after that. Not here: putting a copy back (`keep.restore`).
+Imported by every sweep, so nothing heavy is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shutil
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+from sqlalchemy import Connection, func, select
+
+from helix_assets.keep.notes import sync_folder
+from helix_assets.model.errors import StoreError
+from helix_assets.model.time import iso, microseconds
+from helix_assets.settings import Settings
+from helix_assets.store.catalog.catalog import CATALOG
+from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.durable import naming, new_file, open_plain, sync
+from helix_assets.store.key import KEY, load_key, text_hash
+from helix_assets.store.store import Store
+
+MANIFEST = "copy.json"
+FACTS = "memory.zip"
+"""All fact files of a copy in one archive, not packed: a file each took ten times as long to make."""
+EVERY = timedelta(days=1)
+"""Where `restore` works in the data folder, and where it moves what was there before."""
+FRESH = ".new"
+_NAME = re.compile(r"\d{6,}-\d{8}T\d{6}Z")
+_VOID = "older_copies_go"
+_FACTS_NAMED = "select name, bytes, hash from fact_files"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One generation. `order` is how far the work was; `redaction` the rules that all of it is redacted by, if any."""
+
+    generation: str
+    store: str
+    made_at: str
+    order: str
+    redaction: str
+    sessions: int
+    digests: int
+    facts: int
+    bytes: int
+
+    @property
+    def number(self) -> int:
+        return int(self.generation.partition("-")[0])
+
+    def age(self, now: datetime) -> timedelta:
+        """How long ago it was made, as the clock has it."""
+        return now - datetime.fromisoformat(self.made_at)
+
+
+def copies(settings: Settings) -> list[Copy]:
+    """All finished copies in the backup folder, oldest first; what is no copy of ours is passed over."""
+    found = []
+    try:
+        names = os.listdir(settings.backup_dir)
+    except FileNotFoundError:
+        return []
+    for name in filter(_NAME.fullmatch, names):
+        with suppress(OSError, ValueError, TypeError):
+            found.append(_manifest(settings.backup_dir / name))
+    return sorted(found, key=lambda copy: copy.number)
+
+
+def _manifest(folder: Path) -> Copy:
+    """What a copy says of itself; ValueError or TypeError when it cannot be what was written."""
+    with open_plain(folder / MANIFEST) as file:
+        copy = Copy(**{**json.loads(file.read()), "generation": folder.name})
+    if any(type(getattr(copy, field.name)).__name__ != field.type for field in fields(copy)):
+        raise TypeError(f"{folder.name} is not described as a copy is")
+    if datetime.fromisoformat(copy.made_at).tzinfo is None:
+        raise ValueError(f"{folder.name} was made at no certain time")
+    return copy
+
+
+def store_id(key: bytes) -> str:
+    """What tells the copies of one store from another's in the same folder."""
+    return text_hash(key, b"store")[:16]
+
+
+def own_copies(store: Store) -> list[Copy]:
+    """The copies of this very store, oldest first."""
+    mine = store_id(store.key)
+    return [copy for copy in copies(store.settings) if copy.store == mine]
+
+
+# -- when ------------------------------------------------------------------------------------------------------------
+
+
+def void_older_copies(store: Store, connection: Connection) -> None:
+    """Say, in the transaction that erases something, that no copy made so far may stay once there is a newer one."""
+    store.catalog.set_meta(connection, _VOID, "yes")
+
+
+def back_up_if_due(store: Store, now: datetime) -> Copy | None:
+    """Make a copy if the last one is a day old and the memory changed since. Trouble is logged, not raised.
+
+    For the end of a sweep: when nothing changed it costs two small queries and as many small files as there are copies.
+    Needs the writer lock.
+    """
+    try:
+        return make_copy(store, now) if _is_due(store, now) else None
+    except Exception as exc:  # noqa: BLE001 - whatever it is, the sweep is done and well
+        _log.error("no copy of the memory could be made, the older ones stay: %s", exc)
+        return None
+
+
+def _is_due(store: Store, now: datetime) -> bool:
+    order = store.catalog.meta_value("order")
+    held = own_copies(store)
+    if order is None:
+        return False
+    if held and (_is_void(store) or _is_redacted_anew(store, held)):
+        return True
+    if store.settings.backup.schedule == "off" or (held and held[-1].order == order):
+        return False
+    # A clock that was set back makes the newest copy one of the future: then another is made.
+    return not held or not timedelta(0) <= held[-1].age(now) < EVERY
+
+
+def _is_void(store: Store) -> bool:
+    return store.catalog.meta_value(_VOID) == "yes"
+
+
+def _is_redacted_anew(store: Store, held: list[Copy]) -> bool:
+    """Whether copies hold what was redacted by other rules than those that the whole memory is redacted by now."""
+    version = store.redactor.version
+    return any(copy.redaction != version for copy in held) and _redaction(store) == version
+
+
+def _redaction(store: Store) -> str:
+    """The rules in force if every session is through with them, else nothing."""
+    version = store.redactor.version
+    with store.catalog.reading() as connection:
+        other = connection.execute(select(sessions.c.id).where(sessions.c.redaction_version != version).limit(1))
+        return "" if other.first() else version
+
+
+# -- making ----------------------------------------------------------------------------------------------------------
+
+
+def make_copy(store: Store, now: datetime) -> Copy:
+    """Copy, prove and publish a new generation, then drop those that are too many or must go. Needs the writer lock."""
+    root = store.settings.backup_dir
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = root / FRESH
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(mode=0o700)
+    try:
+        copy = _write(store, fresh, now)
+        _refuse_wrong(fresh, root)
+        fresh.rename(root / copy.generation)
+    except BaseException as exc:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if isinstance(exc, sqlite3.Error | BadZipFile):
+            raise StoreError(f"no copy can be made in {root} ({exc}): the older ones stay") from exc
+        raise
+    sync_folder(root)
+    _drop_older(store, copy)
+    return copy
+
+
+def _write(store: Store, fresh: Path, now: datetime) -> Copy:
+    _copy_catalog(store.catalog.path, fresh / CATALOG)
+    _copy_file(store.data_dir / KEY, fresh / KEY)
+    names = [name for name, *_ in _rows(fresh / CATALOG, _FACTS_NAMED)]
+    with naming(fresh / FACTS), ZipFile(fresh / FACTS, "w", strict_timestamps=False) as facts:
+        for name in names:
+            facts.write(store.facts.path(name), name)
+    (fresh / FACTS).chmod(0o600)
+    for note in (store.data_dir / "hub").glob("*.md"):
+        _copy_file(note, fresh / "hub" / note.name)
+    at = iso(microseconds(now)) or ""
+    files = [path for path in fresh.rglob("*") if path.is_file()]
+    with store.catalog.reading() as connection:
+        held = int(connection.execute(select(func.count()).select_from(sessions)).scalar_one())
+    taken = filter(_NAME.fullmatch, os.listdir(store.settings.backup_dir))
+    number = max((int(name.partition("-")[0]) for name in taken), default=0) + 1
+    copy = Copy(
+        generation=f"{number:06d}-{now:%Y%m%dT%H%M%SZ}",
+        store=store_id(store.key),
+        made_at=at,
+        order=store.catalog.meta_value("order") or "",
+        redaction=_redaction(store),
+        sessions=held,
+        digests=int(next(_rows(fresh / CATALOG, "select count(*) from digests"))[0]),
+        facts=len(names),
+        bytes=sum(path.stat().st_size for path in files),
+    )
+    manifest = fresh / MANIFEST
+    with new_file(manifest) as file:
+        file.write(json.dumps(asdict(copy), indent=2).encode() + b"\n")
+    sync(fresh, [*files, manifest])
+    return copy
+
+
+def _copy_catalog(source: Path, target: Path) -> None:
+    """SQLite's own online backup; without the text that parsers keep of a record they are in the middle of."""
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    with closing(_open(source)) as live, closing(sqlite3.connect(target)) as copy:
+        live.backup(copy)
+        copy.execute("pragma journal_mode=delete")  # one file, nothing beside it
+        copy.execute("pragma secure_delete=on")
+        # Raw text must not outlive its eviction in a copy.
+        copy.execute("update sources set parser_state = null where parser_state is not null")
+        copy.commit()
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with source.open("rb") as read, new_file(target) as write:
+        shutil.copyfileobj(read, write)
+
+
+def _drop_older(store: Store, newest: Copy) -> None:
+    older = [copy for copy in own_copies(store) if copy.number < newest.number]
+    everything_goes = _is_void(store)
+    too_many = {copy.generation for copy in older[: max(0, len(older) + 1 - store.settings.backup.keep)]}
+    for path in store.settings.backup_dir.iterdir():
+        if _NAME.fullmatch(path.name) and not (path / MANIFEST).exists():
+            shutil.rmtree(
+                path, ignore_errors=True
+            )  # what a killed `drop` left: it is listed no more, and holds what had to go
+    for copy in older:
+        is_outdated = bool(newest.redaction) and copy.redaction != newest.redaction
+        if everything_goes or is_outdated or copy.generation in too_many:
+            drop(store.settings, copy)
+    if everything_goes:
+        with store.catalog.writing() as connection:
+            store.catalog.set_meta(connection, _VOID, "no")
+
+
+def drop(settings: Settings, copy: Copy) -> None:
+    """Delete one generation; its manifest first, so that what a kill leaves is no copy any more."""
+    folder = settings.backup_dir / copy.generation
+    (folder / MANIFEST).unlink(missing_ok=True)
+    shutil.rmtree(folder)
+
+
+# -- proving ---------------------------------------------------------------------------------------------------------
+
+
+def _refuse_wrong(folder: Path, root: Path) -> None:
+    wrong = wrong_in_copy(folder)
+    if wrong:
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise StoreError(f"the copy in {root} is not sound: {wrong[0]}{more}. `helix verify` says what is damaged")
+
+
+def wrong_in_copy(folder: Path) -> list[str]:
+    """Everything that is wrong with a copy: the database, the hash of every digest and of every fact file."""
+    try:
+        return list(_wrong(folder))
+    except (OSError, sqlite3.Error, StoreError, BadZipFile) as exc:
+        return [str(exc)]
+
+
+def _wrong(folder: Path) -> Iterator[str]:
+    key, catalog = load_key(folder), folder / CATALOG
+    yield from (f"catalog: {line}" for (line,) in _rows(catalog, "pragma integrity_check") if line != "ok")
+    for uid, text, mark in _rows(catalog, "select session_uid, digest, hash from digests"):
+        if text_hash(key, text.encode()) != mark:
+            yield f"the digest of {uid} is damaged"
+    with ZipFile(folder / FACTS) as facts:
+        held = set(facts.namelist())
+        for name, size, mark in _rows(catalog, _FACTS_NAMED):
+            if name not in held:
+                yield f"{name} is missing in {FACTS}"
+            elif facts.getinfo(name).file_size != size or text_hash(key, _member(facts, name)) != mark:
+                yield f"{name} is damaged in {FACTS}"
+
+
+def _member(facts: ZipFile, name: str) -> bytes:
+    """What the archive holds under the name; nothing where its own checksum says that it is not what went in."""
+    try:
+        return facts.read(name)
+    except (BadZipFile, zlib.error):
+        return b""
+
+
+def _rows(path: Path, query: str) -> Iterator[Any]:
+    with closing(_open(path)) as connection:
+        yield from connection.execute(query)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)

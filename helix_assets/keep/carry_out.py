@@ -1,0 +1,102 @@
+"""Carrying evictions through: the one place where raw bytes of sessions are deleted.
+
+What is marked in the catalog is finished by whoever writes next. Belongs here: notes of losses, unlinking, tombstones.
+Not here: which sessions go (`keep.retention`), or marking them (`keep.evict`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Row, delete, select, update
+
+from helix_assets.keep.notes import sync_folder, write_loss_note
+from helix_assets.keep.retention import Reason
+from helix_assets.store.catalog.retries import clear_rederivation
+from helix_assets.store.catalog.schema import losses, raw_files, sessions, sources
+from helix_assets.store.catalog.session_keys import keys_of
+from helix_assets.store.protocols import RawCache
+
+if TYPE_CHECKING:
+    from helix_assets.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+
+def finish_interrupted(store: Store) -> list[Path]:
+    """Carry through every eviction that is marked; gives the notes of losses. Needs the writer lock.
+
+    A session whose files cannot be deleted stays marked and is named in the log; the others go on.
+    """
+    s = sessions.c
+    with store.catalog.reading() as connection:
+        # not ordered by the query, which would have it walk all sessions instead of the index of the marked ones
+        marked = sorted(connection.execute(select(sessions).where(s.evicting_at.is_not(None))), key=lambda row: row.id)
+    if not marked:
+        return []
+    lost = {row.evicting_at for row in marked if row.evicting_reason == Reason.OVERFLOW}
+    notes = [_tell_loss(store, at) for at in sorted(lost)]
+    parts = store.catalog.files_of([row.id for row in marked])
+    gone = [row for row in marked if _unlink(store.raw, parts.get(row.id, ()))]
+    for folder in {store.raw.path(part.name).parent for row in gone for part in parts.get(row.id, ())}:
+        if folder.is_dir():
+            sync_folder(folder)
+    usage = store.catalog.raw_usage()
+    with store.catalog.writing() as connection:
+        for row in gone:
+            freed = sum(part.bytes for part in parts.get(row.id, ()))
+            usage -= freed
+            _put_gone(store, connection, row, freed, usage)
+    return notes
+
+
+def _unlink(raw: RawCache, parts: Sequence[Row[Any]]) -> bool:
+    try:
+        for part in parts:
+            raw.remove(part.name)
+    except OSError as exc:
+        _log.error("raw bytes cannot be deleted (%s): the next writer tries again", exc)
+        return False
+    return True
+
+
+def _put_gone(store: Store, connection: Connection, row: Row[Any], freed: int, usage_after: int) -> None:
+    """Leave a tombstone: the counts of what was there and the cursors, but no text that a parser kept for later."""
+    connection.execute(delete(raw_files).where(raw_files.c.session_id == row.id))
+    clear_rederivation(connection, row.session_uid)
+    connection.execute(update(sources).where(sources.c.session_id == row.id).values(parser_state=None))
+    keys = keys_of(connection, row.id)
+    store.catalog.update_session(
+        connection,
+        row.id,
+        evicted_at=row.evicting_at,
+        evicting_at=None,
+        evicting_reason=None,
+        raw_bytes=0,
+        evicted_records=max(1, len(keys.records) if keys is not None else row.row_count),
+        light_records=0,
+    )
+    store.catalog.put_eviction(
+        connection,
+        at=row.evicting_at,
+        session_uid=row.session_uid,
+        flavor=row.flavor,
+        day=row.day,
+        bytes=freed,
+        generation=row.generation,
+        reason=row.evicting_reason,
+        usage_after=usage_after,
+    )
+
+
+def _tell_loss(store: Store, at: str) -> Path:
+    """A hub note and a log line for what is being lost."""
+    with store.catalog.reading() as connection:
+        lost = connection.execute(select(losses).where(losses.c.at == at).order_by(losses.c.id)).all()
+    note = write_loss_note(store.data_dir, at, lost)
+    size = sum(loss.bytes for loss in lost)
+    _log.warning("session_memory.data_loss: %d sessions, %d bytes, without a digest: see %s", len(lost), size, note)
+    return note

@@ -1,0 +1,191 @@
+"""Erasing sessions: the only code that removes a digest, kept apart from the catalog so that nothing else can.
+
+All that the catalog holds of the sessions goes in one transaction, which leaves tombstones; then the files, all
+reports, the names in hub notes and the freed pages of the database. Killed before that transaction nothing has
+happened; after it, the next writer goes on. Not here: a person's wish (`keep.forget`).
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, or_, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from helix_assets.hooks.inbox import drop_notes_of
+from helix_assets.keep.backup import FRESH, void_older_copies
+from helix_assets.keep.notes import rename_in_notes
+from helix_assets.keep.recovery import recover
+from helix_assets.model.errors import StoreError
+from helix_assets.model.identity import is_worldwide
+from helix_assets.store.catalog import ledger
+from helix_assets.store.catalog.pages import rewrite, truncate_log
+from helix_assets.store.catalog.retries import clear
+from helix_assets.store.catalog.schema import (
+    digests,
+    evictions,
+    feed,
+    forgotten,
+    hook_events,
+    losses,
+    problems,
+    raw_files,
+    sessions,
+    sources,
+)
+from helix_assets.store.catalog.session_keys import drop_keys
+from helix_assets.store.catalog.sources import read_again
+from helix_assets.store.catalog.tombstones import alias, forgotten_marks, mark_of_key, session_mark, without_parent
+from helix_assets.store.durable import sync
+from helix_assets.store.fact_merge import DerivedSession, MergedFacts, merge_facts
+from helix_assets.store.set_aside import SET_ASIDE, STAGED
+from helix_assets.store.store import Store, file_key
+
+_AT_ONCE = 1_000
+
+
+_log = logging.getLogger(__name__)
+
+
+def erase_all(store: Store, rows: Sequence[Row[Any]], at: str) -> tuple[int, list[str]]:
+    """Erase sessions from the catalog in one step; gives how many digests went, and who is to be read again."""
+    facts = _facts_without(store, rows)
+    with store.catalog.writing() as connection:
+        parts = [rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)]
+        erasing = {row.id for row in rows}
+        sharers = ledger.sharers_of(connection, erasing) - erasing
+        erased = sum(_erase(store, connection, part, at) for part in parts)
+        store.catalog.put_fact_files(connection, facts.files, facts.gone)
+        remade = [read_again(connection, number) for number in sorted(sharers)]
+        void_older_copies(store, connection)
+    return erased, [uid for uid in remade if uid is not None]
+
+
+def _facts_without(store: Store, rows: Sequence[Row[Any]]) -> MergedFacts:
+    """New fact files without these sessions, on the disk and not yet named by the catalog."""
+    facts = merge_facts(
+        store, [DerivedSession(row.session_uid, (row.flavor, row.day), row.generation, {}, True) for row in rows]
+    )
+    if facts.failed:
+        for file in facts.files:
+            store.facts.remove(file.name)
+        raise StoreError(f"nothing was forgotten: {next(iter(facts.failed.values()))}")
+    sync(store.data_dir, [store.facts.path(file.name) for file in facts.files])
+    return facts
+
+
+def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: str) -> int:
+    """Remove all rows of these sessions and leave tombstones; gives how many digests went."""
+    ids, uids = [row.id for row in rows], [row.session_uid for row in rows]
+    marks = [{"mark": session_mark(store, uid), "at": at, "unfinished": uid} for uid in uids]
+    for source in _sources(connection, rows):
+        marks.append({"mark": mark_of_key(store, source.path_key), "at": at, "unfinished": None})
+        for path in {source.path_key, source.path}:
+            connection.execute(delete(problems).where(or_(problems.c.path_key == path, problems.c.path == path)))
+        connection.execute(delete(sources).where(sources.c.id == source.id))
+    tombstone = upsert(forgotten)
+    again = {name: tombstone.excluded[name] for name in ("at", "unfinished")}
+    connection.execute(tombstone.on_conflict_do_update(index_elements=["mark"], set_=again), marks)
+    ledger.forget(connection, ids)
+    drop_keys(connection, ids)
+    connection.execute(delete(raw_files).where(raw_files.c.session_id.in_(ids)))
+    for log in (evictions, losses):  # their figures stay true, the name goes
+        for uid in uids:
+            connection.execute(update(log).where(log.c.session_uid == uid).values(session_uid=alias(store, uid)))
+    clear(connection, uids)
+    from helix_assets.kaizen.metrics import forget_in_executions
+
+    forget_in_executions(store, connection, uids)
+    connection.execute(delete(feed).where(feed.c.session_uid.in_(uids)))
+    connection.execute(delete(hook_events).where(hook_events.c.session_uid.in_(uids)))
+    erased = connection.execute(delete(digests).where(digests.c.session_uid.in_(uids))).rowcount
+    connection.execute(delete(sessions).where(sessions.c.id.in_(ids)))
+    without_parent(store, connection, uids)
+    return erased
+
+
+def _sources(connection: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """The files of these sessions, those that were set aside unread among them."""
+    natives = {(row.flavor, row.native_session_id) for row in rows}
+    of_sessions = sources.c.session_id.in_([row.id for row in rows])
+    found = connection.execute(select(sources).where(of_sessions)).all()
+    aside = connection.execute(select(sources).where(sources.c.session_id.is_(None))).all()
+    long = [(flavor, native) for flavor, native in natives if is_worldwide(native)]
+    theirs = [
+        row
+        for row in aside
+        if (row.flavor, row.native_id) in natives
+        or any(row.flavor == flavor and native in row.path for flavor, native in long)
+    ]
+    return [*found, *theirs]
+
+
+def finish_forgetting(store: Store) -> bool:
+    """Remove what the catalog names no more, of every session forgotten; False if the next writer has to try again.
+
+    Needs the writer lock.
+    """
+    if not _unfinished(store):
+        return True
+    from helix_assets.kaizen.derived import drop_tables
+    from helix_assets.kaizen.feed import forget_in_feed  # every writer loads this module, and few have to forget
+    from helix_assets.keep.report_folder import drop_reports
+
+    try:
+        _erase_again(store)
+        left = _unfinished(store)
+        recover(store)
+        drop_notes_of(store.data_dir, {uid.partition(":")[2] for uid in left})
+        forget_in_feed(store, left, _last_time(store))
+        drop_tables(store.data_dir)
+        drop_reports(store.data_dir)
+        for uid in left:
+            rename_in_notes(store.data_dir, uid, alias(store, uid))
+        _clear_set_aside(store, left)
+        rewrite(store.catalog)
+        if not truncate_log(store.catalog):
+            _log.warning("the catalog's log holds forgotten text while others read: the next writer clears it")
+            return False
+    except (OSError, sqlite3.Error, StoreError) as exc:
+        _log.warning("traces of what was forgotten cannot be removed (%s): the next writer tries again", exc)
+        return False
+    with store.catalog.writing() as connection:
+        connection.execute(update(forgotten).values(unfinished=None))
+        void_older_copies(store, connection)  # one may have been made while traces were left
+    return truncate_log(store.catalog)
+
+
+def _unfinished(store: Store) -> list[str]:
+    with store.catalog.reading() as connection:
+        left = select(forgotten.c.unfinished).where(forgotten.c.unfinished.is_not(None))
+        return list(connection.execute(left).scalars())
+
+
+def _last_time(store: Store) -> str:
+    """When something was last forgotten."""
+    with store.catalog.reading() as connection:
+        return str(connection.execute(select(func.max(forgotten.c.at))).scalar_one())
+
+
+def _erase_again(store: Store) -> None:
+    """Erase what came back with a copy that was older than its tombstone."""
+    marks = forgotten_marks(store)
+    with store.catalog.reading() as connection:
+        rows = connection.execute(select(sessions).order_by(sessions.c.session_uid)).all()
+    if back := [row for row in rows if session_mark(store, row.session_uid) in marks]:
+        erase_all(store, back, _last_time(store))
+
+
+def _clear_set_aside(store: Store, uids: Sequence[str]) -> None:
+    """Of what restores set aside only raw files of other sessions stay, of a killed copy or restore nothing."""
+    for half_made in (store.data_dir / STAGED, store.settings.backup_dir / FRESH):
+        if half_made.exists():
+            shutil.rmtree(half_made)
+    keys = {file_key(store, uid) for uid in uids}
+    for path in [path for path in (store.data_dir / SET_ASIDE).rglob("*") if path.is_file()]:
+        if path.suffix != ".parquet" or "raw" not in path.parts or path.name.partition(".")[0] in keys:
+            path.unlink()

@@ -1,0 +1,133 @@
+"""Dropping the texts of a session's records while the light rows of its events stay: the first step of the budget.
+
+Belongs here: the part files are written anew without the texts, synced, named in one catalog transaction in place of
+the old ones, and these unlinked. Killed before that transaction nothing has happened; after it the next writer removes
+the old files. Not here: whose texts go (`keep.retention`), or whole files (`keep.evict`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row, update
+
+from helix_assets.keep.retention import Decision
+from helix_assets.model.errors import DiskFullError, StoreError
+from helix_assets.store.catalog.schema import sources
+from helix_assets.store.durable import sync
+from helix_assets.store.raw import LIGHT, PartFile, file_hash
+from helix_assets.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Lightened:
+    """Bytes freed by session. `failed` are damaged, or there is no room to write them anew: only whole files can go."""
+
+    freed: Mapping[str, int]
+    failed: tuple[Decision, ...]
+
+
+def drop_texts(store: Store, decisions: Sequence[Decision], at: str) -> Lightened:
+    """Drop the texts of these sessions' records; what is derived from them stays. Needs the writer lock."""
+    rows = store.catalog.sessions_by_uid([decision.session_uid for decision in decisions])
+    held = store.catalog.files_of([row.id for row in rows.values()])
+    fresh: dict[str, list[tuple[Row[Any], PartFile]]] = {}
+    failed = []
+    for decision in decisions:
+        uid = decision.session_uid
+        try:
+            fresh[uid] = _written_anew(store, held.get(rows[uid].id, ()))
+        except (OSError, StoreError) as exc:
+            _log.warning("the texts of a session cannot go alone (%s): its whole file goes", exc)
+            failed.append(decision)
+    try:
+        sync(store.data_dir, [store.raw.path(new.name) for parts in fresh.values() for _, new in parts])
+        freed = _named(store, {uid: (rows[uid], parts) for uid, parts in fresh.items()}, at, decisions)
+    except (OSError, DiskFullError) as exc:
+        _log.warning("texts cannot go alone (%s): whole files go", exc)
+        for parts in fresh.values():
+            for _, new in parts:
+                _remove(store, new.name)
+        return Lightened({}, tuple(decisions))
+    for parts in fresh.values():
+        for old, _ in parts:
+            _remove(store, old.name)
+    return Lightened(freed, tuple(failed))
+
+
+def _written_anew(store: Store, parts: Sequence[Row[Any]]) -> list[tuple[Row[Any], PartFile]]:
+    """Each part that holds texts, and its published successor without any."""
+    from helix_assets.store.parquet import copy_without_texts
+
+    done: list[tuple[Row[Any], PartFile]] = []
+    try:
+        for part in parts:
+            if part.record_count:
+                path = store.raw.path(part.name)
+                if file_hash(path, store.key) != part.hash:
+                    raise StoreError(f"{path.name} is damaged")
+                stem = part.name.removesuffix(".parquet")
+                made = copy_without_texts(path, store.raw.staging / os.path.basename(stem), store.key)
+                name = f"{stem}{LIGHT}"
+                store.raw.publish(made.name, name)
+                done.append((part, made._replace(name=name)))
+    except BaseException:
+        for _, new in done:
+            _remove(store, new.name)
+        raise
+    return done
+
+
+def _named(
+    store: Store,
+    fresh: Mapping[str, tuple[Row[Any], Sequence[tuple[Row[Any], PartFile]]]],
+    at: str,
+    decisions: Sequence[Decision],
+) -> dict[str, int]:
+    """Name the new files in the catalog, all or none, and write the log of evictions; gives the bytes freed."""
+    usage, freed = store.catalog.raw_usage(), {}
+    with store.catalog.writing() as connection:
+        for decision in (decision for decision in decisions if decision.session_uid in fresh):
+            uid = decision.session_uid
+            row, parts = fresh[uid]
+            freed[uid] = sum(old.bytes - new.bytes for old, new in parts)
+            usage -= freed[uid]
+            for old, new in parts:
+                store.catalog.replace_raw_file(
+                    connection, old.id, name=new.name, bytes=new.bytes, hash=new.hash, record_count=0, text_bytes=0
+                )
+            # The parser keeps no text either; what comes next in these files is derived with all that stands before it.
+            of_session = update(sources).where(sources.c.session_id == row.id)
+            connection.execute(of_session.values(parser_state=None))
+            store.catalog.update_session(
+                connection,
+                row.id,
+                raw_bytes=row.raw_bytes - freed[uid],
+                record_count=0,
+                light_records=max(1, row.light_records + row.record_count),
+            )
+            store.catalog.put_eviction(
+                connection,
+                at=at,
+                session_uid=uid,
+                flavor=row.flavor,
+                day=row.day,
+                bytes=freed[uid],
+                generation=row.generation,
+                reason=decision.reason.value,
+                usage_after=usage,
+            )
+    return freed
+
+
+def _remove(store: Store, name: str) -> None:
+    try:
+        store.raw.remove(name)
+    except OSError as exc:
+        _log.error("%s cannot be deleted (%s): the next writer tries again", name, exc)

@@ -1,0 +1,263 @@
+"""Putting a copy of the memory back: proven first, what lies there is moved aside, and what is lost is recorded.
+
+Belongs here: fitting a copy to the raw files that are there now, and the swap. All of it is prepared beside the store;
+the catalog is never absent, so a kill leaves a store that `helix verify` judges and another `keep.restore` mends.
+Nothing is deleted. Not here: how copies are made and proven (`keep.backup`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import ZipFile
+
+from sqlalchemy import Connection, Row, select, update
+
+from helix_assets.agents.discover import discover
+from helix_assets.agents.jsonl import begins_alike
+from helix_assets.keep.backup import FACTS, Copy, copies, store_id, wrong_in_copy
+from helix_assets.keep.erase import finish_forgetting
+from helix_assets.keep.notes import sync_folder
+from helix_assets.keep.report_folder import drop_reports
+from helix_assets.model.errors import NotFoundError, StoreError
+from helix_assets.model.time import iso, microseconds
+from helix_assets.settings import Settings
+from helix_assets.store.catalog.catalog import CATALOG, INDEX_FOLDER, open_catalog
+from helix_assets.store.catalog.schema import raw_files, sessions, sources
+from helix_assets.store.catalog.tombstones import keep_tombstones
+from helix_assets.store.durable import sync
+from helix_assets.store.key import KEY, load_key
+from helix_assets.store.lock import writer_lock
+from helix_assets.store.raw import RawFiles, file_hash
+from helix_assets.store.set_aside import SET_ASIDE, STAGED
+from helix_assets.store.store import Store, open_store
+
+REASON = "raw_file_missing"
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What was put back and what it costs.
+
+    `lost` are sessions whose raw files are missing, of which `reread` come back with the next sweep; `newer` counts
+    those that the copy does not know.
+    """
+
+    copy: Copy
+    aside: Path
+    set_aside: int
+    lost: tuple[str, ...]
+    reread: tuple[str, ...]
+    newer: int
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """Sessions whose raw bytes nothing can bring back; their digests stay."""
+        return tuple(uid for uid in self.lost if uid not in set(self.reread))
+
+
+def choose_copy(settings: Settings, generation: str | None = None) -> Copy:
+    """The copy of this name, or the newest of this store."""
+    held = copies(settings)
+    if generation is not None:
+        found = [copy for copy in held if copy.generation == generation or str(copy.number) == generation]
+        if len(found) == 1:
+            return found[0]
+        raise NotFoundError(f"no copy {generation!r} in {settings.backup_dir}; `helix backup --list` shows them")
+    try:
+        mine = store_id(load_key(settings.data_dir))
+    except (OSError, StoreError):
+        mine = None
+    known = [copy for copy in held if copy.store == mine] or held
+    if not known:
+        raise NotFoundError(f"there is no copy of the memory in {settings.backup_dir}")
+    if len({copy.store for copy in known}) > 1:
+        raise NotFoundError(f"{settings.backup_dir} holds copies of several stores: name one with --from")
+    return known[-1]
+
+
+def restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
+    """Put a copy in the place of the memory. The caller has asked whether it should."""
+    os.umask(0o077)
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with writer_lock(settings.data_dir, "restore", recovers=False):  # what a killed sweep left in staging stays
+        return _restore(settings, copy, now)
+
+
+def _restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
+    data_dir, source = settings.data_dir, settings.backup_dir / copy.generation
+    wrong = wrong_in_copy(source)
+    if wrong:
+        raise StoreError(f"the copy {copy.generation} is damaged itself: {wrong[0]}. Name an older one with --from")
+    staged, raw = data_dir / STAGED, data_dir / "raw"
+    shutil.rmtree(staged, ignore_errors=True)
+    shutil.copytree(source, staged, copy_function=shutil.copyfile, ignore=shutil.ignore_patterns(FACTS))
+    with ZipFile(source / FACTS) as facts:
+        facts.extractall(staged / "memory")
+    fitted = _fit(settings, staged, now)
+    sync(staged, [path for path in staged.rglob("*") if path.is_file()])
+    aside = _new_folder(data_dir / SET_ASIDE / f"{now:%Y%m%dT%H%M%SZ}")
+    # What was being written is no part of any store: it stays where the next writer clears it.
+    unnamed = [name for name in _files(raw) if name not in fitted.named and not name.startswith("staging/")]
+    for name in unnamed:
+        _move(raw / name, aside / "raw" / name)
+    shutil.rmtree(data_dir / INDEX_FOLDER, ignore_errors=True)  # the next sweep makes it anew of what is there
+    _swap(data_dir, staged, aside)
+    drop_reports(data_dir)  # they tell of what was there before
+    shutil.rmtree(staged)
+    _forget_again(settings)
+    newer = {key for name in unnamed if (key := os.path.basename(name).partition(".")[0]) not in fitted.file_keys}
+    return Restored(copy, aside, len(_files(aside)), fitted.lost, fitted.reread, len(newer))
+
+
+def _new_folder(wanted: Path) -> Path:
+    folder, number = wanted, 1
+    while folder.exists():
+        folder, number = wanted.with_name(f"{wanted.name}-{number}"), number + 1
+    folder.mkdir(mode=0o700, parents=True)
+    folder.parent.chmod(0o700)
+    return folder
+
+
+def _files(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+# -- fitting the copy to what is there -------------------------------------------------------------------------------
+
+
+class _Fitted(NamedTuple):
+    lost: tuple[str, ...]
+    reread: tuple[str, ...]
+    named: frozenset[str]
+    file_keys: frozenset[str]
+
+
+def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
+    """Make the staged catalog true of the raw files that are there."""
+    catalog = open_catalog(staged)
+    store = Store(settings, load_key(staged), catalog, RawFiles(settings.data_dir))
+    try:
+        keep_tombstones(store, settings.catalog_path)
+        lost = list(_sessions_without_files(store))
+        reread = _readable_again(store, [row.id for row, _ in lost])
+        with catalog.writing() as connection:
+            for row, parts in lost:
+                _put_lost(store, connection, row, parts, iso(microseconds(now)) or "", is_back=row.id in reread)
+            # A copy has no parser states: what comes next in these files is read with all that stands before it.
+            is_whole = (sessions.c.evicted_records == 0) & (sessions.c.light_records == 0)
+            live = select(sessions.c.id).where(sessions.c.evicted_at.is_(None), is_whole)
+            connection.execute(update(sources).where(sources.c.session_id.in_(live)).values(is_doubted=True))
+        with catalog.reading() as connection:
+            named = frozenset(connection.execute(select(raw_files.c.name)).scalars())
+            keys = frozenset(connection.execute(select(sessions.c.file_key)).scalars())
+        with catalog.engine.connect() as connection:
+            connection.exec_driver_sql("ROLLBACK")  # a checkpoint takes no transaction
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        store.close()
+    uids = tuple(row.session_uid for row, _ in lost)
+    return _Fitted(uids, tuple(row.session_uid for row, _ in lost if row.id in reread), named, keys)
+
+
+def _sessions_without_files(store: Store) -> Iterator[tuple[Row[Any], Sequence[Row[Any]]]]:
+    """Sessions of which a raw file is missing or is not the one that was written."""
+    with store.catalog.reading() as connection:
+        whole = select(sessions).where(sessions.c.evicting_at.is_(None)).order_by(sessions.c.session_uid)
+        rows = connection.execute(whole).all()
+    held = store.catalog.files_of([row.id for row in rows])
+    for row in rows:
+        parts = held.get(row.id, ())
+        if not all(_is_there(store, part) for part in parts):
+            yield row, parts
+
+
+def _is_there(store: Store, part: Row[Any]) -> bool:
+    try:
+        return bool(file_hash(store.raw.path(part.name), store.key) == part.hash)
+    except OSError:
+        return False
+
+
+def _readable_again(store: Store, ids: Sequence[int]) -> set[int]:
+    """Sessions whose files all lie where they were and still say, to where they were read, what they said then."""
+    if not ids:
+        return set()
+    paths = {store.path_key(path): path for path in discover(store.settings).files}
+    found = set()
+    for number, read in store.catalog.sources_of(ids).items():
+        if all(
+            source.path_key in paths
+            and not source.is_outlived
+            and (source.role in ("document", "about") or begins_alike(store.key, paths[source.path_key], source))
+            for source in read
+        ):
+            found.add(number)
+    return found
+
+
+def _put_lost(  # noqa: PLR0913 - one row of the catalog and what is said about it
+    store: Store, connection: Connection, row: Row[Any], parts: Sequence[Row[Any]], at: str, *, is_back: bool
+) -> None:
+    """Leave a tombstone and a loss record; the cursors of a session that can be read again go back to the start."""
+    store.catalog.put_loss(
+        connection,
+        at=at,
+        session_uid=row.session_uid,
+        flavor=row.flavor,
+        day=row.day,
+        bytes=sum(part.bytes for part in parts),
+        records=sum(part.record_count for part in parts),
+        generation=row.generation,
+        reason=REASON,
+    )
+    store.catalog.drop_raw_files(connection, [row.id])
+    went = 0 if is_back else max(1, row.evicted_records + row.row_count)
+    store.catalog.update_session(connection, row.id, evicted_at=at, raw_bytes=0, evicted_records=went, light_records=0)
+    if is_back:
+        anew = {"offset": 0, "line": 1, "order_us": None, "read_hash": None}
+        of_session = update(sources).where(sources.c.session_id == row.id)
+        connection.execute(of_session.values(mtime_ns=-1, **anew))  # no file is that old: it counts as changed
+
+
+# -- the swap --------------------------------------------------------------------------------------------------------
+
+
+def _swap(data_dir: Path, staged: Path, aside: Path) -> None:
+    """Everything to its place, the catalog last and in one step: it is there at every moment."""
+    if (data_dir / KEY).exists():
+        shutil.copyfile(data_dir / KEY, aside / KEY)
+    os.replace(staged / KEY, data_dir / KEY)
+    if (data_dir / "memory").exists():
+        _move(data_dir / "memory", aside / "memory")
+    if (staged / "memory").exists():
+        _move(staged / "memory", data_dir / "memory")
+    for name in _files(staged / "hub"):
+        if not (data_dir / "hub" / name).exists():
+            _move(staged / "hub" / name, data_dir / "hub" / name)
+    if (data_dir / CATALOG).exists():
+        os.link(data_dir / CATALOG, aside / CATALOG)
+    for suffix in ("-wal", "-shm"):
+        if (data_dir / f"{CATALOG}{suffix}").exists():
+            _move(data_dir / f"{CATALOG}{suffix}", aside / f"{CATALOG}{suffix}")
+    os.replace(staged / CATALOG, data_dir / CATALOG)
+    sync_folder(data_dir)
+
+
+def _forget_again(settings: Settings) -> None:
+    """Erase what was forgotten after the copy was made."""
+    store = open_store(settings)
+    try:
+        finish_forgetting(store)
+    finally:
+        store.close()
+
+
+def _move(source: Path, target: Path) -> None:
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.rename(source, target)

@@ -1,0 +1,30 @@
+"""The writer's door: the lock, and putting right what a killed writer left behind.
+
+Belongs here: what each writer does first and last. Not here: the lock itself (`store.lock`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from helix_assets.keep.carry_out import finish_interrupted
+from helix_assets.keep.erase import finish_forgetting
+from helix_assets.keep.recovery import recover
+from helix_assets.store.lock import WAIT_S, writer_lock
+from helix_assets.store.reserve import make_reserve
+from helix_assets.store.store import Store
+
+
+@contextmanager
+def writing(store: Store, what: str, wait_s: float = WAIT_S) -> Iterator[None]:
+    """Hold the writer lock; what a killed holder left behind is put right first."""
+    with writer_lock(store.data_dir, what, wait_s) as unfinished:
+        store.raw.prepare()
+        finish_interrupted(store)
+        if unfinished:
+            recover(store)
+        finish_forgetting(store)
+        yield
+        store.raw.clear_staging()
+        make_reserve(store.data_dir)

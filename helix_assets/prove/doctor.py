@@ -1,0 +1,325 @@
+"""What is wrong with the set-up, in plain words, and what to do about it.
+
+Belongs here: looking at the surroundings of the store (settings, logs, clock, disk, rights, leftovers) and at figures
+that others count. Nothing is changed, no lock is taken, Dagster is not imported. Not here: the proof of the store
+itself (`prove.verify`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Literal
+
+from sqlalchemy import exists, func, select
+
+from helix_assets.agents.discover import discover
+from helix_assets.ask.reading import NamedFile, has_store, named_files, of_one_moment, open_existing, refuse_changed
+from helix_assets.ask.status import Status, read_status
+from helix_assets.hooks.inbox import read_notes
+from helix_assets.keep.backup import EVERY, copies
+from helix_assets.model.errors import DiskFullError, HelixError, SettingsError
+from helix_assets.model.time import EPOCH, FIRST_DAY, iso
+from helix_assets.redaction.encoded import name_again
+from helix_assets.settings import Settings, load_settings
+from helix_assets.store.catalog.catalog import index_bytes
+from helix_assets.store.catalog.schema import day_marks, digests, sessions
+from helix_assets.store.lock import holder, is_locked
+from helix_assets.store.raw import file_hash
+from helix_assets.store.store import Store, rules_in_force
+from helix_assets.store.words.keep import index_of
+from helix_assets.sweep.look import scan
+
+State = Literal["fine", "note", "wrong"]
+_OLDEST_PYTHON, _OLDEST_SQLITE = (3, 11), (3, 35)
+_LEAST_FREE, _LEAST_WRITTEN = 256 << 20, 64 << 10
+_PROVEN_BYTES = 256 << 20
+_RESTORE = "`helix verify` names the sessions; `helix restore` puts a copy back, and logs that are there are read again"
+_RUN_TAKES = timedelta(hours=6)
+# Longer than a note waits for its session to get a log: then nobody takes notes in.
+_NOTE_WAITS = timedelta(hours=2)
+_UNFINISHED = "select run_id, start_time from runs where status in ('STARTING', 'STARTED', 'CANCELING')"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; `do` is empty where nothing needs doing."""
+
+    check: str
+    state: State
+    what: str
+    do: str = ""
+
+
+def examine(now: datetime, environ: Mapping[str, str] | None = None) -> list[Finding]:
+    """Look at everything; a check that cannot be made is a finding itself. Told by the redaction rules in force."""
+    found = list(_programs())
+    try:
+        settings = load_settings(environ)
+    except SettingsError as exc:
+        return [*found, Finding("settings", "wrong", str(exc), "correct that, then run `helix doctor` again")]
+    found += _with(settings, now)
+    rules = rules_in_force(settings)  # paths may hold anything
+    return [replace(one, what=name_again(rules, one.what), do=name_again(rules, one.do)) for one in found]
+
+
+def _with(settings: Settings, now: datetime) -> list[Finding]:
+    found = [Finding("settings", "fine", f"read from {settings.config_file or 'the defaults'}")]
+    checks: list[Callable[[], Iterator[Finding]]] = [
+        lambda: _logs(settings),
+        lambda: _rights(settings.data_dir),
+        lambda: _writer(settings.data_dir),
+        lambda: _runs(settings.data_dir, now),
+        lambda: _inbox(settings.data_dir, now),
+        lambda: _room(settings),
+        lambda: _memory(settings, now),
+    ]
+    for check in checks:
+        try:
+            found += check()
+        except DiskFullError as exc:
+            found.append(Finding("disk", "wrong", str(exc), "make room"))
+        except Exception as exc:  # noqa: BLE001 - whatever a damaged store makes of a check, it is a finding
+            what = str(exc) if isinstance(exc, OSError | HelixError | sqlite3.Error) else type(exc).__name__
+            found.append(Finding("store", "wrong", what, "`helix verify` says what is damaged"))
+    return found
+
+
+def _programs() -> Iterator[Finding]:
+    sqlite = sqlite3.sqlite_version_info
+    words = f"Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}"
+    is_old = sys.version_info < _OLDEST_PYTHON or sqlite < _OLDEST_SQLITE
+    wanted = "install Python 3.11 or newer with SQLite 3.35 or newer"
+    yield Finding("programs", "wrong" if is_old else "fine", words, wanted if is_old else "")
+
+
+def _logs(settings: Settings) -> Iterator[Finding]:
+    """Each agent's folders: there, readable, and with something in them."""
+    seen = discover(settings)
+    for flavor, roots in settings.roots.items():
+        count = sum(of == flavor for of in seen.flavors.values())
+        here = [root for root in roots if root.is_dir()]
+        if count:
+            yield Finding("logs", "fine", f"{flavor}: {count} files")
+        elif here:
+            yield Finding("logs", "note", f"{flavor}: no log in {', '.join(map(str, here))}")
+        else:
+            yield Finding("logs", "note", f"{flavor}: no folder; looked for {', '.join(map(str, roots))}")
+    for flavor, problem in seen.problems:
+        what = f"{flavor}: {problem.path}: {problem.reason}"
+        yield Finding("logs", "wrong", what, "make it readable for this user, or leave it out under [exclude]")
+    if not seen.files:
+        do = "set claude_roots, codex_roots or grok_roots under [sources] to where the logs are"
+        yield Finding("logs", "wrong", "no agent has any log", do)
+
+
+def _rights(data_dir: Path) -> Iterator[Finding]:
+    """Whether the data folder is its owner's alone."""
+    if not data_dir.exists():
+        return
+    foreign, open_to_others = [], []
+    for folder, _, names in os.walk(data_dir):
+        for path in [folder, *(os.path.join(folder, name) for name in names)]:
+            try:
+                info = os.lstat(path)
+            except FileNotFoundError:
+                continue  # temporary files come and go beside a sweep
+            if info.st_uid != os.getuid():
+                foreign.append(path)
+            elif not os.path.islink(path) and info.st_mode & 0o077:
+                open_to_others.append(path)
+    if foreign:
+        what = f"{len(foreign)} files belong to another user, such as {foreign[0]}"
+        yield Finding("rights", "wrong", what, f"run `sudo chown -R $(id -u) {data_dir}`")
+    if open_to_others:
+        what = f"{len(open_to_others)} files are open to others, such as {open_to_others[0]}"
+        yield Finding("rights", "wrong", what, f"run `chmod -R go= {data_dir}`")
+    if not os.access(data_dir, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding("rights", "wrong", f"{data_dir} cannot be written to", f"run `chmod u+rwx {data_dir}`")
+    elif not foreign and not open_to_others:
+        yield Finding("rights", "fine", f"{data_dir} is this user's alone")
+
+
+def _writer(data_dir: Path) -> Iterator[Finding]:
+    lock = data_dir / "lock"
+    if is_locked(data_dir):
+        yield Finding("writer", "note", f"{holder(data_dir)} is writing")
+    elif lock.exists() and lock.stat().st_size:
+        yield Finding("writer", "note", f"{holder(data_dir)} was killed at work; the next sweep tidies up")
+
+
+def _runs(data_dir: Path, now: datetime) -> Iterator[Finding]:
+    """Dagster's runs that never ended, from its own database, read-only."""
+    for path in (data_dir / "dagster").rglob("runs.db"):
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
+            try:
+                rows = connection.execute(_UNFINISHED).fetchall()
+            except sqlite3.OperationalError:
+                continue  # made, and no run in it yet
+        stale = [run for run, start in rows if start is None or now.timestamp() - start > _RUN_TAKES.total_seconds()]
+        if stale:
+            what = f"{len(stale)} Dagster runs never ended, such as {stale[0]}"
+            yield Finding("runs", "wrong", what, "restart `helix up`: it closes them")
+
+
+def _room(settings: Settings) -> Iterator[Finding]:
+    """Whether anything can be written to the disks of the memory and of its copies: they may be full, or a quota is."""
+    for folder in filter(Path.is_dir, (settings.data_dir, settings.backup_dir)):
+        try:
+            with TemporaryFile(dir=folder) as file:
+                file.write(bytes(_LEAST_WRITTEN))
+        except OSError as exc:
+            do = "make room: sweeps and copies need it; `helix evict --apply` works on a full disk, too"
+            yield Finding("disk", "wrong", f"nothing can be written in {folder}: {exc.strerror}", do)
+
+
+# -- the memory ------------------------------------------------------------------------------------------------------
+
+
+def _inbox(data_dir: Path, now: datetime) -> Iterator[Finding]:
+    asking = [note for note in read_notes(data_dir) if note.asks_for_a_sweep]
+    if asking and now - (EPOCH + timedelta(microseconds=asking[0].at_us)) > _NOTE_WAITS:
+        what = f"{len(asking)} notes of agents' hooks wait, the oldest since {iso(asking[0].at_us)}"
+        yield Finding("hooks", "wrong", what, "run `helix up`, which takes them in, or `helix sweep`")
+
+
+def _memory(settings: Settings, now: datetime) -> Iterator[Finding]:
+    yield from _clock(now, None)
+    is_gone = not settings.catalog_path.is_file() and bool(copies(settings))
+    if is_gone or not has_store(settings):
+        what = "the catalog is gone" if is_gone else f"there is no memory in {settings.data_dir} yet"
+        yield Finding("store", "wrong", what, "run `helix restore`" if is_gone else "run `helix sweep`")
+        return
+    with closing(open_existing(settings)) as store:
+        yield from _clock(now, store)
+        yield from _catalog(store)
+        yield from _files(store)
+        yield from _index(store)
+        status = read_status(store)
+        yield from _space(settings, status)
+        yield from _backup(settings, status, now)
+        yield from _sessions(store, status)
+
+
+def _clock(now: datetime, store: Store | None) -> Iterator[Finding]:
+    if store is None:
+        if now.date() < FIRST_DAY:
+            yield Finding("clock", "wrong", f"the clock says {now:%Y-%m-%d}", "set the clock of this machine")
+        return
+    with store.catalog.reading() as connection:
+        last = connection.execute(select(func.max(day_marks.c.at))).scalar_one_or_none()
+    if last and datetime.fromisoformat(last) > now + timedelta(minutes=5):
+        what = f"the clock says {now:%Y-%m-%d %H:%M}, but a sweep ran at {last}"
+        yield Finding("clock", "wrong", what, "set the clock of this machine; nothing is evicted by age meanwhile")
+
+
+def _catalog(store: Store) -> Iterator[Finding]:
+    """The database as `verify` proves it: an index alone may be damaged, which readers overlook and sweeps end at."""
+    if what := next(store.catalog.damage(), None):
+        yield Finding("store", "wrong", f"the catalog is damaged: {what}", _RESTORE)
+    else:
+        version = store.catalog.meta_value("catalog_version")
+        yield Finding("store", "fine", f"catalog of version {version}, sound")
+
+
+def _files(store: Store) -> Iterator[Finding]:
+    """Whether every file that the catalog names is there with its size; facts and the newest parts by their hashes."""
+
+    def look() -> tuple[int, int, list[NamedFile]]:
+        files = named_files(store)
+        proven = sum(total <= _PROVEN_BYTES for total in accumulate(file.bytes for file in files))
+        keys = [store.key] * proven + [None] * (len(files) - proven)
+        bad = [file for file, key in zip(files, keys, strict=True) if not _is_as_written(file, key)]
+        refuse_changed(store, [(file.path, file.hash) for file in bad])
+        return len(files), proven, bad
+
+    count, proven, bad = of_one_moment(look)
+    if bad:
+        what = f"{len(bad)} of {count} files of the memory are missing or damaged, such as {bad[0].path}"
+        yield Finding("store", "wrong", what, _RESTORE)
+    else:
+        yield Finding("store", "fine", f"{count} files are there with their sizes, {proven} proven by their hashes")
+
+
+def _index(store: Store) -> Iterator[Finding]:
+    """The search index, as `verify` looks at it."""
+    damaged = index_of(store).open(thorough=True)[1]
+    if damaged:
+        what = f"{len(damaged)} files of the search index are damaged, such as {damaged[0].name}"
+        yield Finding("search", "wrong", what, "run `helix search WORD`: it makes them again from the raw cache")
+
+
+def _is_as_written(file: NamedFile, key: bytes | None) -> bool:
+    try:
+        return os.stat(file.path).st_size == file.bytes and (key is None or file_hash(file.path, key) == file.hash)
+    except OSError:
+        return False
+
+
+def _space(settings: Settings, status: Status) -> Iterator[Finding]:
+    """Whether the caps fit on the disk, and are kept."""
+    usage, free = status.usage, shutil.disk_usage(settings.data_dir).free
+    to_come = max(0, usage.raw_hard_cap_bytes - usage.raw_bytes) + max(
+        0, usage.distilled_cap_bytes - usage.distilled_bytes
+    )
+    if free < _LEAST_FREE:
+        yield Finding("disk", "wrong", f"{free >> 20} MiB are free", "make room: a full disk stops the sweeps")
+    elif free < to_come:
+        what = f"{free >> 20} MiB are free, but the caps allow {to_come >> 20} MiB more"
+        yield Finding("disk", "wrong", what, "make room, or lower the caps under [retention]")
+    else:
+        yield Finding("disk", "fine", f"{free >> 20} MiB are free, the caps allow {to_come >> 20} MiB more")
+    index = index_bytes(settings.data_dir)
+    if usage.raw_bytes - index > usage.raw_hard_cap_bytes:
+        yield Finding("disk", "wrong", "the raw cache is over its hard cap", "run `helix evict --apply`")
+    elif usage.raw_bytes > usage.raw_hard_cap_bytes:
+        do = 'run `helix evict --apply`; if that is not enough, raise that cap, or set index = "off" under [search]'
+        yield Finding("disk", "wrong", "the raw cache with its search index is over raw_hard_cap_bytes", do)
+    if index > usage.raw_soft_cap_bytes:
+        what = f"the search index alone ({index / 2**20:.1f} MiB) is above raw_soft_cap_bytes: raw sessions go for it"
+        yield Finding("disk", "wrong", what, 'raise that cap, or set index = "off" under [search]')
+    if usage.distilled_bytes > usage.distilled_cap_bytes:
+        do = "raise distilled_cap_bytes: they are never dropped"
+        yield Finding("disk", "wrong", "digests and facts are over their cap", do)
+
+
+def _backup(settings: Settings, status: Status, now: datetime) -> Iterator[Finding]:
+    held = copies(settings)
+    if not held:
+        if status.agents:
+            yield Finding("backup", "wrong", f"there is no copy in {settings.backup_dir}", "run `helix backup`")
+        return
+    swept = (status.last_sweep or {}).get("ended_at") or held[-1].made_at
+    is_behind = datetime.fromisoformat(swept) - datetime.fromisoformat(held[-1].made_at) > 3 * EVERY
+    what = f"the last copy was made at {held[-1].made_at}"
+    do = "run `helix backup`; if it fails it says why" if is_behind else ""
+    yield Finding("backup", "wrong" if is_behind else "fine", what, do)
+
+
+def _sessions(store: Store, status: Status) -> Iterator[Finding]:
+    trouble = status.trouble
+    unread = status.sources.get("unreadable", 0)
+    if unread:
+        do = "`helix status` names the newest; make them readable for this user"
+        yield Finding("sources", "wrong", f"{unread} log files cannot be read", do)
+    if trouble.failed_count:
+        do = "`helix status` names the newest and why; each is tried again by itself"
+        yield Finding("sessions", "wrong", f"{trouble.failed_count} sessions could not be read or digested", do)
+    news = len(scan(store).changes.changed)
+    if news:
+        yield Finding("sources", "note", f"{news} log files have news; `helix sweep` or `helix up` takes them in")
+    with store.catalog.reading() as connection:
+        d, s = digests.c, sessions.c
+        there = exists().where(d.session_uid == s.session_uid)
+        missing = connection.execute(select(func.count()).where(s.derived_generation.is_not(None), ~there)).scalar_one()
+    if damaged := missing + sum(agent.damaged for agent in status.agents):
+        yield Finding("store", "wrong", f"{damaged} digests are damaged or missing", _RESTORE)

@@ -1,0 +1,109 @@
+"""Redacting once more what was stored by older rules, where the source line is not at hand: digests, facts, events.
+
+Belongs here: text by text, so that numbers and shapes stay as they are. Source lines themselves go through
+`Redactor.lines`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+
+from helix_assets.model.event import Pieces, Row, shorten
+from helix_assets.model.fingerprint import SAMPLE_CHARS, fingerprint
+from helix_assets.redaction.joined import Joiner
+from helix_assets.redaction.redactor import Redactor
+
+_CUT = "…"
+_EDGE = re.compile(r"[ /\\]")
+_TEXTS = ("role", "tool", "summary", "status", "agent_id", "call_id", "message_id", "model", "file_path",
+          "native_type", "record_id", "parent_id")  # fmt: skip
+
+
+def text_again(redactor: Redactor, text: str) -> str:
+    """The text by the rules in force. A word that a cut has torn goes: it may be a part of a secret."""
+    if text.startswith(_CUT) and (edge := _EDGE.search(text)):
+        text = _CUT + text[edge.start() :]
+    if text.endswith(_CUT) and not text.endswith(" " + _CUT):
+        kept = text.rpartition(" ")[0]
+        text = f"{kept} {_CUT}" if kept else _CUT
+    return redactor.text(text).text
+
+
+def line_again(redactor: Redactor, line: bytes, pieces: Iterable[Pieces]) -> bytes:
+    """A source line by the rules in force where it is shown alone. What a piece of a message says is left out: only all
+    of its pieces together tell whether it holds a part of a secret."""
+    clean = redactor.lines(line).data
+    for one in pieces:
+        if any(kind.encode() in clean for kind in one.kinds):
+            try:
+                obj = orjson.loads(clean)
+                if isinstance(obj, dict) and one.piece(obj).kind in one.kinds:
+                    return orjson.dumps(one.with_text(obj, _CUT))
+            except (ValueError, TypeError):
+                continue
+    return clean
+
+
+def value_again(redactor: Redactor, value: Any) -> Any:
+    """A decoded JSON value with each of its texts, keys too, by the rules in force."""
+    if isinstance(value, str):
+        return text_again(redactor, value)
+    if isinstance(value, dict):
+        return {text_again(redactor, key): value_again(redactor, item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [value_again(redactor, item) for item in value]
+    return value
+
+
+def digest_again(redactor: Redactor, digest: dict[str, Any]) -> dict[str, Any]:
+    """A digest by the rules in force. Fingerprints of errors spell a text in another way, so they are made anew."""
+    clean: dict[str, Any] = value_again(redactor, digest)
+    marks = {}
+    for old, snippet in zip(digest["error_snippets"], clean["error_snippets"], strict=True):
+        if snippet["sample"] != old["sample"]:
+            snippet["fingerprint"] = fingerprint(snippet["sample"])
+        marks[old["fingerprint"]] = snippet["fingerprint"]
+    for old, signal in zip(digest.get("signals", ()), clean.get("signals", ()), strict=True):
+        if old["name"] == "error":
+            kind, _, body = old["sample"].removesuffix(_CUT).partition(": ")
+            mark = next((new for before, new in marks.items() if before.startswith(body)), None)
+            signal["sample"] = shorten(f"{kind}: {mark}", SAMPLE_CHARS) if mark else kind
+    return clean
+
+
+def rows_again(redactor: Redactor, rows: Iterable[Row], pieces: Pieces | None) -> Iterator[Row]:
+    """Stored rows of a session as they would read by the rules in force; `pieces` tells which are of one message."""
+    again = (row_again(redactor, row) for row in rows)
+    if pieces is None:
+        return again
+    joiner = Joiner(redactor, pieces, lambda row, raw, _: row._replace(raw=raw), heals=True)
+    return joined_rows(joiner, again)
+
+
+def joined_rows(joiner: Joiner[Row], rows: Iterable[Row]) -> Iterator[Row]:
+    """Stored rows, those with pieces of a message once they were redacted together."""
+    for row in rows:
+        yield from joiner.take(row, row.file, row.native_type, _piece_of(joiner, row))
+    yield from joiner.close()
+
+
+def _piece_of(joiner: Joiner[Row], row: Row) -> dict[str, Any] | None:
+    if not row.raw or not joiner.is_piece(row.native_type):
+        return None
+    try:
+        obj = orjson.loads(row.raw)
+    except orjson.JSONDecodeError:
+        return None
+    return obj if isinstance(obj, dict) else None
+
+
+def row_again(redactor: Redactor, row: Row) -> Row:
+    """A stored row as it would read by the rules in force, as far as its own texts tell."""
+    texts: dict[str, Any] = {name: text_again(redactor, text) for name in _TEXTS if (text := getattr(row, name))}
+    if row.detail:
+        texts["detail"] = orjson.dumps(value_again(redactor, orjson.loads(row.detail))).decode()
+    return row._replace(**texts, raw=redactor.lines(row.raw).data if row.raw else row.raw)

@@ -1,0 +1,370 @@
+"""Finds the spans of secrets in a plain view, by all rules in force.
+
+Belongs here: how rules are tried and their matches judged and merged. What replaces a span is decided in
+`redactor.py`.
+"""
+
+import base64
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from helix_assets.redaction import assignment, blocks, tables
+from helix_assets.redaction.engine import Pattern, RuleError, compile_pattern, compile_user_pattern
+from helix_assets.redaction.judge import (
+    is_blob,
+    is_cache_key,
+    is_mixed_with_signs,
+    is_placeholder,
+    is_reference,
+    is_test_name,
+    is_uuid,
+    is_wordlike,
+    looks_chosen,
+    looks_generated,
+)
+from helix_assets.redaction.names import kind_of
+from helix_assets.redaction.rules import TOKENS, Check, Rule
+from helix_assets.redaction.trigger import Worth
+from helix_assets.redaction.view import BLANK
+
+# A person's own pattern sees so many bytes at a time, and of a match that goes on so many.
+_PIECE = 16_384
+_OVERLAP = 4_096
+_LONGEST = 1 << 20
+# So much of a value says what it is, and of a token: each of many that follow each other would be read to the end else.
+_JUDGED = 128
+_MOST_OF_TOKEN = 8_192
+# A token is told by so much of its prefix, and its beginning by so much behind that.
+_TELLING = 3
+_BEGUN = re.compile(rb"[A-Za-z0-9_.+/=-]{6,}\Z")
+_COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
+_WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
+_NO_WORD = re.compile(rb"[^A-Za-z0-9_]")
+_HYPHEN = ord("-")
+_HASH_OF = re.compile(rb"(?i)sha(?:1|224|256|384|512)[=:-]\Z")
+_BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
+_BLOB_LENGTH = 64
+_DIGIT = re.compile(rb"[0-9]")
+_DIGITS = b"0123456789"
+_OWN_NAME = re.compile(rb"(?i)password|passwd|secret|token")
+_HEX = re.compile(rb"[0-9a-fA-F]+\Z")
+_IDENTIFIER = re.compile(
+    rb"\w+=.*|[a-z_-]+\d\Z|(?:[a-z]{1,7}|[a-z]*[_-][a-z_-]*)\d\d\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z"
+)
+
+
+# The last word of a text that goes on: what a name, an address or a header leads to.
+_TOLD_AT_THE_END = re.compile(
+    rb"(?i)(?:://[^\s/@]*:|(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|key|auth|bearer|basic|credentials?)[\w-]{0,24}"
+    rb"[\"'`]{0,2}\s{0,3}(?:[:=]|->|is|\xe2\x86\x92)?\s{0,3}[\"'`(]{0,2})([^\s\"'`]{1,512})\Z"
+)
+
+
+class Span(NamedTuple):
+    """A secret in the view: `text[start:end]`, and what it is."""
+
+    start: int
+    end: int
+    kind: str
+
+
+class Finder:
+    """Finds secrets in plain views. Patterns are compiled when first needed."""
+
+    def __init__(self, extra_rules: Sequence[Rule], allow: Sequence[str]) -> None:
+        self._extra = [(_own(rule), compile_user_pattern(rule.name, rule.pattern)) for rule in extra_rules]
+        self._allow = frozenset(text.encode("utf-8", "surrogatepass") for text in allow)
+        self._compiled: dict[str, Pattern] = {}
+        self._by_first_byte: dict[int, list[tuple[bytes, Rule]]] = defaultdict(list)
+        for rule in TOKENS:
+            self._by_first_byte[ord(rule.keyword[0])].append((rule.keyword.encode(), rule))
+
+    @cached_property
+    def _assignments(self) -> tuple[Pattern, ...]:
+        return tuple(map(compile_pattern, (assignment.ASSIGNMENT, assignment.FLAG, assignment.COMMAND)))
+
+    @cached_property
+    def _table_heads(self) -> Pattern:
+        return compile_pattern("|".join(tables.TRIGGERS), never_capture=True)
+
+    def spans(self, view: bytes, worth: Worth, string_end: Callable[[int, int], int]) -> list[Span]:
+        """Return the secrets in the view in order, overlaps merged. None goes on beyond `string_end(start, end)`."""
+        found = [*(self._tokens(view, worth.tokens) if worth.tokens else ()), *self._assigned(view)]
+        for rule in worth.contexts:
+            found += self._matches(rule, self._pattern(rule), view)
+        if worth.blocks:
+            found += [Span(start, end, "private_key") for start, end in blocks.private_key_spans(view)]
+        if worth.tables:
+            heads = (head.start() for head in self._table_heads.finditer(view))
+            found += [Span(*cell) for cell in tables.cells_below(view, heads)]
+        text = view.decode("utf-8", "replace").casefold() if self._extra else ""
+        for rule, pattern in self._extra:
+            if rule.keyword.casefold() in text:
+                found += self._own_matches(rule, pattern, view)
+        found = [Span(span.start, string_end(span.start, span.end), span.kind) for span in found]
+        if self._allow:
+            found = [span for span in found if view[span.start : span.end] not in self._allow]
+        return _merged([span for span in found if span.start < span.end])
+
+    def beginning(self, view: bytes) -> Span | None:
+        """The beginning of a token that the end of the view may have torn, or None."""
+        for found in self._keywords.finditer(view, max(0, len(view) - _MOST_OF_TOKEN)):
+            body = view[found.end() :]
+            if _BEGUN.match(body) and _begins_word(view, found.start()) and not is_wordlike(body[:_JUDGED]):
+                return Span(found.start(), len(view), self._named[found.group()])
+        told = _TOLD_AT_THE_END.search(view, max(0, len(view) - _MOST_OF_TOKEN))
+        if told and not is_wordlike(told.group(1)):
+            return Span(told.start(1), len(view), "unfinished")
+        return None
+
+    @cached_property
+    def _named(self) -> dict[bytes, str]:
+        """The kind of each keyword that is long enough to tell a token by its beginning."""
+        return {rule.keyword.encode(): rule.kind or rule.name for rule in TOKENS if len(rule.keyword) >= _TELLING}
+
+    @cached_property
+    def _keywords(self) -> re.Pattern[bytes]:
+        return re.compile(b"|".join(map(re.escape, sorted(self._named, key=len, reverse=True))))
+
+    def _pattern(self, rule: Rule) -> Pattern:
+        compiled = self._compiled.get(rule.pattern)
+        if compiled is None:
+            compiled = self._compiled[rule.pattern] = compile_pattern(rule.pattern)
+        return compiled
+
+    def _tokens(self, view: bytes, heads: Pattern) -> Iterator[Span]:
+        at = 0
+        while trigger := heads.search(view, at):
+            start = trigger.start()
+            span = self._token_at(view, start)
+            if span:
+                yield span
+            if span:
+                at = span.end
+            elif _begins_word(view, start):
+                at = trigger.end()  # what was judged no token is passed over
+            else:
+                after = _NO_WORD.search(view, start + 1)
+                at = after.start() if after else len(view)
+
+    def _token_at(self, view: bytes, start: int) -> Span | None:
+        if not _begins_word(view, start) or _HASH_OF.search(view, max(0, start - 7), start):
+            return None
+        for keyword, rule in self._by_first_byte[view[start]]:
+            if not view.startswith(keyword, start):
+                continue
+            pattern = self._pattern(rule)
+            match = pattern.match(view, start, start + _MOST_OF_TOKEN)
+            if match is None:
+                continue
+            begin, end = match.span(1) if pattern.groups else match.span()
+            body = view[begin if begin > start or rule.check == "pem64" else begin + len(keyword) : end]
+            if not _is_token(rule.check, body[:_JUDGED]):
+                continue
+            if end == start + _MOST_OF_TOKEN:
+                match = pattern.match(view, start) or match
+                end = match.end(min(pattern.groups, 1))
+            if _ends_word(view, start, end):
+                return Span(begin, end, rule.kind or rule.name)
+        return None
+
+    def _assigned(self, view: bytes) -> Iterator[Span]:
+        for pattern in self._assignments:
+            at, last_group = 0, pattern.groups
+            while found := pattern.search(view, at):
+                start, name_end = found.span(1)
+                sign_end = max(found.end(2), found.end(last_group))
+                if at_last := assignment.next_name(view, sign_end):
+                    at = at_last
+                    continue
+                value = assignment.assigned_secret(view, start, name_end, sign_end)
+                if value:
+                    yield Span(value.start, value.end, kind_of(view[start:name_end]))
+                at = value.end if value else name_end
+
+    def _own_matches(self, rule: Rule, pattern: Pattern, view: bytes) -> Iterator[Span]:
+        """Try a person's pattern piece by piece: one that looks far ahead at each place would be slow on long lines."""
+        which = min(pattern.groups, 1)
+        for at in range(0, max(1, len(view) - _OVERLAP), _PIECE - _OVERLAP):
+            piece = view[at : at + _PIECE]
+            is_last = at + len(piece) == len(view)
+            for match in pattern.finditer(piece):
+                begin, end = match.span()
+                if at and begin == 0 and end <= _OVERLAP:
+                    continue  # the piece before knows what stands in front of it
+                if end < len(piece) or is_last:
+                    yield from _judged(rule, at, match.span(which), view)
+                elif begin < len(piece) - _OVERLAP:  # else the next piece has it whole
+                    whole = pattern.match(view[at + begin : at + begin + _LONGEST])
+                    if whole:
+                        yield from _judged(rule, at + begin, whole.span(which), view)
+
+    def _matches(self, rule: Rule, pattern: Pattern, view: bytes) -> Iterator[Span]:
+        which = min(pattern.groups, 1)
+        for match in pattern.finditer(view):
+            yield from _judged(rule, 0, match.span(which), view)
+
+
+def _judged(rule: Rule, offset: int, span: tuple[int, int], view: bytes) -> Iterator[Span]:
+    """The secret, or secrets, in a match at `offset + span`."""
+    start, end = offset + span[0], offset + span[1]
+    if span[0] < 0:
+        return
+    if rule.check == "cookie":
+        yield from _cookies(view, start, end)
+        return
+    # Quotes may belong to the JSON around the secret, an end tag to the page.
+    while start < end and view[start] == 0x22:
+        start += 1
+    for mark in (b'"', b"</"):
+        mark_at = view.find(mark, start, end)
+        end = end if mark_at < 0 else mark_at
+    end = _without_tail(view, start, end)
+    if start < end and BLANK not in view[start - 1 : end + 1] and _passes(rule.check, view[start:end], view):
+        yield Span(start, end, rule.kind or rule.name)
+
+
+def _own(rule: Rule) -> Rule:
+    """A user's rule always holds, and its kind is spelt as marks spell kinds."""
+    return replace(rule, check="any", kind=re.sub(r"[^a-z0-9]", "_", (rule.kind or rule.name).lower()))
+
+
+def _begins_word(view: bytes, start: int) -> bool:
+    """Say whether a token may start here: not inside a word, a kebab-name or a long run of base64."""
+    if start == 0 or view[start] not in _WORD:
+        return True
+    before = view[start - 1]
+    if before in _WORD:
+        return view[start - 3 : start - 2] == b"%"
+    if before == _HYPHEN and start > 1 and view[start - 2] in _WORD:
+        return view[start - 3 : start - 1] == b"--"
+    return before not in b"+/" or start < _BLOB_LENGTH or not _is_blob_at(view, start - _BLOB_LENGTH)
+
+
+def _ends_word(view: bytes, start: int, end: int) -> bool:
+    if end < len(view) and view[end] in _WORD and view[end - 1] in _WORD:
+        return False
+    return view[end : end + 1] not in (b"+", b"/") or not _is_blob_at(view, end)
+
+
+def _is_blob_at(view: bytes, at: int) -> bool:
+    blob = _BLOB.match(view, at, at + _BLOB_LENGTH)
+    return blob is not None and is_blob(blob.group())
+
+
+@lru_cache(maxsize=4096)
+def _is_token(check: Check, body: bytes) -> bool:
+    """Judge the beginning of a token's body; tokens repeat, so answers are kept."""
+    return _passes(check, body, body)
+
+
+def _passes(check: Check, value: bytes, view: bytes) -> bool:
+    """Say whether a match is a secret by the rule's check; see `rules.Check`."""
+    if check == "any":
+        return True
+    if check in ("pair", "pem64"):
+        return _decodes_to(value, b":" if check == "pair" else b"PRIVATE KEY")
+    if check == "jwk":
+        return b'"kty"' in view
+    if is_placeholder(value):
+        return False
+    if check == "fixed":
+        return True
+    if check == "token":
+        return not is_wordlike(value) or len(value) - len(value.translate(None, _DIGITS)) > len(value) // 16
+    if check == "session" and is_uuid(value):
+        return False  # the agents' own sessions are named like this
+    if check in ("generated", "session"):
+        return looks_generated(value) and not is_reference(value)
+    if check == "random":
+        return _is_random(value)
+    if check == "set" and is_wordlike(value) and not _DIGIT.search(value):
+        return False  # `enable password authentication`
+    if check == "told":
+        return not is_reference(value) and _is_told(value)
+    if check == "printed":
+        return _DIGIT.search(value) is not None and _is_printed(value)
+    return (is_mixed_with_signs(value) or not is_reference(value)) and _is_chosen(value)
+
+
+def _is_chosen(value: bytes) -> bool:
+    return (
+        looks_chosen(value)
+        or (len(value) >= 4 and not value.isalpha() and not value.isdigit())
+        or (len(value) >= 8 and value.isalpha())
+    )
+
+
+def _is_told(value: bytes) -> bool:
+    value = value.strip(b"*_`()[]{}\"'<>,.;:")
+    digits = sum(48 <= byte <= 57 for byte in value)
+    letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
+    if (_HEX.match(value) and len(value) <= 12) or b"/" in value:
+        return False
+    if not digits:
+        return looks_generated(value, 10)
+    if len(value) < 6 or letters < 3 or (_OWN_NAME.search(value) and is_wordlike(value)):
+        return False
+    return not _IDENTIFIER.match(value) and not is_test_name(value)
+
+
+def _is_printed(value: bytes) -> bool:
+    if (_IDENTIFIER.match(value) and b"=" not in value) or (is_reference(value) and not is_mixed_with_signs(value)):
+        return False
+    return looks_generated(value, 10) or looks_chosen(value)
+
+
+def _is_random(value: bytes) -> bool:
+    if _HEX.match(value) or is_uuid(value) or is_cache_key(value) or is_reference(value) or b"/" in value[:2]:
+        return False
+    upper, lower = value.upper() != value, value.lower() != value
+    return upper and lower and looks_generated(value, 24) and not is_wordlike(value)
+
+
+def _decodes_to(value: bytes, needle: bytes) -> bool:
+    padded = value.replace(b"-", b"+").replace(b"_", b"/")[:128]
+    padded = padded.rstrip(b"=")
+    padded = padded[: len(padded) // 4 * 4] if len(padded) % 4 == 1 else padded + b"=" * (-len(padded) % 4)
+    try:
+        plain = base64.b64decode(padded)
+    except ValueError:
+        return False
+    return needle in plain and (needle != b":" or all(32 <= byte < 127 for byte in plain))
+
+
+def _cookies(view: bytes, start: int, end: int) -> Iterator[Span]:
+    for pair in _COOKIE.finditer(view, start, end):
+        if looks_generated(pair.group(2), 12) and not re.match(
+            rb"_ga|_gid|_fbp|expires|max-age", pair.group(1).lower()
+        ):
+            yield Span(*pair.span(2), "cookie")
+
+
+def _without_tail(view: bytes, start: int, end: int) -> int:
+    """Leave out the punctuation of the sentence around a secret."""
+    while (
+        end - start > 4
+        and view[end - 1] in b".,;:!?)]}>"
+        and not (view[end - 1] in b")]}>" and b"([{<"[b")]}>".index(view[end - 1])] in view[start:end])
+    ):
+        end -= 1
+    return end
+
+
+def _merged(found: list[Span]) -> list[Span]:
+    """Order spans and merge those that overlap; the first found of the first names the kind."""
+    merged: list[Span] = []
+    for span in sorted(found, key=lambda span: span.start):
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            merged[-1] = Span(last.start, max(last.end, span.end), last.kind)
+        else:
+            merged.append(span)
+    return merged
+
+
+__all__ = ["Finder", "RuleError", "Span"]

@@ -1,0 +1,250 @@
+"""Which texts and lines are worth a look: one scan of raw bytes for the heads of all rules.
+
+Belongs here: what is looked for in raw bytes, where escapes and colours stand between and around the words, and by
+which engine. What is a secret is decided on the plain view, in `finder.py`; false alarms cost time, nothing else.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
+
+from helix_assets.redaction import assignment, blocks, numbers, tables
+from helix_assets.redaction.engine import Multiple, Pattern, PatternSet, compile_pattern
+from helix_assets.redaction.judge import is_blob
+from helix_assets.redaction.rules import CONTEXTS, TOKENS, Rule
+
+# Lines that hide text from the heads (colours, escaped or encoded letters) are always worth a look.
+_VEILS = (
+    r"(?:\x1b|u001[bB]|x1[bB]|\\033|\\e)[\[\]]",
+    # JSON has to escape neither letters, digits nor these signs: -./:@_
+    r"\\+u00(?:2[d-fD-F]|3[0-9aA]|4[0-9a-fA-F]|5[0-9aAfF]|6[1-9a-fA-F]|7[0-9aA])",
+    r"&\#(?:x[0-9a-fA-F]{2}|[0-9]{2,3});",
+)
+_RULES = (*TOKENS, *CONTEXTS)
+_REPEAT = re.compile(r"\{(\d+),?\d*\}")
+_CLASS = re.compile(r"\\.|\[[^\]]*\]")
+_GROUP = re.compile(r"\([^()]*\)")
+_OPTIONAL = re.compile(r".(?:[?*]|\{\d*,?\d*\})")
+_ATOM = re.compile(r"\\x..|\\[0-7]+|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+# Others may be escaped, or are caught as veils where they are.
+_UNESCAPED = re.compile(r"[A-Za-z0-9_:@-]{2,}")
+_SHORTEST_WORD = 3
+_LINE = re.compile(rb"[^\n]+")
+_ENDLESS = re.compile(r"[+*]|,\}")
+# So much base64 before a hit is more than any key holds before what it is known by.
+_BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{128,}")
+# What can be hit in base64 is no longer than this.
+_LONGEST_IN_BLOB = 80
+# Who reads more than this gets the line filter even if it has to be built; what is looked at closely counts as more.
+_MUCH = 8 << 20
+_CLOSELY = 8
+_PROOF = 32
+Kept = Callable[[], bytes | None]
+"""Gives what `Trigger.built` gave to another process."""
+
+
+class Worth(NamedTuple):
+    """What a text may be worth a look for; without any it may still be for an assignment or a person's rule."""
+
+    tokens: Pattern | None
+    """Finds where one may begin."""
+    contexts: Sequence[Rule]
+    blocks: bool
+    tables: bool
+
+
+class Trigger:
+    """Says what is worth a look; patterns are compiled when first needed."""
+
+    def __init__(self, own_rules: Sequence[Rule], key: bytes = b"", kept: Kept | None = None) -> None:
+        self._own = [own_word(rule) for rule in own_rules]
+        self._reads_all = not all(self._own)
+        self._key = key
+        self._kept = kept
+        self._read = 0
+
+    @cached_property
+    def _patterns(self) -> list[str]:
+        own = [f"(?i:{re.escape(word)})" for word in self._own if word]
+        return [*self._heads, *assignment.TRIGGERS, blocks.TRIGGER, *tables.TRIGGERS, *own, *numbers.TRIGGERS, *_VEILS]
+
+    @cached_property
+    def _heads(self) -> dict[str, list[int]]:
+        """Head -> the places of its rules among all."""
+        places: dict[str, list[int]] = {}
+        for place, rule in enumerate(_RULES):
+            for head in heads(rule):
+                places.setdefault(head, []).append(place)
+        return places
+
+    @cached_property
+    def _places(self) -> list[list[int]]:
+        return list(self._heads.values())
+
+    @cached_property
+    def _all_tokens(self) -> Pattern | None:
+        return _tokens(tuple(range(len(TOKENS))))
+
+    @cached_property
+    def _contexts(self) -> PatternSet:
+        return PatternSet([union(heads(rule)) for rule in CONTEXTS])
+
+    @cached_property
+    def _shapes(self) -> tuple[Pattern, Pattern]:
+        """Find where a block or a table may begin."""
+        return compile_pattern(blocks.TRIGGER, never_capture=True), compile_pattern(
+            union(tables.TRIGGERS), never_capture=True
+        )
+
+    @cached_property
+    def _anywhere(self) -> Pattern:
+        return compile_pattern(union(self._patterns), never_capture=True)
+
+    @cached_property
+    def _loaded(self) -> bytes | None:
+        """The line filter that was built by another process, if it is for the same patterns."""
+        kept = self._kept() if self._kept else None
+        return kept[_PROOF:] if kept and kept[:_PROOF] == self._proof(kept[_PROOF:]) else None
+
+    @cached_property
+    def _multiple(self) -> Multiple | None:
+        return Multiple.of(self._patterns, self._loaded)
+
+    def _proof(self, built: bytes) -> bytes:
+        return blake2b(repr(self._patterns).encode() + built, digest_size=_PROOF, key=self._key).digest()
+
+    def prepare(self) -> None:
+        """Build now what much reading needs, so that forked processes have it in common."""
+        self._read = _MUCH
+        self._quick(b" ")
+
+    def built(self) -> bytes | None:
+        """The line filter to be kept for other processes, if this one had to build it."""
+        multiple = self.__dict__.get("_multiple")
+        if multiple is None or not multiple.is_new:
+            return None
+        built: bytes = multiple.dump()
+        return self._proof(built) + built
+
+    def occurs_in(self, text: bytes) -> bool:
+        """Say whether a text is worth a look."""
+        if self._reads_all:
+            return True
+        quick = self._quick(text)
+        return quick.occurs_in(text) if quick else self._anywhere.search(text) is not None
+
+    def worth(self, text: bytes) -> Worth | None:
+        """Say what a text is worth a look for, or None."""
+        self._read += _CLOSELY * len(text)
+        quick = self._quick(text)
+        if quick is None:
+            if not self._reads_all and not self._anywhere.search(text):
+                return None
+            contexts = [CONTEXTS[index] for index in self._contexts.occurring(text)]
+            return Worth(self._all_tokens, contexts, *(bool(pattern.search(text)) for pattern in self._shapes))
+        found = quick.occurring(text)
+        last = len(self._patterns) - len(numbers.TRIGGERS) - len(_VEILS)  # what hid something hides it no more
+        if not self._reads_all and all(at >= last for at in found):
+            return None
+        places = sorted({place for head in found if head < len(self._places) for place in self._places[head]})
+        first = bisect_left(places, len(TOKENS))
+        blocks_at = len(self._places) + len(assignment.TRIGGERS)
+        has_table = any(at in found for at in range(blocks_at + 1, blocks_at + 1 + len(tables.TRIGGERS)))
+        contexts = [_RULES[place] for place in places[first:]]
+        return Worth(_tokens(tuple(places[:first])), contexts, blocks_at in found, has_table)
+
+    def lines_hit(self, chunk: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the spans of the lines that are worth a look, in order."""
+        if self._reads_all:
+            yield from (line.span() for line in _LINE.finditer(chunk))
+            return
+        quick = self._quick(chunk)
+        hits = quick.hits(chunk) if quick else None
+        yield from self._searched(chunk) if hits is None else _lines_of(hits, chunk)
+
+    def _quick(self, text: bytes) -> Multiple | None:
+        self._read += len(text)
+        return self._multiple if self._read > _MUCH or self._loaded else None
+
+    def _searched(self, chunk: bytes) -> Iterator[tuple[int, int]]:
+        at = 0
+        while at < len(chunk) and (found := self._anywhere.search(chunk, at)):
+            if _inside_blob(chunk, found.start(), found.start()):
+                at = found.start() + 1
+                continue
+            start, end = _line_around(chunk, found.start())
+            if start < end:
+                yield start, end
+            at = end + 1
+
+
+@lru_cache(maxsize=256)
+def _tokens(places: tuple[int, ...]) -> Pattern | None:
+    """Find where a token of some rules may begin; for the few of one text this is built in no time."""
+    if not places:
+        return None
+    return compile_pattern(union(begin for place in places for begin in _beginnings(TOKENS[place])), never_capture=True)
+
+
+def _lines_of(hits: Sequence[int], chunk: bytes) -> Iterator[tuple[int, int]]:
+    at = 0
+    for hit in hits:
+        # A hit may end with the end of its line.
+        place = hit - 2 if chunk.startswith(b"\n", hit - 1) else hit - 1
+        if place >= at and not _inside_blob(chunk, max(at, hit - _LONGEST_IN_BLOB), hit):
+            start, at = _line_around(chunk, place)
+            yield start, at
+
+
+def _line_around(chunk: bytes, place: int) -> tuple[int, int]:
+    end = chunk.find(b"\n", place)
+    return chunk.rfind(b"\n", 0, place + 1) + 1, len(chunk) if end < 0 else end
+
+
+def union(patterns: Iterable[str]) -> str:
+    """One pattern for all. Sorted, the engine folds common prefixes, which keeps its automaton small."""
+    return "|".join(f"(?:{pattern})" for pattern in sorted(patterns))
+
+
+def heads(rule: Rule) -> tuple[str, ...]:
+    """Return what is telling enough of a rule for the first scan: its triggers, or its pattern up to a long repeat."""
+    if rule.trigger:
+        return (rule.trigger,) if isinstance(rule.trigger, str) else rule.trigger
+    limit = 24 if len(rule.keyword) <= 3 else 10
+    for repeat in _REPEAT.finditer(rule.pattern):
+        before = rule.pattern[: repeat.start()]
+        if int(repeat.group(1)) >= 10 and before.count("(") == before.count(")"):
+            return (f"{before}{{{min(int(repeat.group(1)), limit)}}}",)
+    return (rule.pattern,)
+
+
+def _beginnings(rule: Rule) -> Iterable[str]:
+    """Return the heads, but for one that may go on without end: of many in a row each would be read to the last."""
+    return (
+        heads(rule)
+        if not any(_ENDLESS.search(_CLASS.sub("", head)) for head in heads(rule))
+        else [re.escape(rule.keyword)]
+    )
+
+
+def own_word(rule: Rule) -> str:
+    """Return what a line has to hold, however it is escaped, for a person's rule to be tried; "" if that is unknown.
+
+    The longest piece of its keyword, or of its pattern outside groups, that no JSON escapes and nothing makes optional.
+    """
+    if rule.keyword:
+        return max(_UNESCAPED.findall(rule.keyword), key=len, default="")
+    pattern = _ATOM.sub("\0", rule.pattern)
+    while (simpler := _GROUP.sub("\0", pattern)) != pattern:
+        pattern = simpler
+    words = [] if "|" in pattern else _UNESCAPED.findall(_OPTIONAL.sub("\0", pattern))
+    return max((word for word in words if len(word) >= _SHORTEST_WORD), key=len, default="")
+
+
+def _inside_blob(chunk: bytes, start: int, end: int) -> bool:
+    """Say whether a hit lies deep inside base64, as in images, where it can only be chance."""
+    before = _BLOB.match(chunk, max(0, start - 128), end)
+    return before is not None and before.end() == end and is_blob(before.group())

@@ -1,0 +1,88 @@
+"""DAGSTER_HOME of the product: <data dir>/dagster, private, with an instance config written by us at each start.
+
+All that Dagster keeps (runs, events, logs, artifacts) lies under this one folder. `dagster dev` without DAGSTER_HOME
+uses the project's own dagster.yaml instead.
+"""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from helix_assets.model.errors import StoreError
+
+_HEADER = "# Written by helix at each start; changes made here are lost. (JSON is YAML too.)\n"
+
+
+def prepare_dagster_home(data_dir: Path) -> Path:
+    """Create <data dir>/dagster (0700), write its dagster.yaml, and return its absolute path."""
+    home = data_dir.absolute() / "dagster"
+    _make_private(data_dir)
+    _make_private(home)
+    text = _HEADER + json.dumps(instance_config(home), indent=2) + "\n"
+    # Another process may be reading the config: it sees the old one or the new one, never half of one.
+    temporary = home / f"dagster.yaml.{os.getpid()}"
+    temporary.touch(mode=0o600)
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(home / "dagster.yaml")
+    return home
+
+
+def dagster_environment(home: Path) -> dict[str, str]:
+    """The variables that every Dagster process of ours needs."""
+    # The caller's folder must not shadow a module of ours: it is often somebody's repository.
+    return {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes", "PYTHONSAFEPATH": "1"}
+
+
+def instance_config(home: Path) -> dict[str, Any]:
+    """Dagster's instance settings, everything below `home`."""
+    return {
+        "telemetry": {"enabled": False},
+        "nux": {"enabled": False},
+        "storage": {
+            "custom": {
+                "module": "helix_assets.serve.dagster_storage",
+                "class": "HelixStorage",
+                "config": {"base_dir": str(home / "storage")},
+            }
+        },
+        "compute_logs": {
+            "module": "dagster._core.storage.local_compute_log_manager",
+            "class": "LocalComputeLogManager",
+            "config": {"base_dir": str(home / "logs")},
+        },
+        "local_artifact_storage": {
+            "module": "dagster._core.storage.root",
+            "class": "LocalArtifactStorage",
+            "config": {"base_dir": str(home)},
+        },
+        "concurrency": {"runs": {"max_concurrent_runs": 2}},
+        # A queued run waits for a second, not five: what a hook pushes is to be digested in under ten.
+        "run_coordinator": {
+            "module": "dagster._core.run_coordinator.queued_run_coordinator",
+            "class": "QueuedRunCoordinator",
+            "config": {"dequeue_interval_seconds": 1},
+        },
+        # A thread each: one of them stays a while to watch the inbox, and the others are not to wait for it.
+        "sensors": {"use_threads": True, "num_workers": 4},
+        "run_monitoring": {"enabled": True, "poll_interval_seconds": 30, "start_timeout_seconds": 120},
+        # A crashed run is run again; a failed step is not, it would fail alike.
+        "run_retries": {"enabled": True, "max_retries": 2, "retry_on_asset_or_op_failure": False},
+        # Runs are `old_runs`' to evict.
+        "retention": {
+            "sensor": {"purge_after_days": {"skipped": 1, "success": 7, "failure": 7}},
+            "schedule": {"purge_after_days": {"skipped": 7, "success": 30, "failure": 30}},
+        },
+    }
+
+
+def _make_private(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid != os.getuid():
+        raise StoreError(f"{folder} belongs to another user; set HELIX_DATA_DIR to a folder of your own")
+    if stat.S_IMODE(status.st_mode) & 0o022:
+        raise StoreError(f"{folder} can be written by other users; look at what is in it, then: chmod 700 {folder}")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        folder.chmod(0o700)

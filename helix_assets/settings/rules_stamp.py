@@ -1,0 +1,40 @@
+"""Whether the redaction rules can have changed since a sweep: a stamp of the files and variables that they come from.
+
+For readers that must answer in milliseconds: computing the rules' version takes longer than their whole answer. The
+standard library only. Belongs here: what the rules may come from. What they are is told by `Redactor.version`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+
+def _states(paths: Iterable[str]) -> list[tuple[str, int, int]]:
+    """Path, size and time of change of those files that are there, each once."""
+    found = set()
+    for path in map(os.path.realpath, paths):
+        try:
+            state = os.stat(path)
+        except OSError:
+            continue
+        found.add((path, state.st_size, state.st_mtime_ns))
+    return sorted(found)
+
+
+_RULES = os.path.join(_PACKAGE, "redaction")
+# As this process loaded them: after an upgrade an old process goes on with the old ones.
+_CODE = _states(os.path.join(_RULES, name) for name in os.listdir(_RULES) if name.endswith(".py"))
+
+
+def rules_stamp(environ: Mapping[str, str]) -> str:
+    """Changes with the rules' modules, with each helix.toml that may be read, and with the variables."""
+    config = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "~"), ".config")
+    files = [os.path.join(folder, "helix.toml") for folder in (os.path.dirname(_PACKAGE), f"{config}/helix_assets")]
+    if named := environ.get("HELIX_CONFIG"):
+        files.append(os.path.expanduser(named))
+    variables = sorted(item for item in environ.items() if item[0].startswith("HELIX_REDACTION_"))
+    return blake2b(repr((_CODE, _states(files), variables)).encode(), digest_size=12).hexdigest()

@@ -1,1 +1,0 @@
-"""Where sessions, digests and cursors are kept."""

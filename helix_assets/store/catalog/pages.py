@@ -1,0 +1,71 @@
+"""The catalog's pages on disk: what was erased leaves no byte, and the file falls with what is in it.
+
+Belongs here: what SQLite does on demand with a whole file. SQLite writes over what it deletes (`secure_delete`), but an
+older copy may lie in the write-ahead log, and one of a row that moved in another page. All of it needs the writer lock.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from sqlite3 import Cursor, OperationalError
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from helix_assets.store.catalog.catalog import Catalog
+
+CHECKPOINT_WAIT_MS = 2_000
+_BUSY_TIMEOUT_MS = 60_000
+_FREE_SHARE = 0.1
+_ROOM = 3
+"""A file is rewritten where so many of it fit on the disk: the new one, its log, and some air."""
+
+
+def truncate_log(catalog: Catalog) -> bool:
+    """Empty the write-ahead log, so that nothing evicted lingers in it; False if a reader is in the way."""
+    with _cursor(catalog) as cursor:
+        cursor.execute(f"PRAGMA busy_timeout={CHECKPOINT_WAIT_MS}")
+        busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        cursor.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}")
+    return not busy
+
+
+def rewrite(catalog: Catalog) -> None:
+    """Write all pages anew, for one may hold an old copy of what has moved to another since."""
+    with _cursor(catalog) as cursor:
+        cursor.execute("VACUUM")
+
+
+def shrink(catalog: Catalog) -> int:
+    """Give free pages back to the disk where they are more than a tenth of the file; gives how many.
+
+    The file falls with the next `truncate_log`. A catalog made before it could shrink in steps is rewritten, once and
+    if there is room. On a full disk nothing happens.
+    """
+    with _cursor(catalog) as cursor:
+        free, pages = _ask(cursor, "freelist_count"), _ask(cursor, "page_count")
+        if free <= pages * _FREE_SHARE:
+            return 0
+        try:
+            if _ask(cursor, "auto_vacuum"):
+                cursor.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page alone
+            elif shutil.disk_usage(catalog.path.parent).free > _ROOM * pages * _ask(cursor, "page_size"):
+                cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
+                cursor.execute("VACUUM")
+        except OperationalError:
+            return 0
+        return pages - _ask(cursor, "page_count")
+
+
+def _ask(cursor: Cursor, name: str) -> int:
+    return int(cursor.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+@contextmanager
+def _cursor(catalog: Catalog) -> Iterator[Cursor]:
+    connection = catalog.engine.raw_connection()
+    try:
+        yield connection.cursor()  # type: ignore[misc]
+    finally:
+        connection.close()

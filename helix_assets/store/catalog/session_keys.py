@@ -1,0 +1,160 @@
+"""What each session has counted: the keys of its records, bad lines and messages. They outlive the raw bytes.
+
+A record counts if and only if its key is new to its session, whatever happened to the log: a place in a file that may
+be cut, rewritten or replaced proves nothing. Keys are kept in chunks, one for each commit that added some.
+Belongs here: asking for the keys and keeping them. Who owns a record that several sessions hold is
+`store.catalog.ledger`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from helix_assets.model.errors import StoreError
+from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED
+from helix_assets.store.catalog.catalog import in_parts
+from helix_assets.store.catalog.schema import session_keys
+from helix_assets.store.key import hasher
+
+MAX_CHUNKS = 32
+"""A session with more chunks gets them joined into one."""
+Chunk = tuple[int, "SessionKeys"]
+"""A session's id, and keys of it."""
+
+
+class SessionKeys(NamedTuple):
+    """The keys of a session's records and bad lines, and for each message the record whose usage counts."""
+
+    records: frozenset[int] = frozenset()
+    bad_lines: frozenset[int] = frozenset()
+    messages: Mapping[int, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    @property
+    def all(self) -> frozenset[int]:
+        """Whatever is known to be counted, as one set."""
+        return self.records | self.bad_lines | self.messages.keys()
+
+    def with_more(self, more: SessionKeys) -> SessionKeys:
+        """These keys and some more; of a message in both the later record counts."""
+        return SessionKeys(
+            self.records | more.records, self.bad_lines | more.bad_lines, {**self.messages, **more.messages}
+        )
+
+    def without(self, known: SessionKeys | None) -> SessionKeys:
+        """Those of these keys that are not among the known ones."""
+        if known is None:
+            return self
+        messages = dict(self.messages.items() - known.messages.items())
+        return SessionKeys(self.records - known.records, self.bad_lines - known.bad_lines, messages)
+
+
+def keys_of(connection: Connection, session_id: int) -> SessionKeys | None:
+    """All that the session has counted; None where nothing is recorded, as by earlier versions."""
+    return all_keys(connection, [session_id]).get(session_id)
+
+
+def all_keys(connection: Connection, session_ids: Collection[int]) -> dict[int, SessionKeys]:
+    """The keys of several sessions, of those that have any recorded."""
+    found: dict[int, SessionKeys] = {}
+    for part in in_parts(session_ids):
+        query = select(session_keys).where(session_keys.c.session_id.in_(part)).order_by(session_keys.c.id)
+        for row in connection.execute(query):
+            found[row.session_id] = found.get(row.session_id, SessionKeys()).with_more(_unpacked(row))
+    return found
+
+
+def gathered(connection: Connection) -> set[int]:
+    """Sessions whose keys were gathered from what an earlier version left: some may be missing."""
+    query = select(session_keys.c.session_id).where(session_keys.c.is_gathered).distinct()
+    return set(connection.execute(query).scalars())
+
+
+def recorded(connection: Connection, session_ids: Collection[int]) -> set[int]:
+    """Those of these sessions whose keys are recorded."""
+    found: set[int] = set()
+    for part in in_parts(session_ids):
+        query = select(session_keys.c.session_id).where(session_keys.c.session_id.in_(part)).distinct()
+        found.update(connection.execute(query).scalars())
+    return found
+
+
+def add_keys(connection: Connection, chunks: Iterable[Chunk], *, is_gathered: bool = False) -> None:
+    """Record what sessions count beside what is recorded of them."""
+    rows = [_packed(number, keys, is_gathered) for number, keys in chunks if keys]
+    if not rows:
+        return
+    connection.execute(insert(session_keys), rows)
+    mine = session_keys.c.session_id.in_([row["session_id"] for row in rows]) & ~session_keys.c.is_gathered
+    many = select(session_keys.c.session_id).where(mine).group_by(session_keys.c.session_id)
+    for number in connection.execute(many.having(func.count() > MAX_CHUNKS)).scalars().all():
+        if number not in gathered(connection):
+            replace_keys(connection, [(number, all_keys(connection, [number])[number])])
+
+
+def replace_keys(connection: Connection, chunks: Sequence[Chunk]) -> None:
+    """Record what these sessions count in the place of what is recorded of them."""
+    drop_keys(connection, [number for number, _ in chunks])
+    add_keys(connection, chunks)
+
+
+def drop_keys(connection: Connection, session_ids: Collection[int]) -> None:
+    """Forget the keys of sessions."""
+    for part in in_parts(session_ids):
+        connection.execute(delete(session_keys).where(session_keys.c.session_id.in_(part)))
+
+
+def keys_of_rows(paths: Sequence[Path], key: bytes) -> SessionKeys:
+    """The keys that a session's part files hold; StoreError where one is damaged."""
+    from helix_assets.store.parquet import read_rows  # loads pyarrow
+
+    hash64, messages, keys = hasher(key), dict[int, int](), dict[int, str]()
+    for row in read_rows(paths, raw=False):
+        if row.native_type != AFTER_THE_END:
+            keys[row.record_key] = row.native_type
+        if row.message_id and row.tokens is not None:
+            messages[message_key(hash64, row.message_id)] = row.record_key
+    return SessionKeys(
+        frozenset(key for key, kind in keys.items() if kind not in (UNPARSED, DOCUMENT)),
+        frozenset(key for key, kind in keys.items() if kind == UNPARSED),
+        messages,
+    )
+
+
+def message_key(hash64: Callable[[bytes], int], message_id: str) -> int:
+    """The key of an API message."""
+    return hash64(b"message:" + message_id.encode("utf-8", "replace"))
+
+
+def _packed(session_id: int, keys: SessionKeys, is_gathered: bool) -> dict[str, Any]:
+    pairs = (number for pair in keys.messages.items() for number in pair)
+    return {
+        "session_id": session_id,
+        "records": array("q", sorted(keys.records)).tobytes(),
+        "bad_lines": array("q", sorted(keys.bad_lines)).tobytes(),
+        "messages": array("q", pairs).tobytes(),
+        "is_gathered": is_gathered,
+    }
+
+
+def _unpacked(row: Any) -> SessionKeys:
+    pairs = array("q", row.messages)
+    return SessionKeys(
+        frozenset(array("q", row.records)),
+        frozenset(array("q", row.bad_lines)),
+        dict(zip(pairs[::2], pairs[1::2], strict=True)),
+    )
+
+
+def put_unrecorded(connection: Connection, session_id: int, paths: Sequence[Path], key: bytes) -> None:
+    """Record the keys of a session that its digest covers and of which an earlier version recorded none."""
+    with suppress(StoreError):  # of a damaged one they are gathered when it matters
+        add_keys(connection, [(session_id, keys_of_rows(paths, key))])

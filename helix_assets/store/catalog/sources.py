@@ -1,0 +1,20 @@
+"""Questions about and changes of the sources in the catalog."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select, update
+
+from helix_assets.store.catalog.schema import sessions, sources
+
+
+def read_again(connection: Connection, session_id: int) -> str | None:
+    """Have the next sweep read a session's files from the start; None where they are there no more.
+
+    What was evicted of it is then derived in passing, as whenever it grows.
+    """
+    mine = sources.c.session_id == session_id
+    if connection.execute(select(sources.c.id).where(mine, sources.c.status == "gone")).first() is not None:
+        return None
+    connection.execute(update(sources).where(mine).values(mtime_ns=-1, is_doubted=True))
+    uid: str = connection.execute(select(sessions.c.session_uid).where(sessions.c.id == session_id)).scalar_one()
+    return uid

@@ -1,0 +1,81 @@
+"""Tombstones: what keeps a forgotten session from coming back, without saying what it was.
+
+Belongs here: keyed hashes of session uids and of source paths, and asking for them. Every sweep asks, so nothing heavy
+is loaded. Not here: the erasing (`keep.forget`).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from helix_assets.store.catalog.schema import digests, forgotten, sessions
+from helix_assets.store.key import text_hash
+from helix_assets.store.store import Store
+
+_HIDDEN = "hidden:"
+
+
+def session_mark(store: Store, uid: str) -> str:
+    """What a tombstone says in place of a session's uid."""
+    return text_hash(store.key, b"session:" + uid.encode("utf-8", "surrogateescape"))
+
+
+def source_mark(store: Store, path: str) -> str:
+    """What a tombstone says in place of a source's path, the one under which it lies on disk."""
+    return text_hash(store.key, os.fsencode(path))
+
+
+def mark_of_key(store: Store, path_key: str) -> str:
+    """The mark of a source by its name in the catalog, which is its path, or that very hash."""
+    return path_key.removeprefix(_HIDDEN) if path_key.startswith(_HIDDEN) else source_mark(store, path_key)
+
+
+def alias(store: Store, uid: str) -> str:
+    """The name under which a forgotten session stays in logs whose figures must stay true."""
+    return f"forgotten:{session_mark(store, uid)[:16]}"
+
+
+def forgotten_marks(store: Store) -> frozenset[str]:
+    """The marks of all sessions and sources that were forgotten."""
+    with store.catalog.reading() as connection:
+        return frozenset(connection.execute(select(forgotten.c.mark)).scalars())
+
+
+def stay_forgotten(store: Store, path: str, *, at: str) -> None:
+    """Remember a file that tells a forgotten session again, so that it is not looked at once more."""
+    with store.catalog.writing() as connection:
+        mark = source_mark(store, path)
+        connection.execute(upsert(forgotten).values(mark=mark, at=at).on_conflict_do_nothing())
+
+
+def keep_tombstones(store: Store, catalog: Path) -> None:
+    """Take over the tombstones of another catalog, if it can be read; what they stand for has to go once more."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{catalog.absolute().as_uri()}?mode=ro", uri=True)) as other:
+        rows = other.execute("select mark, at from forgotten").fetchall()
+        with store.catalog.writing() as connection:
+            for mark, at in rows:
+                tombstone = upsert(forgotten).values(mark=mark, at=at, unfinished="")
+                connection.execute(tombstone.on_conflict_do_nothing())
+
+
+def without_parent(store: Store, connection: Connection, uids: Iterable[str]) -> None:
+    """Have the children of these sessions name no parent, in the catalog and in their digests."""
+    from helix_assets.model.digest import Digest  # loads pydantic: only where something is forgotten
+
+    d = digests.c
+    children = select(sessions.c.id, sessions.c.facts, d.session_uid, d.digest)
+    children = children.outerjoin(digests, d.session_uid == sessions.c.session_uid)
+    for child in connection.execute(children.where(sessions.c.parent_uid.in_(list(uids)))).all():
+        facts = {**child.facts, "parent_native_id": None}
+        store.catalog.update_session(connection, child.id, parent_uid=None, facts=facts)
+        if child.digest is not None:
+            text = Digest.model_validate_json(child.digest).model_copy(update={"parent_uid": None}).model_dump_json()
+            anew = {"digest": text, "hash": text_hash(store.key, text.encode())}
+            connection.execute(digests.update().where(d.session_uid == child.session_uid).values(**anew))

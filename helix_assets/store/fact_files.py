@@ -1,0 +1,189 @@
+"""The facts on disk: one Parquet file per fact and partition, replaced as a whole under a new name.
+
+Belongs here: naming, writing, merging and reading these files. Which of them are live is the catalog's word; what a
+fact is, `derive.fact_builder`'s. Importing it loads no pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+
+from helix_assets.model.errors import StoreError
+from helix_assets.model.facts import FACTS
+from helix_assets.store.durable import new_file
+from helix_assets.store.key import text_hash
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OWN_COLUMNS = ("session_uid", "generation")
+
+
+class FactFile(NamedTuple):
+    """A file of facts as the catalog names it."""
+
+    fact: str
+    flavor: str
+    day: str
+    version: int
+    name: str
+    bytes: int
+    hash: str
+    row_count: int
+
+
+@dataclass(frozen=True)
+class SessionRows:
+    """The rows of one session for one fact, made of its stored rows at `generation`."""
+
+    session_uid: str
+    generation: int
+    rows: Sequence[tuple[Any, ...]]
+
+
+class FactFiles:
+    """The folder of fact files."""
+
+    def __init__(self, data_dir: Path, key: bytes) -> None:
+        self.root = data_dir / "memory"
+        self._key = key
+
+    def path(self, name: str) -> Path:
+        """Where a fact file lies."""
+        return self.root / name
+
+    def remove(self, name: str) -> None:
+        """Delete a file that was replaced by a newer one, or that nothing names."""
+        self.path(name).unlink(missing_ok=True)
+
+    def names(self) -> Iterator[str]:
+        """Every file in the folder, as the catalog would name it."""
+        for path in self.root.rglob("*"):
+            if path.is_file():
+                yield str(path.relative_to(self.root))
+
+    def replace(
+        self,
+        fact: str,
+        partition: tuple[str, str],
+        old: FactFile | None,
+        sessions: Sequence[SessionRows],
+        *,
+        carries_over: bool = True,
+    ) -> FactFile | None:
+        """Write the file that follows `old`: these sessions' rows instead of their old ones, all others carried over.
+
+        None when nothing is left to write. The file is no part of the store before the catalog names it.
+        """
+        import pyarrow as pa
+
+        table = table_of(fact, sessions)
+        if old is not None and carries_over:
+            table = pa.concat_tables([without(self.read(old), {session.session_uid for session in sessions}), table])
+        return self.write(fact, partition, old.version + 1 if old else 1, table) if table.num_rows else None
+
+    def write(self, fact: str, partition: tuple[str, str], version: int, table: pa.Table) -> FactFile:
+        """Write one version of a partition's facts."""
+        flavor, day = partition
+        name = f"{fact}/flavor={flavor}/day={day}.{version}.parquet"
+        data = packed(table)
+        path = self.path(name)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with new_file(path) as file:
+            file.write(data)
+        return FactFile(fact, flavor, day, version, name, len(data), text_hash(self._key, data), table.num_rows)
+
+    def read(self, file: FactFile) -> pa.Table:
+        """The rows of a live file, proven by its hash; StoreError when it is not there or not what was written."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if file.fact not in FACTS:
+            raise StoreError(f"the catalog names facts {file.fact!r}, which there are none of: run `helix verify`")
+        try:
+            data = self.path(file.name).read_bytes()
+        except OSError as exc:
+            raise StoreError(f"{file.name} cannot be read ({exc.strerror}): run `helix verify`") from exc
+        if text_hash(self._key, data) != file.hash:
+            raise StoreError(
+                f"{file.name} is damaged: `helix verify` names its sessions, `helix restore` puts a copy back"
+            )
+        return _of_today(pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False), schema_of(file.fact))
+
+    def rows(self, file: FactFile) -> list[SessionRows]:
+        """The rows of a live file as they went in, by session."""
+        table = self.read(file)
+        moments = table.column("ts").cast("int64").to_pylist()
+        columns = [moments if name == "ts" else table.column(name).to_pylist() for name in table.column_names]
+        found: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
+        for uid, generation, *row in zip(*columns, strict=True):
+            found.setdefault((uid, generation), []).append(tuple(row))
+        return [SessionRows(uid, generation, rows) for (uid, generation), rows in found.items()]
+
+
+def packed(table: pa.Table) -> pa.Buffer:
+    """A table as the bytes of its file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    memory = pa.BufferOutputStream()
+    # Measured on a few dozen rows: dictionaries and statistics cost time and make the file no smaller.
+    with pq.ParquetWriter(
+        memory, table.schema, compression="lz4", use_dictionary=False, write_statistics=False, store_schema=False
+    ) as writer:
+        writer.write_table(table)
+    return memory.getvalue()
+
+
+@cache
+def schema_of(fact: str) -> pa.Schema:
+    """The columns of a fact: session_uid and generation, then those of its row class."""
+    import pyarrow as pa
+
+    types = {int: pa.int64(), str: pa.string(), float: pa.float64(), bool: pa.bool_()}
+    fields = [pa.field("session_uid", pa.string()), pa.field("generation", pa.int32())]
+    for name, hint in get_type_hints(FACTS[fact]).items():
+        plain = next(kind for kind in getattr(hint, "__args__", (hint,)) if kind is not type(None))
+        fields.append(pa.field(name, pa.timestamp("us", "UTC") if name == "ts" else types[plain]))
+    return pa.schema(fields)
+
+
+def _of_today(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns in force; those that it was written without are null."""
+    import pyarrow as pa
+
+    there = set(table.column_names)
+    columns = [
+        table.column(field.name).cast(field.type) if field.name in there else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def without(table: pa.Table, uids: Collection[str]) -> pa.Table:
+    """The rows of all other sessions."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return table.filter(pc.invert(pc.is_in(table.column("session_uid"), value_set=pa.array(list(uids), pa.string()))))
+
+
+def table_of(fact: str, sessions: Sequence[SessionRows]) -> pa.Table:
+    """The rows of these sessions as a table of one fact."""
+    import pyarrow as pa
+
+    schema = schema_of(fact)
+    rows = [row for session in sessions for row in session.rows]
+    if not rows:
+        return schema.empty_table()
+    own: Mapping[str, list[Any]] = {
+        "session_uid": [session.session_uid for session in sessions for _ in session.rows],
+        "generation": [session.generation for session in sessions for _ in session.rows],
+    }
+    columns = [*own.values(), *zip(*rows, strict=True)]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)

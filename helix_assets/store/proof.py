@@ -1,0 +1,30 @@
+"""Whether a digest or a file is the one that was written: by its keyed hash in the catalog."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import IO, Any
+
+from sqlalchemy import Row
+
+from helix_assets.model.errors import StoreError
+from helix_assets.store.key import text_hash
+
+
+def digest_text(row: Row[Any] | None, key: bytes) -> str | None:
+    """The digest's JSON, proven by its hash; None when there is none yet."""
+    if row is None:
+        return None
+    if not is_proven(row, key):
+        raise StoreError(f"the digest of {row.session_uid} is damaged: run `helix verify`")
+    return str(row.digest)
+
+
+def is_proven(row: Row[Any], key: bytes) -> bool:
+    """Whether the digest in this row is the one that was written."""
+    return text_hash(key, row.digest.encode()) == str(row.hash)
+
+
+def stream_hash(file: IO[bytes], key: bytes) -> str:
+    """The keyed hash of an open file, to compare with the catalog's."""
+    return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16, key=key)).hexdigest()  # type: ignore[arg-type]

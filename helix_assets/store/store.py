@@ -1,0 +1,169 @@
+"""One open store: the folder, its key, its catalog, its raw files and the redactor that guards the door.
+
+Belongs here: opening and recovering. What is done with a store stands in `sweep.sweep` (sweep), `keep.evict` and
+`prove.verify`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from helix_assets.derive.places import PlaceRules
+from helix_assets.model.errors import StoreError
+from helix_assets.model.identity import utf8_name
+from helix_assets.redaction import Redactor, Rule
+from helix_assets.redaction.encoded import name_again, shown_by
+from helix_assets.settings import Settings
+from helix_assets.store.catalog.catalog import CATALOG, Catalog, create_catalog, open_catalog
+from helix_assets.store.durable import drop, open_plain, replace_file
+from helix_assets.store.fact_files import FactFiles
+from helix_assets.store.key import load_key, make_key, text_hash
+from helix_assets.store.lock import writer_lock
+from helix_assets.store.raw import RawFiles
+from helix_assets.store.reserve import make_reserve
+
+ENGINE = "engine"
+"""The automaton that passes over lines without secrets, as hyperscan writes it down."""
+_MOST_OF_ENGINE = 128 << 20
+HIDDEN = "hidden:"
+"""How the keys of those sources begin that do not show their path."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Everything that belongs to one data folder."""
+
+    settings: Settings
+    key: bytes
+    catalog: Catalog
+    raw: RawFiles
+
+    @property
+    def data_dir(self) -> Path:
+        return self.settings.data_dir
+
+    @cached_property
+    def facts(self) -> FactFiles:
+        """The facts of Tier 2."""
+        return FactFiles(self.data_dir, self.key)
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """The rules in force: the built-in ones and the person's own."""
+        return _redactor(self.settings, self.key)
+
+    def prepare_engine(self) -> None:
+        """Build what finds secrets in much text, unless it is kept, and keep it. Needs the writer lock."""
+        self.redactor.prepare()
+        if built := self.redactor.built():
+            with suppress(OSError):  # it saves time only
+                if not (self.data_dir / ENGINE).is_file():
+                    drop(self.data_dir / ENGINE)  # a folder, say, cannot be replaced
+                replace_file(self.data_dir / ENGINE, built)
+
+    def path_key(self, path: str) -> str:
+        """The name of a source in the catalog: its path, or a keyed hash of one that holds a secret or is no UTF-8."""
+        if self.shown_path(path) == path:
+            return path
+        return f"{HIDDEN}{text_hash(self.key, os.fsencode(path))}"
+
+    def shown(self, data: Any) -> Any:
+        """Plain data as a reader may show it: each text in it, names and ids too, by the rules in force."""
+        return shown_by(self.redactor, data)
+
+    def shown_path(self, path: str) -> str:
+        """The path as it may be stored and shown: valid UTF-8, without secrets, encoded ones neither."""
+        return name_again(self.redactor, utf8_name(path))
+
+    @property
+    def places(self) -> PlaceRules:
+        """The person's map of repositories, domains and task references."""
+        return PlaceRules(self.settings.repos.paths, self.settings.repos.domains, self.settings.tasks.patterns)
+
+    def close(self) -> None:
+        self.catalog.close()
+
+
+def rules_in_force(settings: Settings) -> Redactor:
+    """The rules for who has no store open; marks bear the store's tags where it has its key."""
+    try:
+        key = load_key(settings.data_dir)
+    except (OSError, StoreError):
+        key = os.urandom(32)
+    return _redactor(settings, key)
+
+
+def _redactor(settings: Settings, key: bytes) -> Redactor:
+    own = settings.redaction
+    rules = [Rule(name=r.name, keyword=r.keyword or "", pattern=r.pattern) for r in own.rules]
+    return Redactor(key, extra_rules=rules, allow=own.allow, kept=partial(_kept_engine, settings.data_dir))
+
+
+def _kept_engine(data_dir: Path) -> bytes | None:
+    """Read what `prepare_engine` kept, if it is there and a plain file of a size that it can have."""
+    try:
+        with open_plain(data_dir / ENGINE) as file:
+            return file.read() if os.fstat(file.fileno()).st_size <= _MOST_OF_ENGINE else None
+    except OSError:
+        return None
+
+
+def open_store(settings: Settings) -> Store:
+    """Open the store of these settings, making it on first use."""
+    os.umask(0o077)
+    data_dir = settings.data_dir
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_foreign(data_dir)
+        if not (data_dir / CATALOG).exists():
+            _make(data_dir)
+        key = load_key(data_dir)
+        catalog = open_catalog(data_dir)
+    except OSError as exc:
+        raise StoreError(
+            f"the store in {data_dir} cannot be opened: {exc.strerror}. Set HELIX_DATA_DIR to a folder of your own"
+        ) from exc
+    return Store(settings, key, catalog, RawFiles(data_dir))
+
+
+def _make(data_dir: Path) -> None:
+    """Make key and catalog, one process at a time."""
+    with writer_lock(data_dir, "create"):
+        if (data_dir / CATALOG).exists():
+            return
+        refuse_lost_catalog(data_dir)
+        make_reserve(data_dir)
+        make_key(data_dir)
+        create_catalog(data_dir)
+
+
+def refuse_lost_catalog(data_dir: Path) -> None:
+    """StoreError where files lie that only a catalog explains, for a folder without one.
+
+    Only the store's own folders are looked into: beside them may lie another memory, such as the demo's.
+    """
+    own = (RawFiles(data_dir).root, FactFiles(data_dir, b"").root)
+    if any(next(folder.rglob("*.parquet"), None) for folder in own):
+        raise StoreError(
+            f"{data_dir / CATALOG} is gone, and with it what the files beside it mean: restore it from the backup, "
+            f"or move {data_dir} away and sweep anew"
+        )
+
+
+def _refuse_foreign(data_dir: Path) -> None:
+    info = data_dir.stat()
+    if info.st_uid != os.getuid():
+        raise StoreError(f"{data_dir} belongs to another user: set HELIX_DATA_DIR to a folder of your own")
+    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise StoreError(f"{data_dir} can be written by others: run `chmod 700 {data_dir}`")
+
+
+def file_key(store: Store, session_uid: str) -> str:
+    """The name of a session's files: a keyed hash, since a uid may hold anything."""
+    return text_hash(store.key, session_uid.encode("utf-8", "replace"))[:20]

@@ -1,0 +1,238 @@
+"""Keeping the search index in step with the raw cache: whatever counts is in it, whatever went is not.
+
+The index is a function of the live part files and of the digests of evicted sessions, so there is one way to make it,
+to bring it up to date and to mend it: compare the names, erase what is gone, add what is missing. A kill costs the part
+that was being read. Belongs here: what ought to be in the index, and reading it. Not here: how an index lies on disk
+(`store.words.segment`), or asking it (`ask.search`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from sqlalchemy import func, select
+
+from helix_assets.model.errors import StoreError
+from helix_assets.store.catalog.catalog import INDEX_FOLDER, index_bytes
+from helix_assets.store.catalog.schema import digests, evictions, raw_files, sessions
+from helix_assets.store.durable import drop, new_file, open_plain
+from helix_assets.store.proof import is_proven
+from helix_assets.store.raw import LIGHT
+from helix_assets.store.store import Store
+
+if TYPE_CHECKING:
+    from helix_assets.store.words.hashing import WordHasher, Words
+    from helix_assets.store.words.segment import Document, WordIndex
+
+FoundWords = Mapping[str, Sequence["Words"]]
+"""The words of each row group of part files, by name, found while these were written."""
+STAMP = "stamp"
+_log = logging.getLogger(__name__)
+DIGEST = "digest:"
+AT_ONCE_BYTES = 24 << 20
+"""So many bytes of part files make a segment; a kill costs no more than that."""
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What an update did: documents that went, files and digests that were added."""
+
+    gone: int = 0
+    added: int = 0
+
+
+def index_of(store: Store) -> WordIndex:
+    """The search index of a store."""
+    from helix_assets.store.words.segment import WordIndex  # loads numpy: not for a sweep that finds nothing new
+
+    return WordIndex(store.data_dir, store.key)
+
+
+def live_names(store: Store) -> dict[str, Any]:
+    """What ought to be in the index, by name: live part files, and digests of sessions whose texts went."""
+    s, d, f = sessions.c, digests.c, raw_files.c
+    with store.catalog.reading() as connection:
+        parts = select(f.name, f.bytes, f.hash, s.session_uid, s.id).join(sessions).where(s.evicting_at.is_(None))
+        found: dict[str, Any] = {row[0]: row for row in connection.execute(parts).all()}
+        light = select(f.session_id).where(f.name.endswith(LIGHT))
+        t = sessions.alias().c
+        gone = t.evicted_at.is_not(None) | t.evicting_at.is_not(None) | t.id.in_(light)
+        # Asked first, since else all digests, a large table, would be gone through.
+        rowless = select(d.session_uid, d.hash, s.id).join(sessions, s.session_uid == d.session_uid)
+        rowless = rowless.where(d.session_uid.in_(select(t.session_uid).where(gone)))
+        found |= {DIGEST + row.hash: row for row in connection.execute(rowless)}
+        return found
+
+
+def update_index(store: Store, *, words: FoundWords | None = None, thorough: bool = False) -> Indexed:
+    """Bring the index up to date, piece by piece; off: remove it. Needs the writer lock.
+
+    Of files named in `words` these are taken, without reading them again. `thorough` proves all of what is there, and
+    makes anew what is damaged.
+    """
+    from helix_assets.store.words.segment import names_of
+
+    index, stamp = index_of(store), _stamp(store)
+    if store.settings.search.index == "off":
+        index.remove()
+        return Indexed()
+    index.make_folder()
+    live = live_names(store)
+    gone = index.keep(live.__contains__, thorough=thorough)
+    known = names_of(index.open()[0])
+    missing = {name: row for name, row in live.items() if name not in known}
+    added = 0
+    for piece in _pieces(missing):
+        if store.catalog.raw_usage() + index_bytes(store.data_dir) > store.settings.retention.raw_hard_cap_bytes:
+            _log.warning(
+                "the search index has no room under the hard cap: %d files stay unindexed", len(missing) - added
+            )
+            break
+        read = _read_all(store, piece, words or {})
+        if read:
+            index.add(read)
+        added += len({document.name for document, _ in read})
+    if not known & live.keys() <= names_of(index.open()[0]):
+        return update_index(store, words=words)  # a segment proved damaged when it was to be merged, and went
+    _write_stamp(store, stamp)
+    return Indexed(gone, added)
+
+
+def keep_up(store: Store, *, changed: bool, words: FoundWords | None = None) -> None:
+    """Bring the index up to date if it is not; what cannot be written, on a full disk say, is the next sweep's."""
+    try:
+        if changed or is_behind(store):
+            update_index(store, words=words)
+    except OSError as exc:
+        _log.warning("the search index cannot be brought up to date (%s): the next sweep tries again", exc)
+
+
+def is_behind(store: Store) -> bool:
+    """Whether anything was written since the index was last brought up to date. Cheap, for every sweep asks."""
+    try:
+        with open_plain(store.data_dir / INDEX_FOLDER / STAMP) as file:
+            stamped = file.read()
+    except OSError:
+        return (
+            store.settings.search.index == "on" or (store.data_dir / INDEX_FOLDER).is_dir()
+        )  # off: none should be there
+    return stamped != _stamp(store).encode()
+
+
+def _write_stamp(store: Store, text: str) -> None:
+    path = store.data_dir / INDEX_FOLDER / STAMP
+    drop(path)
+    with new_file(path) as file:
+        file.write(text.encode())
+
+
+def _stamp(store: Store) -> str:
+    """Differs whenever other files or digests may be live, or there may be more room for them."""
+    with store.catalog.reading() as connection:
+        files = connection.execute(select(func.max(raw_files.c.id))).scalar_one()
+        gone = connection.execute(select(func.max(evictions.c.id))).scalar_one()
+    order = store.catalog.meta_value("order")
+    room = store.settings.retention.raw_hard_cap_bytes
+    return f"{store.settings.search.index} {order} {files} {gone} {store.redactor.version} {room}"
+
+
+def drop_gone(store: Store) -> None:
+    """Erase from the index what is in the raw cache no more; what it lacks is the next sweep's. Needs the lock."""
+    from helix_assets.store.words.segment import names_of
+
+    folder = store.data_dir / INDEX_FOLDER
+    if folder.is_dir():
+        index, live = index_of(store), live_names(store)
+        index.keep(live.__contains__)
+        # Digests that were written over have other names now, and a segment that cannot be written anew goes whole.
+        if not live.keys() <= names_of(index.open()[0]):
+            drop(folder / STAMP)
+
+
+def _pieces(missing: Mapping[str, Any]) -> Iterator[list[tuple[str, Any]]]:
+    piece: list[tuple[str, Any]] = []
+    held = 0
+    for name, row in missing.items():
+        piece.append((name, row))
+        held += 1 << 10 if name.startswith(DIGEST) else row.bytes
+        if held >= AT_ONCE_BYTES:
+            yield piece
+            piece, held = [], 0
+    if piece:
+        yield piece
+
+
+def _read_all(store: Store, piece: Sequence[tuple[str, Any]], known: FoundWords) -> list[tuple[Document, Words]]:
+    """The words of some files and digests, read where not known.
+
+    What is damaged is left for `verify` to name, and what trips over the words stays unindexed, as `search` says.
+    """
+    from helix_assets.store.words.hashing import WordHasher
+
+    hasher = WordHasher(store.key)
+    texts = _digest_texts(store, [row.session_uid for name, row in piece if name.startswith(DIGEST)])
+    found: list[tuple[Document, Words]] = []
+    for name, row in piece:
+        if name.startswith(DIGEST) and row.session_uid in texts:
+            found += _documents(name, -1, hasher, [texts[row.session_uid]])
+    found += [_document(name, place, one) for name, _ in piece for place, one in enumerate(known.get(name, ()))]
+    parts = [(name, row) for name, row in piece if not name.startswith(DIGEST) and name not in known]
+    if not parts:
+        return found
+    # Reading and hashing let go of Python's lock for most of their time.
+    with ThreadPoolExecutor(store.settings.sweep.workers) as pool:
+        for one in pool.map(lambda part: _read_part(store, hasher, *part), parts):
+            found += one
+    return found
+
+
+def _read_part(store: Store, hasher: WordHasher, name: str, row: Any) -> list[tuple[Document, Words]]:
+    from helix_assets.store.parquet import read_texts
+
+    return _documents(name, 0, hasher, read_texts(store.raw.path(name), store.key, row.hash))
+
+
+def _documents(name: str, first: int, hasher: WordHasher, texts: Iterable[bytes]) -> list[tuple[Document, Words]]:
+    try:
+        return [_document(name, place, hasher.words(text)) for place, text in enumerate(texts, first)]
+    except StoreError:
+        return []
+    except Exception as exc:  # noqa: BLE001 - a fault of what is derived must not stop the sweep
+        _log.warning("%s stays out of the search index: %s while its words were found", name, type(exc).__name__)
+        return []
+
+
+def _document(name: str, place: int, words: Words) -> tuple[Document, Words]:
+    from helix_assets.store.words.segment import Document
+
+    return Document(name, place, words.size), words
+
+
+def _digest_texts(store: Store, uids: Sequence[str]) -> dict[str, bytes]:
+    """What is searched of digests: title, prompts, last message, error samples and the places they speak of."""
+    wanted = set(uids)
+    if not wanted:
+        return {}
+    with store.catalog.reading() as connection:
+        rows = connection.execute(select(digests)).all()
+    return {
+        row.session_uid: "\n".join(text for _, text in digest_passages(orjson.loads(row.digest))).encode()
+        for row in rows
+        if row.session_uid in wanted and is_proven(row, store.key)
+    }
+
+
+def digest_passages(digest: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """The texts of a digest that are searched, each with what it is."""
+    for name in ("title", "first_prompt", "last_assistant", "repo", "git_branch", "task_ref", "cwd"):
+        if digest.get(name):
+            yield name, digest[name]
+    for snippet in digest["error_snippets"]:
+        yield "error", snippet["sample"]
+    for file in digest["files"]:
+        yield "file", file["path"]

@@ -1,0 +1,401 @@
+"""Publishing a batch: files in place and synced, then one catalog transaction, then the replaced files unlinked.
+
+Killed anywhere, either the whole batch counts or none of it: what is not named by the catalog is no part of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+
+from helix_assets.agents import ADAPTERS
+from helix_assets.agents.jsonl import failed_status
+from helix_assets.model.errors import HelixError
+from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
+from helix_assets.model.time import FIRST_DAY, day_of, iso, microseconds
+from helix_assets.store.catalog.ledger import claim, unclaim
+from helix_assets.store.catalog.retries import clear, is_waiting, next_try
+from helix_assets.store.catalog.session_keys import Chunk, add_keys, all_keys, replace_keys
+from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark
+from helix_assets.store.durable import sync
+from helix_assets.store.fact_files import SessionRows
+from helix_assets.store.fact_merge import DerivedSession, MergedFacts, merge_facts
+from helix_assets.store.key import text_hash
+from helix_assets.store.problems import problem_rows
+from helix_assets.store.store import Store, file_key
+from helix_assets.sweep.plan import SessionState
+from helix_assets.sweep.settle import Shares, owner_rows
+from helix_assets.sweep.task import Ingested, SourceCursor
+
+if TYPE_CHECKING:
+    from helix_assets.store.words.hashing import Words
+
+Ids = Mapping[str, int]
+"""The catalog's ids of sessions by uid."""
+
+
+NO_PARSER = 0
+"""The parser version of a session of which the records alone could be stored: it is read again by whatever parser."""
+
+
+@dataclass
+class Batch:
+    """Results on their way into the catalog, with what the catalog knew of their sessions before."""
+
+    results: dict[str, Ingested]
+    states: Mapping[str, SessionState]
+    shares: Shares
+    now: datetime
+    mtimes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Committed:
+    """What a commit changed: sessions written, their partitions, bytes and digests, the words of the new part files."""
+
+    partitions: set[tuple[str, str]] = field(default_factory=set)
+    bytes_written: int = 0
+    digests: int = 0
+    failed: list[str] = field(default_factory=list)
+    words: dict[str, Sequence[Words]] = field(default_factory=dict)
+
+
+def commit_batch(store: Store, batch: Batch) -> Committed:
+    """Make a batch part of the store, all of it or nothing."""
+    name_no_forgotten_parent(store, batch.results.values())
+    kept = {uid: r for uid, r in batch.results.items() if _is_session(r, batch.states[uid])}
+    for uid, result in batch.results.items():
+        if uid not in kept and result.part is not None:
+            (store.raw.staging / result.part.name).unlink()
+    names = {uid: _publish(store, batch, uid, r) for uid, r in kept.items()}
+    facts = _merge_facts(store, batch, kept)
+    written = [store.raw.path(name) for name in names.values() if name]
+    sync(store.data_dir, written + [store.facts.path(file.name) for file in facts.files])
+    at = iso(microseconds(batch.now)) or ""
+    catalog = store.catalog
+    with catalog.writing() as connection:
+        order = catalog.next_order(connection)
+        ids = {uid: s.row.id for uid, s in batch.states.items() if s.row is not None}
+        fresh = [uid for uid in kept if uid not in ids]
+        ids |= zip(fresh, catalog.next_ids(connection, len(fresh)), strict=True)
+        catalog.put_sessions(
+            connection, [{"id": ids[uid], **_session_row(store, batch, r, order, at)} for uid, r in kept.items()]
+        )
+        replaced = catalog.drop_raw_files(connection, [ids[uid] for uid, r in kept.items() if not r.task.append])
+        catalog.put_raw_files(
+            connection, [_file_row(batch, r, ids[uid], name) for uid, r in kept.items() if (name := names[uid])]
+        )
+        catalog.put_digests(connection, [_digest_row(store, batch, r, at) for r in kept.values() if r.digest])
+        catalog.put_fact_files(connection, facts.files, facts.gone)
+        read = [f for r in batch.results.values() for f in r.task.files]
+        catalog.clear_problems(connection, {f.path_key: f.line if f.offset else 0 for f in read})
+        catalog.put_sources(
+            connection, [row for uid, r in batch.results.items() for row in _source_rows(batch, r, ids.get(uid), at)]
+        )
+        catalog.drop_sources(connection, [key for uid, r in kept.items() for key in _taken_over(batch.states[uid], r)])
+        catalog.put_problems(connection, [row for r in batch.results.values() for row in _problems_of(store, r, at)])
+        unclaim(
+            connection, [(key, ids[uid]) for uid, keys in batch.shares.untold.items() if uid in kept for key in keys]
+        )
+        claim(connection, [(key, ids[uid]) for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)])
+        catalog.put_shared(connection, owner_rows(batch.shares, ids))
+        _put_keys(connection, kept, ids)
+        clear(connection, batch.results)
+    live = set(names.values())
+    for name in replaced:
+        if name not in live:
+            store.raw.remove(name)
+    for file in facts.replaced + facts.gone:
+        store.facts.remove(file.name)
+    return _committed(batch, kept, names)
+
+
+def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
+    """Price and write the facts of all sessions with a digest; one where that fails keeps its old ones, and digest."""
+    try:
+        return _merged_facts(store, batch, kept)
+    except (OSError, HelixError):
+        raise
+    except Exception:  # noqa: BLE001 - some session's fault: the others go on without it
+        for result in kept.values():
+            if fault := fault_of(store, result):
+                result.digest, result.failure = None, fault
+        return _merged_facts(store, batch, kept)
+
+
+def fault_of(store: Store, result: Ingested) -> str | None:
+    """What goes wrong when the costs and facts of this session alone are made, if anything does."""
+    from helix_assets.store.fact_files import table_of
+    from helix_assets.sweep.pricing import price_sessions
+
+    if result.digest is None:
+        return None
+    try:
+        (digest,) = price_sessions(store, [(result.digest, dict(result.fact_rows))])
+        digest.model_dump_json()
+        for fact, rows in result.fact_rows.items():
+            table_of(fact, [SessionRows(result.task.session_uid, result.task.generation, rows)])
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it is named in status and in a check
+        return f"{type(exc).__name__} while its costs and facts were made"
+    return None
+
+
+def _merged_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
+    from helix_assets.sweep.pricing import price_sessions  # where there is something to price
+
+    derived = [(r, r.digest) for r in kept.values() if r.digest is not None]
+    priced = price_sessions(store, [(digest, r.fact_rows) for r, digest in derived]) if derived else []
+    for (result, _), digest in zip(derived, priced, strict=True):
+        result.digest, result.digest_text = digest, digest.model_dump_json()
+    merged = merge_facts(
+        store,
+        [
+            DerivedSession(uid, _partition(batch, r), r.task.generation, r.fact_rows, batch.states[uid].row is not None)
+            for uid, r in kept.items()
+            if r.digest is not None
+        ],
+    )
+    for result in kept.values() if merged.failed else ():
+        if result.digest is not None and (reason := merged.failed.get(_partition(batch, result))):
+            result.digest, result.failure = None, f"its facts cannot be kept: {reason}"
+    return merged
+
+
+def _partition(batch: Batch, result: Ingested) -> tuple[str, str]:
+    return result.task.flavor, _day(batch, result).isoformat()
+
+
+def _committed(batch: Batch, kept: Mapping[str, Ingested], names: Mapping[str, str | None]) -> Committed:
+    return Committed(
+        partitions={_partition(batch, r) for r in kept.values()},
+        bytes_written=sum(r.part.bytes for r in kept.values() if r.part),
+        digests=sum(r.digest is not None for r in kept.values()),
+        failed=[uid for uid, r in kept.items() if r.digest is None],
+        words={name: r.part.words for uid, r in kept.items() if r.part and r.part.words and (name := names[uid])},
+    )
+
+
+def _is_session(result: Ingested, state: SessionState) -> bool:
+    """A file without a single record makes no session; what nobody understands is a record all the same."""
+    return state.row is not None or result.objects > 0
+
+
+def _day(batch: Batch, result: Ingested) -> date:
+    """The partition day: fixed at first sight, the UTC day of the earliest dated record within [first day, today]."""
+    row = batch.states[result.task.session_uid].row
+    if row is not None:
+        return date.fromisoformat(row.day)
+    started = result.started_us
+    if started is None:
+        times = [batch.mtimes[c.path_key] for c in result.cursors if c.path_key in batch.mtimes]
+        started = min(times, default=microseconds(batch.now))
+    today = max(batch.now.date(), FIRST_DAY)  # a clock far behind must not name a day that no partition has
+    try:
+        return min(max(day_of(started), FIRST_DAY), today)
+    except OverflowError:
+        return FIRST_DAY if started < 0 else today
+
+
+def _publish(store: Store, batch: Batch, uid: str, result: Ingested) -> str | None:
+    if result.part is None:
+        return None
+    parts = batch.states[uid].parts if result.task.append else ()
+    stem = f"{file_key(store, uid)}.{result.task.generation}.{len(parts)}"
+    name = f"flavor={result.task.flavor}/day={_day(batch, result)}/{stem}.parquet"
+    store.raw.publish(result.part.name, name)
+    return name
+
+
+def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: str) -> dict[str, Any]:
+    task, state, digest, part, facts = (
+        result.task,
+        batch.states[result.task.session_uid],
+        result.digest,
+        result.part,
+        result.facts,
+    )
+    row = state.row
+    old = state.parts if task.append else ()
+    failures = (row.failures if row is not None else 0) + 1 if result.failure else 0
+    retry_at = next_try(batch.now, failures)
+    if row is not None and result.failure and is_waiting(row, batch.now):
+        failures, retry_at = row.failures, row.retry_at  # nothing was tried
+    evicted = part is None and not old
+    keeps = old or digest is None or task.merges  # rows, or a digest, that older rules were used on
+    return {
+        "session_uid": task.session_uid,
+        "flavor": task.flavor,
+        "native_session_id": state.native_id,
+        "day": _day(batch, result).isoformat(),
+        "file_key": file_key(store, task.session_uid),
+        "repo": digest.repo if digest else row.repo if row is not None else None,
+        "domain": digest.domain if digest else row.domain if row is not None else None,
+        "cwd": facts.cwd,
+        "git_branch": facts.git_branch,
+        "model": facts.model,
+        "title": facts.title,
+        "task_ref": digest.task_ref if digest else row.task_ref if row is not None else None,
+        "parent_uid": f"{task.flavor}:{facts.parent_native_id}" if facts.parent_native_id else None,
+        "facts": asdict(facts),
+        "started_us": result.started_us,
+        "ended_us": result.ended_us,
+        "outcome": digest.outcome if digest else row.outcome if row is not None else "unknown",
+        "source_bytes": _source_bytes(state, result),
+        "raw_bytes": sum(p.bytes for p in old) + (part.bytes if part else 0),
+        "row_count": sum(p.row_count for p in old) + (part.rows if part else 0),
+        "record_count": sum(p.record_count for p in old) + (part.records if part else 0),
+        "unparsed_count": result.unparsed,
+        "last_row": list(result.last_row),
+        "schema_version": SCHEMA_VERSION,
+        "parser_version": NO_PARSER if task.is_bare else ADAPTERS[task.flavor].version,
+        "redaction_version": row.redaction_version if row is not None and keeps else store.redactor.version,
+        "generation": task.generation,
+        "derived_generation": task.generation if digest else row.derived_generation if row is not None else None,
+        "derivation_version": DIGEST_VERSION if digest else row.derivation_version if row is not None else None,
+        "discovered_at": at,
+        "ingested_at": at if row is None or result.cursors else row.ingested_at,
+        "analyzed_at": at if digest else row.analyzed_at if row is not None else None,
+        "ingest_order": order if row is None or result.cursors else row.ingest_order,
+        "analyze_order": order if digest else row.analyze_order if row is not None else None,
+        **_what_went(state, result),
+        "evicting_at": None,
+        "evicted_at": row.evicted_at if row is not None and evicted else None,
+        "failure": result.failure,
+        "failures": failures,
+        "retry_at": retry_at,
+    }
+
+
+def _what_went(state: SessionState, result: Ingested) -> dict[str, Any]:
+    """How much of what the session counts is not stored, and whether its digest is more than all that can be read."""
+    row = state.row
+    if row is None or not result.task.append:
+        is_partial = row is not None and row.is_partial and result.digest is None
+        return {"is_partial": is_partial, "evicted_records": result.evicted, "light_records": result.light}
+    return {
+        "is_partial": row.is_partial or result.is_merged,
+        "evicted_records": row.evicted_records,
+        "light_records": row.light_records,
+    }
+
+
+def _put_keys(connection: Connection, kept: Mapping[str, Ingested], ids: Ids) -> None:
+    """Record what each digest counts: what came to it where that is all that changed. Without a digest nothing counts.
+
+    An earlier version recorded none; of a session that it evicted those are recorded that could be gathered.
+    """
+    made = {ids[uid]: r for uid, r in kept.items() if r.digest is not None}
+    before = all_keys(connection, [number for number, r in made.items() if r.task.append])
+    more, whole = list[Chunk](), list[Chunk]()
+    for number, result in made.items():
+        known, earlier = before.get(number), result.task.earlier
+        if result.task.merges and known is None and earlier is not None:
+            add_keys(connection, [(number, earlier.keys)], is_gathered=True)
+        if result.task.merges or (known is not None and known.all <= result.keys.all):
+            more.append((number, result.keys.without(known)))
+        else:
+            whole.append((number, result.keys))
+    add_keys(connection, more)
+    replace_keys(connection, whole)
+
+
+def _source_bytes(state: SessionState, result: Ingested) -> int:
+    sizes = {s.path_key: s.size for s in state.sources if s.status != "gone"}
+    sizes |= {cursor.path_key: cursor.size for cursor in result.cursors}
+    return sum(sizes.values())
+
+
+def _file_row(batch: Batch, result: Ingested, session_id: int, name: str) -> dict[str, Any]:
+    part = result.part
+    if part is None:
+        raise ValueError("a session without a part has no file")
+    number = len(batch.states[result.task.session_uid].parts) if result.task.append else 0
+    return {"session_id": session_id, "part": number, "name": name, "bytes": part.bytes, "hash": part.hash,
+            "row_count": part.rows, "record_count": part.records, "text_bytes": part.text_bytes}  # fmt: skip
+
+
+def _digest_row(store: Store, batch: Batch, result: Ingested, at: str) -> dict[str, Any]:
+    digest, text = result.digest, result.digest_text
+    if digest is None or text is None:
+        raise ValueError("no digest to write")
+    return {
+        "session_uid": digest.session_uid,
+        "digest": text,
+        "flavor": digest.flavor,
+        "repo": digest.repo,
+        "domain": digest.domain,
+        "outcome": digest.outcome,
+        "started_at": digest.started_at,
+        "ended_at": digest.ended_at,
+        "schema_version": digest.schema_version,
+        "day": _day(batch, result).isoformat(),
+        "generation": result.task.generation,
+        "hash": text_hash(store.key, text.encode()),
+        "written_at": at,
+    }
+
+
+def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str) -> list[dict[str, Any]]:
+    state = batch.states[result.task.session_uid]
+    tasks = {f.path_key: f for f in result.task.files}
+    goes_on = {f.rank for f in result.task.files if result.task.append or f.offset}
+    outlived = {s.file_rank for s in state.sources if s.is_outlived and s.file_rank in goes_on} | result.outlived
+    return [
+        {
+            **_cursor_columns(cursor),
+            "path": tasks[cursor.path_key].shown,
+            "flavor": state.flavor,
+            "role": tasks[cursor.path_key].role,
+            "native_id": state.native_id,
+            "session_id": session_id,
+            "file_rank": tasks[cursor.path_key].rank,
+            "is_doubted": False,
+            "is_outlived": tasks[cursor.path_key].rank in outlived,
+            "status": _source_status(cursor, tasks[cursor.path_key].path, session_id),
+            "discovered_at": at,
+            "ingested_at": at,
+            "gone_at": None,
+        }
+        for cursor in result.cursors
+    ]
+
+
+def _taken_over(state: SessionState, result: Ingested) -> list[str]:
+    """Files that lie elsewhere now, or packed, and were read there: nothing that is stored is told by them alone."""
+    if result.task.append:
+        return []
+    read = {cursor.path_key for cursor in result.cursors if not cursor.problem}
+    taken = {key for file in result.task.files if file.path_key in read for key in file.took_over}
+    return [s.path_key for s in state.sources if s.path_key in taken and s.file_rank not in result.outlived]
+
+
+def _source_status(cursor: SourceCursor, path: str, session_id: int | None) -> str:
+    if cursor.problem:
+        return failed_status(path, cursor.problem)
+    return "ok" if session_id is not None else "empty"
+
+
+def _cursor_columns(cursor: SourceCursor) -> dict[str, Any]:
+    columns = cursor._asdict()
+    columns["parser_state"] = columns.pop("state")
+    return columns
+
+
+def _problems_of(store: Store, result: Ingested, at: str) -> list[dict[str, Any]]:
+    return problem_rows(
+        store, result.task.flavor, result.problems, {f.shown: f.path_key for f in result.task.files}, at
+    )
+
+
+def name_no_forgotten_parent(store: Store, results: Iterable[Ingested]) -> None:
+    """Leave the parent out of what was derived, where it was forgotten."""
+    parents = [result for result in results if result.facts.parent_native_id]
+    marks = forgotten_marks(store) if parents else frozenset()
+    for result in parents if marks else ():
+        if session_mark(store, f"{result.task.flavor}:{result.facts.parent_native_id}") in marks:
+            result.facts.parent_native_id = None
+            result.digest = result.digest and result.digest.model_copy(update={"parent_uid": None})

@@ -1,0 +1,94 @@
+"""A look at the agents' folders: what lies there, and what of it is news. Cheap, for sensors look twice a minute.
+
+Not here: the listing itself (`agents.discover`), comparing two states (`model.changes`), or what is done about it
+(`sweep.sweep`).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from helix_assets.agents.discover import Discovery, discover
+from helix_assets.agents.spec import FoundFile
+from helix_assets.model.changes import Changes, changed_sources
+from helix_assets.store.catalog import retries
+from helix_assets.store.catalog.tombstones import forgotten_marks, source_mark
+from helix_assets.store.store import HIDDEN, Store
+from helix_assets.sweep.resting import resting
+
+EXCLUSIONS = "exclusions"
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What lies on disk, by path key, and what of it is news."""
+
+    seen: Discovery
+    found: dict[str, FoundFile]
+    changes: Changes
+    resting: frozenset[str] = frozenset()
+
+
+def scan(store: Store, now: datetime | None = None, *, patient: bool = False) -> Scan:
+    """Compare the disk with the catalog; reads no transcript and writes nothing.
+
+    Files of sessions that are set aside are news again when it is time to try them; `patient` leaves those of large
+    sessions alone that have grown a short while ago.
+    """
+    now = now or datetime.now(UTC)
+    with no_collection():
+        seen = discover(store.settings)
+        known = store.catalog.known_sources()
+    found = seen.files
+    if not found.keys() <= known.states.keys():
+        found = {path if path in known.states else store.path_key(path): file for path, file in found.items()}
+    # Nearly all files are fine: only the others are looked at one by one below.
+    unusual = known.unusual
+    gone_before = [key for key, status in unusual.items() if status == "gone"]
+    if seen.unknown:  # a hidden path may lie where nobody could look
+        gone_before += [key for key in known.states if key.startswith(HIDDEN)]
+    changes = changed_sources(found, known.states, gone_before, seen.unknown)
+    wakes = {"gone", "failed"}
+    are_exclusions_new = store.catalog.meta_value(EXCLUSIONS) != exclusions_of(store)
+    if are_exclusions_new:
+        wakes.add("excluded")
+    again = [key for key, status in unusual.items() if key in found and _is_looked_at_again(status, found[key], wakes)]
+    if again:
+        changes = Changes(tuple(dict.fromkeys([*changes.changed, *again])), changes.gone)
+    if changes.changed and (forgotten := forgotten_marks(store)):
+        kept = [key for key in changes.changed if source_mark(store, found[key].path) not in forgotten]
+        changes = Changes(tuple(kept), changes.gone)
+    if changes.changed and (later := retries.waiting(store.catalog, now).path_keys):
+        changes = Changes(tuple(key for key in changes.changed if key not in later), changes.gone)
+    # With new exclusions every file is looked at, once: whoever rested then would have them stay new.
+    may_rest = patient and changes.changed and not are_exclusions_new
+    rest = resting(store, seen, found, changes.changed, now) if may_rest else frozenset()
+    if rest:
+        changes = Changes(tuple(key for key in changes.changed if key not in rest), changes.gone)
+    return Scan(seen, found, changes, rest)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Thousands of small tuples without cycles: looking for some among them took a tenth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _is_looked_at_again(status: str, file: FoundFile, wakes: Collection[str]) -> bool:
+    return status in wakes or (status == "unreadable" and os.access(file.path, os.R_OK))
+
+
+def exclusions_of(store: Store) -> str:
+    """The exclusions in force, to be compared with those under which the last whole sweep left files out."""
+    return repr(store.settings.exclude)

@@ -1,0 +1,299 @@
+"""Prices of models from the genai-prices package, which is data and needs no network; the person's own come first.
+
+Belongs here: reading the package into a `core.prices.PriceTable`, remembering what was looked up, pricing what a batch
+spent. The package takes a third of a second to load, so it is loaded only for a model never met before.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, time
+from functools import cache
+from hashlib import blake2b
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select, update
+
+from helix_assets.derive.prices import (
+    MTOK_PICO,
+    Band,
+    ModelPrices,
+    Period,
+    PriceTable,
+    Rates,
+    Spent,
+    cost_pico,
+    dollars,
+    own_rates,
+    picodollars,
+)
+from helix_assets.model.errors import StopRun, StoreError
+from helix_assets.model.event import FACTS_SINCE
+from helix_assets.model.facts import SessionFactRows, TokenUsage
+from helix_assets.model.time import EPOCH, SECOND_US, microseconds
+from helix_assets.settings import Settings
+from helix_assets.store.catalog.schema import digests
+from helix_assets.store.durable import sync
+from helix_assets.store.fact_files import SessionRows
+from helix_assets.store.key import text_hash
+
+if TYPE_CHECKING:
+    from helix_assets.model.digest import Digest
+    from helix_assets.store.store import Store
+
+_log = logging.getLogger(__name__)
+REMEMBERED = "prices"
+_PRICED_WITH = "priced_with"
+_WHOLE_TURNS = frozenset({"grok"})
+"""Agents whose usage is that of a turn: a sum of requests, which says nothing of how large any of them was."""
+
+
+def load_table(settings: Settings, remembered: str | None, models: Iterable[str]) -> tuple[PriceTable, str]:
+    """The table with these models' prices, and what to remember of it for the next time.
+
+    `remembered` spares looking up, as long as the package is the same: its version alone takes a twentieth of a second.
+    """
+    mark = package_mark()
+    kept = json.loads(remembered) if remembered is not None else {}
+    if kept.get("package") != mark:
+        kept = {"package": mark, "version": _package_version(), "models": {}}
+    known = {model: _unpacked(packed) for model, packed in kept["models"].items()}
+    for model in models:
+        if model not in known:
+            known[model] = _looked_up(model)
+    own = tuple((pattern.lower(), own_rates(price)) for pattern, price in settings.prices.items())
+    version = f"genai-prices {kept['version']}" + (f" + own {_mark(settings.prices)}" if own else "")
+    return PriceTable(version, known, own), json.dumps({**kept, "models": known})
+
+
+def package_mark() -> str:
+    """Changes with the installed package; does not load it."""
+    spec = find_spec("genai_prices")
+    if spec is None or spec.origin is None:
+        raise StopRun("the package genai-prices is not installed: install helix_assets with its dependencies")
+    info = os.stat(os.path.join(os.path.dirname(spec.origin), "data.py"))
+    return f"{info.st_size}.{info.st_mtime_ns}"
+
+
+def _package_version() -> str:
+    from importlib import metadata  # slow to load
+
+    return metadata.version("genai-prices")
+
+
+def _mark(own: Mapping[str, Mapping[str, float]]) -> str:
+    return blake2b(json.dumps(own, sort_keys=True).encode(), digest_size=4).hexdigest()
+
+
+def _unpacked(packed: Any) -> ModelPrices | None:
+    if packed is None:
+        return None
+    return tuple(
+        Period(tuple(Band(above, Rates(*rates)) for above, rates in bands), *times) for bands, *times in packed
+    )
+
+
+def _looked_up(model: str) -> ModelPrices | None:
+    """As `look_up`; a model that the package trips over has no price."""
+    try:
+        return look_up(model)
+    except Exception as exc:  # noqa: BLE001 - another package's trouble costs a price and nothing else
+        _log.warning("a model has no price: %s in the package genai-prices", type(exc).__name__)
+        return None
+
+
+def look_up(model: str) -> ModelPrices | None:
+    """The package's prices of a model, None when it knows none; a provider before a slash may be left out."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    for name in dict.fromkeys((model, model.rpartition("/")[2])):
+        try:
+            _, info = get_snapshot().find_provider_model(name, None, None, None)
+        except LookupError:
+            continue
+        listed = info.prices if isinstance(info.prices, list) else [info]
+        periods = [period for one in listed if (period := _period(one)) is not None]
+        return tuple(periods) or None
+    return None
+
+
+def _period(priced: Any) -> Period | None:
+    bands = _bands(priced.prices)
+    constraint = getattr(priced, "constraint", None)
+    if bands is None or constraint is None:
+        return None if bands is None else Period(bands)
+    if hasattr(constraint, "start_date"):
+        start = constraint.start_date
+        return Period(bands, since_us=microseconds(EPOCH.replace(start.year, start.month, start.day)))
+    return Period(bands, None, _time_us(constraint.start_time), _time_us(constraint.end_time))
+
+
+def _time_us(at: time) -> int:
+    return ((at.hour * 60 + at.minute) * 60 + at.second) * SECOND_US
+
+
+def _bands(price: Any) -> tuple[Band, ...] | None:
+    """The package's price as bands. Tokens of a kind without a price of its own cost what input costs."""
+    named = price.__dict__
+    if named.get("input_mtok") is None or named.get("output_mtok") is None:
+        return None
+    kinds = [named["input_mtok"], named["output_mtok"]]
+    kinds += [named.get(f"{kind}_mtok") or named["input_mtok"] for kind in ("cache_read", "cache_write")]
+    starts = sorted({0} | {tier.start for kind in kinds for tier in getattr(kind, "tiers", ())})
+    return tuple(Band(start, _rates(named, [_at(kind, start) for kind in kinds], start)) for start in starts)
+
+
+def _rates(named: Mapping[str, Any], kinds: list[int], start: int) -> Rates:
+    """An hour of cache costs twice the input where the price of five minutes is listed and its own is not."""
+    hour = named.get("cache_write_1h_mtok")
+    twice = 2 * kinds[0] if named.get("cache_write_mtok") is not None else kinds[0]
+    return Rates._make([*kinds, twice if hour is None else _at(hour, start)])
+
+
+def _at(price: Any, start: int) -> int:
+    """Picodollars per token in the band that begins at `start`."""
+    value = getattr(price, "base", price)
+    for tier in getattr(price, "tiers", ()):
+        if tier.start <= start:
+            value = tier.price
+    return int((value * MTOK_PICO).to_integral_value())
+
+
+# -- pricing what was spent ------------------------------------------------------------------------------------------
+
+
+def price_sessions(store: Store, sessions: Iterable[tuple[Digest, SessionFactRows]]) -> list[Digest]:
+    """The digests with their costs; the rows of `token_usage` get theirs in place."""
+    batch = [
+        (digest, [TokenUsage._make(row) for row in rows.get("token_usage", ())], rows) for digest, rows in sessions
+    ]
+    table = table_of(store, {row.model for _, usage, _ in batch for row in usage if row.model})
+    priced = []
+    for digest, usage, rows in batch:
+        fresh = price_rows(table, digest.flavor, usage)
+        if fresh:
+            rows["token_usage"] = list(fresh)
+        priced.append(digest.model_copy(update=costs(table, fresh, digest.assistant_messages)))
+    return priced
+
+
+def reprice(store: Store, today: date) -> int:
+    """Price again what another table priced, evicted sessions too: their tokens are facts. Gives how many sessions.
+
+    Costs a look at one file when nothing changed. Where it fails it is tried again on another day.
+    """
+    in_force = f"{package_mark()} {_mark(store.settings.prices)}"
+    in_part = f"{in_force}, in part on {today}"
+    if store.catalog.meta_value(_PRICED_WITH) in (in_force, in_part):
+        return 0
+    version = table_of(store, ()).version
+    stale: dict[tuple[str, str], list[Digest]] = defaultdict(list)
+    for digest, partition in _digests(store):
+        if digest.price_table != version and digest.schema_version >= FACTS_SINCE:
+            stale[partition].append(digest)
+    failed = 0
+    for partition, sessions in stale.items():
+        try:
+            _reprice_partition(store, partition, sessions)
+        except OSError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - a fault of the prices must not stop the sweep
+            reason = str(exc) if isinstance(exc, StoreError) else type(exc).__name__
+            _log.warning("%s/%s keeps its old prices: %s", *partition, reason)
+            failed += len(sessions)
+    with store.catalog.writing() as connection:
+        store.catalog.set_meta(connection, _PRICED_WITH, in_part if failed else in_force)
+    return sum(map(len, stale.values())) - failed
+
+
+def _digests(store: Store) -> Iterator[tuple[Digest, tuple[str, str]]]:
+    from helix_assets.model.digest import Digest
+
+    with store.catalog.reading() as connection:
+        rows = connection.execute(select(digests.c.digest, digests.c.flavor, digests.c.day)).all()
+    for text, flavor, day in rows:
+        yield Digest.model_validate_json(text), (flavor, day)
+
+
+def _reprice_partition(store: Store, partition: tuple[str, str], stale: Sequence[Digest]) -> None:
+    """One partition's costs in facts and digests, in one step."""
+    old = [file for file in store.catalog.fact_files({partition}) if file.fact == "token_usage"]
+    held: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for file in old:
+        for row in store.facts.rows(file):
+            held[row.session_uid] += row.rows
+    rows: list[SessionFactRows] = [{"token_usage": held[digest.session_uid]} for digest in stale]
+    fresh = price_sessions(store, list(zip(stale, rows, strict=True)))
+    made = [
+        SessionRows(digest.session_uid, digest.coverage.generation, row["token_usage"])
+        for digest, row in zip(fresh, rows, strict=True)
+    ]
+    files = [new for file in old if (new := store.facts.replace("token_usage", partition, file, made)) is not None]
+    sync(store.data_dir, [store.facts.path(file.name) for file in files])
+    with store.catalog.writing() as connection:
+        store.catalog.put_fact_files(connection, files, [])
+        for digest in fresh:
+            text = digest.model_dump_json()
+            values = {"digest": text, "hash": text_hash(store.key, text.encode())}
+            connection.execute(update(digests).where(digests.c.session_uid == digest.session_uid).values(**values))
+    for file in old:
+        store.facts.remove(file.name)
+
+
+def table_of(store: Store, models: Iterable[str]) -> PriceTable:
+    """The table in force with these models; what had to be looked up is remembered in the catalog."""
+    remembered = store.catalog.meta_value(REMEMBERED)
+    table, fresh = load_table(store.settings, remembered, sorted(models))
+    if fresh != remembered:
+        with store.catalog.writing() as connection:
+            store.catalog.set_meta(connection, REMEMBERED, fresh)
+    return table
+
+
+def price_rows(table: PriceTable, flavor: str, usage: Iterable[TokenUsage]) -> list[TokenUsage]:
+    """The rows with the agent's own cost where it told one, else the table's; null where the model is unknown."""
+    is_one_request = flavor not in _WHOLE_TURNS
+    prices_of = cache(table.prices_of)
+    return [row if row.cost_from == "agent" else _priced(row, prices_of, is_one_request) for row in usage]
+
+
+def _priced(row: TokenUsage, prices_of: Callable[[str], ModelPrices | None], is_one_request: bool) -> TokenUsage:
+    spent = Spent(row.input, row.output, row.cache_read, row.cache_write_5m, row.cache_write_1h)
+    prices = prices_of(row.model) if row.model else None
+    if prices is None:
+        return row._replace(cost_usd=None if any(spent) else 0.0, cost_from=None)
+    pico = cost_pico(prices, spent, row.ts, is_one_request=is_one_request)
+    return row._replace(cost_usd=dollars(pico), cost_from="table")
+
+
+def costs(table: PriceTable, usage: Sequence[TokenUsage], assistant_messages: int) -> dict[str, Any]:
+    """The digest's costs; a sum with an unknown price in it is null, never too small.
+
+    So is that of a session whose agent answered and told of no tokens.
+    """
+    main, sub = _sum(row for row in usage if not row.is_sidechain), _sum(row for row in usage if row.is_sidechain)
+    unknown = {row.model or "(unknown)" for row in usage if row.cost_usd is None}
+    is_told = bool(usage) or not assistant_messages
+    if not is_told:
+        main = sub = None
+    return {
+        "cost_usd": None if main is None or sub is None else dollars(main + sub),
+        "cost_usd_main": main if main is None else dollars(main),
+        "cost_usd_subagent": sub if sub is None else dollars(sub),
+        "unpriced_models": sorted(unknown),
+        "price_table": table.version,
+    }
+
+
+def _sum(usage: Iterable[TokenUsage]) -> int | None:
+    total = 0
+    for row in usage:
+        if row.cost_usd is None:
+            return None
+        total += picodollars(row.cost_usd)
+    return total

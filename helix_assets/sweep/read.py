@@ -1,0 +1,847 @@
+"""One session's share of a sweep: read its files, redact, order, derive, write one part file, digest.
+
+Runs in a worker process and touches nothing but the sources (read-only) and the staging folder; what comes of it is
+decided and published by `sweep.sweep`. Two ways, one stream: an append goes on behind the stored rows, anything else is
+written anew from the stored rows that still count and what the files say now. Not here: which files changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import orjson
+
+from helix_assets.agents import ADAPTERS, pieces_of
+from helix_assets.agents.jsonl import (
+    PACKED,
+    READING_FAILED,
+    WholeLines,
+    block_reader,
+    decode,
+    hash_of_read,
+    hashed_up_to,
+    open_source,
+)
+from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.spec import Adapter, Identity, JsonObject, Parser, SessionFacts
+from helix_assets.derive.digest_builder import DigestBuilder, SessionHead
+from helix_assets.derive.fact_builder import FactBuilder
+from helix_assets.derive.link import BareLinker, Linker
+from helix_assets.derive.places import PlaceRules, domain_of, repo_of, task_of
+from helix_assets.model.digest import Digest
+from helix_assets.model.errors import Problem, RetryLater, SkipSource, StoreError
+from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED, Record, Row, SessionEvent
+from helix_assets.model.facts import SessionFactRows
+from helix_assets.model.identity import is_worldwide, utf8_name
+from helix_assets.redaction.again import value_again
+from helix_assets.redaction.joined import Joiner
+from helix_assets.store.catalog.session_keys import SessionKeys, message_key
+from helix_assets.store.key import hasher, text_hash
+from helix_assets.store.parquet import SessionWriter, keys_without_text, read_beside, read_placed, read_rows
+from helix_assets.store.raw import PartFile, file_hash
+from helix_assets.store.words.hashing import WordHasher
+from helix_assets.sweep.task import BEFORE_TIME, FileTask, Ingested, IngestTask, SourceCursor, Workshop
+
+MAX_DOCUMENT_BYTES = 8 << 20
+DOCUMENTS = frozenset({"document", "about"})
+BESIDE_ROLES = frozenset({"about", "aside"})
+NOT_UNDERSTOOD = "kept, but cannot be understood"
+_LISTED_PROBLEMS = 50
+_READ_TRIES = 3
+
+
+_new = tuple.__new__  # a named tuple without the call that checks its length
+
+# A record on its way through the merge, with its JSON object if it is one.
+_Line = tuple[Record, JsonObject | None]
+
+
+class _OutOfOrder(Exception):
+    """An appended record belongs before stored ones: the session has to be written anew."""
+
+
+class _Rewritten(Exception):
+    """A file is no longer what it was when the task was planned: its session has to be read from the start."""
+
+
+class _Incomplete(Exception):
+    """Of what the session has counted some can be read no more: what is new is merged with the kept digest."""
+
+
+def _place(item: _Line) -> tuple[int, int, int]:
+    """Where the record stands in its session."""
+    return item[0][:3]
+
+
+def _renewed(item: _Line, raw: bytes, obj: JsonObject) -> _Line:
+    return item[0]._replace(raw=raw), obj
+
+
+class _Counting:
+    """A reader of blocks that knows how many bytes it gave."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read, self.count = read, 0
+
+    def __call__(self, size: int) -> bytes:
+        block = self._read(size)
+        self.count += len(block)
+        return block
+
+
+class _Source:
+    """Reads one file as a stream of lines and remembers where it ended."""
+
+    def __init__(self, task: FileTask, adapter: Adapter, shop: Workshop, hash64: Callable[[bytes], int]) -> None:
+        self.task = task
+        self._adapter = adapter
+        self._shop = shop
+        self._hash64 = hash64
+        self._name = os.fsencode(os.path.basename(task.path).removesuffix(PACKED))
+        self._seen: dict[int, int] = {}
+        self.known: set[int] = set()
+        self.order_us = task.order_us
+        self.offset, self.line = task.offset, task.line
+        self.problems: list[Problem] = []
+        self.problem: str | None = None
+        self._opened: os.stat_result | None = None
+        self._read_hash: str | None = None
+        self._fell_short = False
+        self.unparsed = self.lines = self.objects = self.bytes_read = self.redactions = self.withheld = 0
+        pieces = pieces_of(adapter.flavor)
+        self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in DOCUMENTS else None
+
+    def read(self) -> Iterator[_Line]:
+        try:
+            fd = open_source(self.task.path)
+        except SkipSource as exc:
+            self.problem = str(exc)
+            self.problems.append(Problem(self.task.shown, str(exc)))
+            return
+        try:
+            # Taken before reading: what is appended meanwhile must look like news to the next sweep.
+            self._opened = os.fstat(fd)
+            yield from self._document(fd) if self.task.role in DOCUMENTS else self._jsonl(fd)
+        except OSError as exc:
+            self.problem = f"{READING_FAILED}: {exc.strerror}"
+            self.problems.append(Problem(self.task.shown, self.problem, self.line, self.offset))
+        finally:
+            os.close(fd)
+        if self.joiner is not None:
+            yield from self.joiner.close()
+            self.redactions += self.joiner.hits
+            self.withheld += self.joiner.withheld
+
+    def _document(self, fd: int) -> Iterator[_Line]:
+        data = os.pread(fd, MAX_DOCUMENT_BYTES + 1, 0)
+        self.offset = len(data)
+        obj = decode(data)
+        if isinstance(obj, dict):
+            yield from self._chunk(json.dumps(obj).encode(), 1, 0)
+        else:
+            self.bad(1, 0, obj if len(data) <= MAX_DOCUMENT_BYTES else "larger than a document may be")
+        self._read_hash = text_hash(self._shop.key, data)
+
+    def _jsonl(self, fd: int) -> Iterator[_Line]:
+        path, key = self.task.path, self._shop.key
+        state = hashed_up_to(fd, path, self.offset, key)
+        if self.task.read_hash is not None and state.hexdigest() != self.task.read_hash:
+            raise _Rewritten
+        read = _Counting(block_reader(fd, path, self.offset))
+        whole = WholeLines(read, self.offset, self.line)
+        try:
+            for data, line, offset in whole:
+                lines = yield from self._chunk(data, line, offset)
+                self.line = line + lines
+                self.offset = offset + len(data)
+                state.update(data)
+        finally:
+            for line, offset in whole.too_long:
+                self.bad(line, offset, "longer than a line may be; not stored")
+        if whole.is_torn and path.endswith(PACKED):
+            raise OSError(errno.EIO, "it ends within a line")  # a packed log is a finished one
+        if whole.is_endless:
+            reason = "longer than a line may be, and its end is not there yet"
+            self.problems.append(Problem(self.task.shown, reason, self.line, self.offset))
+        self._read_hash = hash_of_read(fd, path, self.offset, key) if whole.too_long else state.hexdigest()
+        self._refuse_rewritten(fd, self.task.offset + read.count)
+
+    def _refuse_rewritten(self, fd: int, reached: int) -> None:
+        """Lines of two versions of a file must not be taken for one: whether it was rewritten while it was read."""
+        opened, now = self._opened, os.fstat(fd)
+        if opened is None or self.task.path.endswith(PACKED):
+            return
+        self._fell_short = reached < opened.st_size
+        is_touched = (now.st_mtime_ns, now.st_size) != (opened.st_mtime_ns, opened.st_size)
+        if is_touched and hash_of_read(fd, self.task.path, self.offset, self._shop.key) != self._read_hash:
+            raise _Rewritten
+
+    def _chunk(self, data: bytes, line: int, offset: int) -> Generator[_Line, None, int]:
+        """The records of some whole lines; returns how many lines they are."""
+        redacted = self._shop.redactor.lines(data)
+        clean = redacted.data
+        self.redactions += redacted.hits
+        self.withheld += redacted.withheld
+        self.bytes_read += len(data)
+        originals = data.split(b"\n")
+        lines = originals if clean is data else clean.split(b"\n")
+        for original, text in zip(originals, lines, strict=True):
+            if original and not original.isspace():
+                self.lines += 1
+                item = self._line(original, text, line, offset)
+                if self.joiner is None:
+                    yield item
+                else:
+                    yield from self._joined(item, original, text)
+            line += 1
+            offset += len(original) + 1
+        return len(originals) - 1
+
+    def _joined(self, item: _Line, original: bytes, text: bytes) -> Iterable[_Line]:
+        """Hand over a line that may be a piece of a message; gives those whose messages are whole."""
+        assert self.joiner is not None
+        record, obj = item
+        is_changed = text != original and self.joiner.is_piece(record.native_type)
+        before = decode(original) if is_changed else None
+        return self.joiner.take(item, record.file, record.native_type, obj, before if type(before) is dict else obj)
+
+    def _line(self, original: bytes, text: bytes, line: int, offset: int) -> _Line:
+        task = self.task
+        body = text.removeprefix(b"\xef\xbb\xbf") if line == 1 else text
+        try:
+            obj = orjson.loads(body)  # proves, too, that the text is UTF-8
+        except orjson.JSONDecodeError:
+            obj, text = decode(body), text.decode("utf-8", "replace").encode()
+        is_object = type(obj) is dict
+        self.objects += is_object
+        told = identity(self._adapter, obj) if is_object else None
+        if told is not None:
+            native_id, parent_id, ts_us, native_type = told
+        else:
+            self.bad(line, offset, NOT_UNDERSTOOD if is_object else decode(body))
+            obj, native_id, parent_id, ts_us, native_type = None, None, None, None, UNPARSED
+        if ts_us is not None and ts_us > self.order_us and task.role not in BESIDE_ROLES:
+            self.order_us = ts_us
+        if task.role in DOCUMENTS:
+            native_id, native_type = None, DOCUMENT
+            key = self._hash64(b"document:" + self._name)
+        elif native_id:
+            key = self._hash64(b"id:" + self._id_as_logged(native_id, original, text).encode("utf-8", "replace"))
+        else:
+            key = self._anonymous_key(original)
+        return _new(
+            Record, (self.order_us, task.rank, line, offset, key, native_id, parent_id, ts_us, native_type, text)
+        ), obj
+
+    def _id_as_logged(self, native_id: str, original: bytes, text: bytes) -> str:
+        """The record's id as its agent wrote it: what identifies a record must not change with the redaction rules."""
+        if text == original or native_id.encode() in original:
+            return native_id
+        obj = decode(original)
+        told = identity(self._adapter, obj) if isinstance(obj, dict) else None
+        return told.native_id or native_id if told is not None else native_id
+
+    def _anonymous_key(self, original: bytes) -> int:
+        """A key for a line without an id: its bytes, its file's name, and how often it came before in this file."""
+        base = self._hash64(self._name + b"\0" + original.strip())
+        count = self._seen.get(base, 0)
+        key = base if not count else self._hash64(b"%d:%d" % (base, count))
+        while key in self.known:
+            count += 1
+            key = self._hash64(b"%d:%d" % (base, count))
+        self._seen[base] = count + 1
+        return key
+
+    def bad(self, line: int, offset: int, reason: str | JsonObject) -> None:
+        """Count a line that is no record, or one that tells nothing; list the first of them."""
+        self.unparsed += 1
+        if self.unparsed <= _LISTED_PROBLEMS:
+            self.problems.append(Problem(self.task.shown, str(reason), line, offset))
+
+    def all_problems(self) -> list[Problem]:
+        """What could not be read; of very many bad lines the first are listed and the others counted."""
+        more = self.unparsed - _LISTED_PROBLEMS
+        if more <= 0:
+            return self.problems
+        return [*self.problems, Problem(self.task.shown, f"{more} more lines are bad and not listed")]
+
+    def cursor(self, state: JsonObject | None) -> SourceCursor | None:
+        """Where reading ended, or None when the file went away meanwhile.
+
+        Without a hash, as after a failed read, the file is read from the start when it is next looked at. One that was
+        cut while it was read looks changed to the next sweep, whatever it is by then.
+        """
+        try:
+            info = self._opened or os.stat(self.task.path, follow_symlinks=False)
+        except OSError:
+            return None
+        if self.joiner is not None and self.joiner.ended_within:
+            state = None  # of this message all pieces are needed once more
+        size = info.st_size if self.task.path.endswith(PACKED) else max(info.st_size, self.offset)
+        return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, size,
+                            -1 if self._fell_short else info.st_mtime_ns, self._read_hash, self.offset,
+                            self.line, self.order_us, state, self.problem)  # fmt: skip
+
+
+def identity(adapter: Adapter, obj: JsonObject) -> Identity | None:
+    """How a line names itself; None when the adapter trips over it."""
+    try:
+        return adapter.identify(obj)
+    except Exception:  # noqa: BLE001 - one line must not cost the session
+        return None
+
+
+class _SessionRun:
+    """The state of one task: the stream goes in record by record, rows come out."""
+
+    def __init__(self, task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> None:
+        self.task, self._shop = task, shop
+        self.adapter = ADAPTERS[task.flavor]
+        self._shares_history = self.adapter.shares_history
+        self._hash64 = hasher(shop.key)
+        self._last_sighting = last_sighting
+        self._files = {f.rank: f for f in task.files}
+        self._parsers: dict[int, Parser] = {}
+        self._last_record: dict[int, Record] = {}
+        self._states: dict[int, JsonObject | None] = {}
+        roles = {**task.roles, **{f.rank: f.role for f in task.files}}
+        self._beside = {rank for rank, role in roles.items() if role in BESIDE_ROLES}
+        self._marks: dict[int, int] = {}
+        self._repeats: dict[int, int] = {}
+        self._known: set[int] = set()
+        self._told: set[int] = set()
+        self.outlived: set[int] = set()
+        self._writer: SessionWriter | None = None
+        self.facts = replace(task.facts, unknown_types=dict(task.facts.unknown_types))
+        if not task.append:  # what is carried over all the same may rest on older rules
+            self.facts = SessionFacts(**value_again(shop.redactor, asdict(self.facts)))
+        self._foreign = set(task.foreign_messages)
+        self.linker = (BareLinker if task.is_bare else Linker)(self._foreign)
+        self._earlier = task.earlier
+        self._counted = task.earlier.keys.all if task.earlier else frozenset[int]()
+        self._open_before: dict[int, Counter[str | None]] = {}
+        self._light: set[int] = set()
+        self._records: set[int] = set()
+        self._bad_lines: set[int] = set()
+        self.evicted: set[int] = set()
+        self.light: set[int] = set()
+        if task.merges and task.earlier is not None:
+            self.linker.start_at(task.earlier.first_seq)
+        self.digests = DigestBuilder()
+        self.fact_builder = FactBuilder()
+        self.failure = task.no_digest_because
+        self.changed: set[int] = set()
+        self.sources = [_Source(f, self.adapter, shop, self._hash64) for f in task.files]
+        self._source_of = {source.task.rank: source for source in self.sources}
+        self.unparsed_before = task.unparsed if task.append else 0
+        self.withheld = 0
+        self.shareable: set[int] = set()
+        self.message_ids: dict[int, str] = {}
+        self._last_message: str | None = None
+        self.started_us, self.ended_us = task.started_us, task.ended_us
+        self.last_row = task.last_row
+
+    def run(self) -> None:
+        stored = [Path(path) for path, _ in self.task.stored]
+        self._refuse_damaged()
+        if stored:
+            self._take_in(stored)
+        streams = [source.read() for source in self.sources]
+        if stored and not self.task.append:
+            self._told = self._keys_told()
+            streams += [self._kept(read_placed(stored, raw=True)), self._kept(read_beside(stored, raw=True))]
+        for item in heapq.merge(*streams, key=_place) if len(streams) > 1 else streams[0] if streams else ():
+            self._take(item)
+        if not self._told <= self._marks.keys():
+            raise _Rewritten
+        self._refuse_incomplete()
+        for rank, parser in self._parsers.items():
+            self._states[rank] = parser.state()  # before the end: what that brings to light closes what was open
+            if (events := self._uncounted(rank, parser.finish())) and rank in self._last_record:
+                last = self._last_record[rank]
+                self._emit(
+                    self.linker.rows(
+                        last._replace(raw=b"", native_id=None, parent_id=None, native_type=AFTER_THE_END), events
+                    )
+                )
+        self._check_what_events_rest_on()
+
+    def _refuse_incomplete(self) -> None:
+        """Of an evicted session all that it has counted must have been met, or its digest would come to count less.
+
+        What is merged although all of it is there was read while its log was written to.
+        """
+        if self._earlier is None:
+            return
+        met = self._marks.keys() | (self._known - self._light)
+        is_whole = self._earlier.keys.records <= met and len(met) >= (self._earlier.at_least or 0)
+        if self.task.merges and is_whole and self._marks:
+            raise _Rewritten
+        if not self.task.merges and not is_whole:
+            raise _Incomplete
+        if not self.task.merges:
+            self.unparsed_before += len(self._earlier.keys.bad_lines - self._marks.keys())
+
+    def _check_what_events_rest_on(self) -> None:
+        """Stored rows stay right only while what the session's documents say about it stays the same."""
+        for rank, file in self._files.items():
+            is_continued = self.task.append and not self.task.merges
+            if is_continued and file.role == "about" and self.parser_state(rank) != file.state:
+                raise _OutOfOrder
+
+    def _refuse_damaged(self) -> None:
+        """Nothing is derived from, or written anew in the place of, a file that is not what was written."""
+        for path, proof in self.task.stored:
+            if file_hash(Path(path), self._shop.key) != proof:
+                raise StoreError(f"{os.path.basename(path)} is damaged: run `helix verify`")
+
+    def _take_in(self, stored: list[Path]) -> None:
+        """Learn what is stored; for an append bring linker and digest to where the stored rows end."""
+        rows = list(read_rows(stored, raw=False))
+        self._known = {row.record_key for row in rows}
+        if self._earlier is not None:
+            self._light = keys_without_text(stored)
+        if self.task.append:
+            self.linker.resume(rows)
+            # Of a merge those that were stored when no digest could be made: the kept one does not count them.
+            self._digest([row for row in rows if self._is_news(row)] if self.task.merges and self._counted else rows)
+        for source in self.sources:
+            source.known = self._known if source.task.offset else set()
+
+    def _keys_told(self) -> set[int]:
+        """The records that the files tell now. Who reads them later must meet them all: else a file was rewritten."""
+        told = set[int]()
+        for task in self.task.files:
+            source = _Source(task, self.adapter, self._shop, self._hash64)
+            source.joiner = None
+            source.known = self._known if task.offset else set()
+            told.update(record.key for record, _ in source.read())
+        return told
+
+    def _kept(self, rows: Iterator[Row]) -> Iterator[_Line]:
+        """Stored records that stand before the cursor, or that no file holds any more."""
+        lines, pieces = self._kept_lines(rows), pieces_of(self.task.flavor)
+        if pieces is None:
+            yield from lines
+            return
+        joiner = Joiner(self._shop.redactor, pieces, _renewed, heals=True)
+        for item in lines:
+            yield from joiner.take(item, item[0].file, item[0].native_type, item[1])
+        yield from joiner.close()
+        self.withheld += joiner.withheld
+
+    def _kept_lines(self, rows: Iterator[Row]) -> Iterator[_Line]:
+        for row in rows:
+            is_before_cursor = row.file in self._files and self._files[row.file].offset > 0
+            if row.raw and (is_before_cursor or row.record_key not in self._told):
+                redacted = self._shop.redactor.lines(row.raw)  # by the rules in force, which may be newer
+                obj = decode(redacted.data)
+                names = self._named_again(row, obj)
+                self.withheld += redacted.withheld
+                self.unparsed_before += names.native_type == UNPARSED
+                if not is_before_cursor:
+                    self.outlived.add(row.file)
+                record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, *names, redacted.data)
+                yield record, obj if isinstance(obj, dict) else None
+
+    def _named_again(self, row: Row, obj: object) -> Identity:
+        """Ids, time and type of a stored record as its line says them by the rules in force.
+
+        The row may bear the time of its event, such as the begin of a message that the record closes.
+        """
+        names = Identity(row.record_id, row.parent_id, row.ts_us, row.native_type)
+        if isinstance(obj, dict) and (told := identity(self.adapter, obj)):
+            names = told._replace(native_id=None, native_type=DOCUMENT) if row.native_type == DOCUMENT else told
+        clean = self._shop.redactor.text
+        native_id, parent_id = (name and clean(name).text for name in names[:2])
+        return Identity(native_id, parent_id, names.ts_us, clean(names.native_type).text)
+
+    def _take(self, item: _Line) -> None:
+        record, obj = item
+        ts_us = record.ts_us
+        if ts_us is not None:
+            if self.started_us is None or ts_us < self.started_us:
+                self.started_us = ts_us
+            if self.ended_us is None or ts_us > self.ended_us:
+                self.ended_us = ts_us
+        if self._shares_history and is_worldwide(record.native_id):
+            self.shareable.add(record.key)
+        if self._is_repeated(record):
+            return
+        if self.task.merges and self._was_counted(record):
+            self._pass_over(record, obj)
+            return
+        is_beside = record.file in self._beside
+        is_continued = self.task.append and not self.task.merges
+        if is_continued and not is_beside and (_place(item) <= self.task.last_row or record.key in self._known):
+            raise _OutOfOrder
+        if self.task.merges and record.file not in self._last_record:
+            self._note_what_is_open(record.file)
+        events = self._uncounted(record.file, self._events(record, obj)) if obj is not None else []
+        self._last_record[record.file] = record
+        self._note_messages(events)
+        if is_beside:
+            self._emit(self.linker.beside(record, events))
+        elif record.key not in self.task.not_ours:
+            self.last_row = _place(item)
+            self._emit(self.linker.rows(record, events))
+
+    def _is_news(self, row: Row) -> bool:
+        return row.native_type != DOCUMENT and row.record_key not in self._counted
+
+    def _was_counted(self, record: Record) -> bool:
+        """Whether a record counts already: by its key alone, for a place proves nothing once a log was cut.
+
+        Only where an earlier version left no keys the time must do.
+        """
+        is_known = record.key in self._counted or record.key in self._known or self._is_same_document(record)
+        earlier = self._earlier
+        is_old = earlier is not None and earlier.at_least is not None and record.order_us <= earlier.last_row[0]
+        return is_known or is_old
+
+    def _is_same_document(self, record: Record | Row) -> bool:
+        file = self._files.get(record.file)
+        return record.native_type == DOCUMENT and file is not None and file.is_same
+
+    def _pass_over(self, record: Record, obj: JsonObject | None) -> None:
+        """Take from a record that counts already only what the parser has to know of it later."""
+        self._last_record.pop(record.file, None)  # what the end of the file brings to light was counted with it
+        self.unparsed_before -= record.native_type == UNPARSED
+        if obj is not None:
+            with suppress(Exception):  # one that a parser cannot cope with was named when it was counted
+                self._parser(record.file).feed(obj, record)
+
+    def _note_what_is_open(self, rank: int) -> None:
+        """What records that count already left open was counted with them, and is closed by what is new."""
+        if rank in self._parsers:
+            self._open_before[rank] = Counter(event.kind for event in deepcopy(self._parsers[rank]).finish())
+
+    def _uncounted(self, rank: int, events: list[SessionEvent]) -> list[SessionEvent]:
+        """The events without those that were counted when they were still open."""
+        if not (was_open := self._open_before.get(rank)):
+            return events
+        fresh = []
+        for event in events:
+            if was_open[event.kind] > 0:
+                was_open[event.kind] -= 1
+            else:
+                fresh.append(event)
+        return fresh
+
+    def _events(self, record: Record, obj: JsonObject) -> list[SessionEvent]:
+        """What the record tells; one that a parser cannot cope with is kept, tells nothing, and is named."""
+        if self.task.is_bare:
+            return []
+        try:
+            return self._parser(record.file).feed(obj, record)
+        except MemoryError:
+            raise  # the line may not be to blame, and the next one fares no better
+        except Exception as exc:  # noqa: BLE001 - one line must not cost the session
+            source = self._source_of.get(record.file)
+            if source is None:
+                self.unparsed_before += 1
+            else:
+                source.bad(record.line, record.offset, f"{NOT_UNDERSTOOD}: {type(exc).__name__}")
+            return []
+
+    def _is_repeated(self, record: Record) -> bool:
+        """Whether this run tells the record elsewhere: of two equal ones the first counts, of two versions the last."""
+        key = record.key
+        mark = self._marks.get(key)
+        # without an id the key is made of the bytes: two versions of it cannot be
+        version = hash(record.raw) if record.native_id or record.native_type == DOCUMENT else 0
+        if mark is None:
+            self._marks[key] = version
+            return bool(self._last_sighting) and self._last_sighting.get(key, 1) != 1
+        count = self._repeats[key] = self._repeats.get(key, 1) + 1
+        if key in self._last_sighting:
+            return count != self._last_sighting[key]
+        if mark != version:
+            self.changed.add(key)
+        return True
+
+    def sightings_of_changed(self) -> dict[int, int]:
+        """For records met in several versions: how often each was met."""
+        return {key: self._repeats[key] for key in self.changed}
+
+    def _note_messages(self, events: list[SessionEvent]) -> None:
+        """Remember the messages whose usage the session tells; a message often takes several lines in a row."""
+        if not self._shares_history:
+            return
+        for event in events:
+            message_id = event.message_id
+            if message_id and event.usage is not None and message_id != self._last_message and is_worldwide(message_id):
+                self.message_ids[message_key(self._hash64, message_id)] = message_id
+                self._last_message = message_id
+
+    def _parser(self, rank: int) -> Parser:
+        parser = self._parsers.get(rank)
+        if parser is None:
+            task = self._files.get(rank)
+            state = task.state if task and self.task.append else None
+            parser = self.adapter.parser(self._role(rank), self.facts, self._hash64, state)
+            self._parsers[rank] = parser
+        return parser
+
+    def _role(self, rank: int) -> str:
+        task = self._files.get(rank)
+        return task.role if task else self.task.roles.get(rank, "main")
+
+    def _digest(self, rows: list[Row]) -> None:
+        """Feed digest and facts; their trouble sets only themselves aside, the records are stored all the same."""
+        for row in rows:
+            if row.native_type not in (DOCUMENT, AFTER_THE_END):
+                (self._bad_lines if row.native_type == UNPARSED else self._records).add(row.record_key)
+        if self.failure is None:
+            try:
+                self.digests.add(rows)
+                self.fact_builder.add(rows)
+            except Exception as exc:  # noqa: BLE001 - whatever it is, it is named in status and in a check
+                self.failure = f"{type(exc).__name__} while the digest was built"
+
+    def _emit(self, rows: list[Row]) -> None:
+        self._digest(rows)
+        record = rows[0].record_key
+        if self._earlier is not None and record not in self._known:
+            if self._is_same_document(rows[0]):
+                return
+            if record in self._counted:
+                self.evicted.add(record)
+                return
+        if record in self._light:
+            self.light.add(record)
+            rows = [row._replace(raw=None) for row in rows]
+        if self._writer is None:
+            name = f"{text_hash(self._shop.key, self.task.session_uid.encode('utf-8', 'replace'))[:20]}.{os.getpid()}"
+            path, key = Path(self._shop.staging) / name, self._shop.key
+            words = WordHasher(key) if self._shop.finds_words and not self.task.is_bare else None
+            self._writer = SessionWriter(path, self.task.session_uid, key, hasher=words)
+        self._writer.add(rows)
+
+    def keys(self) -> SessionKeys:
+        """What the digest of this run counts, and of each message the record whose usage counts."""
+        messages = {
+            message_key(self._hash64, row.message_id): row.record_key
+            for row, _ in self.digests.counted_usage()
+            if row.message_id
+        }
+        return SessionKeys(frozenset(self._records), frozenset(self._bad_lines), messages)
+
+    def parser_state(self, rank: int) -> JsonObject | None:
+        """What the file's next append starts from; None when it has to be derived anew."""
+        if self.task.is_bare:
+            return None
+        if rank in self._states:
+            return self._states[rank]
+        file = self._files[rank]
+        return file.state if self.task.append and file.role not in DOCUMENTS else {}
+
+    def finish_part(self) -> PartFile | None:
+        if self._writer is None:
+            return None
+        part = self._writer.close()
+        if self._writer.wordless_because:
+            self.failure = self.failure or f"{self._writer.wordless_because} while its words were found"
+        return part
+
+    def discard(self) -> None:
+        if self._writer:
+            self._writer.discard()
+
+
+def ingest(task: IngestTask, shop: Workshop) -> Ingested:
+    """Bring one session up to date. An append that turns out to be more than that is written anew."""
+    if task.is_bare:
+        task = replace(_anew(task), facts=task.facts)
+    for _ in range(_READ_TRIES):
+        try:
+            return _ingest(task, shop)
+        except _Rewritten:
+            files = (replace(f, offset=0, line=1, order_us=BEFORE_TIME, state=None, read_hash=None) for f in task.files)
+            task = replace(_anew(task), files=tuple(files), facts=SessionFacts(), started_us=None, ended_us=None)
+    raise RetryLater("a file was rewritten each time it was read; the next sweep tries again")
+
+
+def _ingest(task: IngestTask, shop: Workshop) -> Ingested:
+    try:
+        run = _last_versions(task, shop)
+    except _OutOfOrder:
+        run = _last_versions(_anew(task), shop)
+    except _Incomplete:
+        run = _last_versions(_as_merge(task), shop)
+    try:
+        return _result(run, shop)
+    except BaseException:
+        run.discard()
+        raise
+
+
+def _last_versions(task: IngestTask, shop: Workshop) -> _SessionRun:
+    """A run in which of several versions of a record the last one counts."""
+    run = _run(task, shop, {})
+    if run.changed:
+        run.discard()
+        run = _run(_anew(task), shop, run.sightings_of_changed())
+    return run
+
+
+def _as_merge(task: IngestTask) -> IngestTask:
+    """The task as one that goes on behind what is stored and kept, with what was not counted before."""
+    earlier = task.earlier
+    if earlier is None:
+        raise ValueError("nothing was evicted of this session")
+    return replace(
+        task,
+        merges=True,
+        append=True,
+        files=tuple(replace(file, state=earlier.state or file.state) for file in task.files),
+        last_row=earlier.last_row,
+        facts=earlier.facts,
+        started_us=earlier.started_us,
+        ended_us=earlier.ended_us,
+        unparsed=earlier.unparsed,
+    )
+
+
+def _anew(task: IngestTask) -> IngestTask:
+    """The task as one that replaces what is stored: nothing is carried on from there, except in a merge."""
+    if task.merges:
+        return task
+    task = replace(task, append=False, facts=task.facts.of_first_lines(), unparsed=0)
+    if task.not_ours and (not task.files or any(file.offset for file in task.files)):
+        return task  # copied history before those offsets is not met again, and dates and places the session
+    return replace(task, facts=SessionFacts(), started_us=None, ended_us=None)
+
+
+def _run(task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> _SessionRun:
+    run = _SessionRun(task, shop, last_sighting)
+    try:
+        run.run()
+    except BaseException:
+        run.discard()
+        raise
+    return run
+
+
+def _result(run: _SessionRun, shop: Workshop) -> Ingested:
+    sources = run.sources
+    if run.task.merges and run.task.earlier is not None and not run.keys().records:
+        run.facts = run.task.earlier.facts  # nothing came that could tell more of the session
+    if not run.task.is_bare:
+        run.facts.cwd = run.facts.cwd or _cwd_of_path(run, shop)
+        run.facts.repo_root = _repository(run, shop)
+    _settle_times(run)
+    unparsed = sum(s.unparsed for s in sources) + run.unparsed_before
+    part = run.finish_part()
+    digest, fact_rows, failure = digest_of(run, shop.places, unparsed)
+    cursors = [c for s in sources if (c := s.cursor(_next_state(run, s)))]
+    return Ingested(
+        task=run.task,
+        part=part,
+        cursors=cursors,
+        facts=run.facts,
+        started_us=run.started_us,
+        ended_us=run.ended_us,
+        last_row=run.last_row,
+        digest=digest,
+        failure=failure,
+        problems=[p for s in sources for p in s.all_problems()],
+        bad_lines=sum(s.unparsed for s in sources),
+        unparsed=unparsed,
+        lines=sum(s.lines for s in sources),
+        objects=sum(s.objects for s in sources),
+        bytes_read=sum(s.bytes_read for s in sources),
+        redactions=sum(s.redactions for s in sources),
+        withheld=sum(s.withheld for s in sources) + run.withheld,
+        shareable=sorted(run.shareable),
+        message_ids=run.message_ids,
+        fact_rows=fact_rows,
+        outlived=frozenset(file.rank for file in run.task.files) if run.task.merges else frozenset(run.outlived),
+        keys=run.keys(),
+        evicted=len(run.evicted),
+        light=len(run.light),
+    )
+
+
+def _next_state(run: _SessionRun, source: _Source) -> JsonObject | None:
+    """What the next append starts from. A document that is bad now is counted anew when it has changed."""
+    is_bad = source.task.role in DOCUMENTS and source.unparsed
+    return None if is_bad else run.parser_state(source.task.rank)
+
+
+def _settle_times(run: _SessionRun) -> None:
+    """Copied history does not date a session; one whose lines bear no time has the times it says of itself."""
+    facts = run.facts
+    if run.started_us is None:
+        run.started_us, run.ended_us = facts.said_start_us, facts.said_end_us
+    elif facts.own_since_us is not None:
+        run.started_us = max(run.started_us, facts.own_since_us)
+        run.ended_us = max(run.ended_us or run.started_us, run.started_us)
+
+
+def _cwd_of_path(run: _SessionRun, shop: Workshop) -> str | None:
+    """The working folder where no record names it but the path does."""
+    for source in run.sources:
+        if cwd := run.adapter.cwd_from_head(source.task.path, b""):
+            return shop.redactor.text(utf8_name(cwd)).text
+    return None
+
+
+def _repository(run: _SessionRun, shop: Workshop) -> str | None:
+    """Where the repository of the working folder lies, or lay when the session was first read."""
+    cwd, known = run.facts.cwd, run.task.known_root
+    if known is not None and known[0] == cwd:
+        return known[1]
+    root = repository_root(cwd) if cwd else None
+    return shop.redactor.text(utf8_name(root)).text if root else None
+
+
+def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Digest | None, SessionFactRows, str | None]:
+    """Digest and facts in passing, or the reason why there are none."""
+    if run.failure is not None:
+        return None, {}, run.failure
+    try:
+        head = session_head(run.task.session_uid, run.task.flavor, run.facts, places, run.digests.first_prompt)
+        head = replace(
+            head,
+            started_us=run.started_us,
+            ended_us=run.ended_us,
+            generation=run.task.generation,
+            unparsed_lines=unparsed,
+        )
+        rows = run.fact_builder.finish(run.digests.counted_usage(), run.digests.signal_rows())
+        head = replace(head, facts={fact: len(made) for fact, made in rows.items()})
+        return run.digests.finish(head), rows, None
+    except Exception as exc:  # noqa: BLE001 - as above
+        return None, {}, f"{type(exc).__name__} while the digest was built"
+
+
+def session_head(
+    session_uid: str, flavor: str, facts: SessionFacts, places: PlaceRules, first_prompt: str | None
+) -> SessionHead:
+    """The session as its own lines describe it, placed by the person's map."""
+    repo = repo_of(facts.cwd, places, facts.repo_root)
+    return SessionHead(
+        session_uid=session_uid,
+        flavor=flavor,
+        repo=repo,
+        domain=domain_of(repo, places),
+        title=facts.title,
+        cwd=facts.cwd,
+        git_branch=facts.git_branch,
+        task_ref=task_of(places, facts.git_branch, facts.title, first_prompt),
+        parent_uid=f"{flavor}:{facts.parent_native_id}" if facts.parent_native_id else None,
+        started_us=None,
+        ended_us=None,
+        generation=0,
+        unparsed_lines=0,
+    )

@@ -1,0 +1,51 @@
+"""Large sessions that grow: how long a patient sweep leaves each alone.
+
+Whatever a session gains, its digest and the facts of its day are written anew, and these are the larger the longer it
+is. So a patient sweep, which is what the sensor asks for, lets a session rest after it was taken in, the longer the
+more it holds: what is written stays in proportion to what is gained. A sweep by hand takes everything in, and whom a
+hook has named does not rest: any sweep takes its note away, and with it what asks for the session.
+Belongs here: who rests. Not here: what is news (`sweep.look`), or what a sweep does with it (`sweep.sweep`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Row
+
+from helix_assets.agents.discover import Discovery
+from helix_assets.agents.spec import FoundFile
+from helix_assets.hooks.inbox import read_notes, sessions_named
+from helix_assets.store.store import Store
+
+REST_PER_MB = timedelta(seconds=10)
+
+
+def resting(
+    store: Store, seen: Discovery, found: Mapping[str, FoundFile], changed: Collection[str], now: datetime
+) -> frozenset[str]:
+    """Those of the changed files whose session was taken in too short a while ago for its size.
+
+    All files of a session rest together, also one that is new: taken in without the others it might come too early.
+    """
+    named = sessions_named([note for note in read_notes(store.data_dir) if note.asks_for_a_sweep])
+    if named is None:
+        return frozenset()
+    known = store.catalog.sources_by_key(changed)
+    uids = {}
+    for key in changed:
+        file, source = found[key], known.get(key)
+        native_id = file.native_id or (source.native_id if source is not None else None)
+        if native_id is not None and native_id not in named:
+            uids[key] = f"{seen.flavors[file.path]}:{store.shown_path(native_id)}"
+    rows = store.catalog.sessions_by_uid(set(uids.values()))
+    longest = timedelta(minutes=store.settings.sweep.rest_minutes)
+    return frozenset(key for key, uid in uids.items() if uid in rows and _rests(rows[uid], now, longest))
+
+
+def _rests(row: Row[Any], now: datetime, longest: timedelta) -> bool:
+    since = now - datetime.fromisoformat(row.ingested_at)
+    rest = min(row.source_bytes / 1e6 * REST_PER_MB, longest)
+    return bool(timedelta(0) <= since < rest)  # less than nothing where the clock was set back: nobody rests for that

@@ -1,0 +1,198 @@
+"""Who owns history that several sessions tell: a resumed or forked session copies records, and they count once.
+
+The owner is the session that started first (a tie: the one that stops first, then the uid), whatever was swept first.
+Only a session that cannot be written anew, such as an evicted one whose log is gone, keeps what it counts already, and
+gains nothing.
+Belongs here: finding shared keys and having the sessions written anew whose share changed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from helix_assets.agents import ADAPTERS
+from helix_assets.store.catalog.catalog import Catalog
+from helix_assets.store.catalog.ledger import claims_on, owners_of, shared_with
+from helix_assets.sweep.task import Ingested
+
+_NO_TIME = 1 << 62
+
+
+class Span(NamedTuple):
+    """What decides ownership, the smallest winning."""
+
+    started_us: int
+    ended_us: int
+    uid: str
+
+
+@dataclass
+class Shares:
+    """Keys told by several sessions, with their owners; and for each session what it tells but does not own.
+
+    `untold` are keys that a session told once, did not own, and tells no more. `stuck` are sessions that do not own
+    what they should, or own what they should not, for they cannot be written anew.
+    """
+
+    owners: dict[int, str] = field(default_factory=dict)
+    message_ids: dict[int, str] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
+    not_ours: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    untold: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    stuck: set[str] = field(default_factory=set)
+
+    def foreign_messages(self, uid: str) -> frozenset[str]:
+        return frozenset(self.message_ids[key] for key in self.not_ours[uid] if key in self.message_ids)
+
+
+class Standing(NamedTuple):
+    """What can be done with sessions, by uid: `is_fixed` says of one that it can be written anew no more, or not now;
+    `can_gain` that what it does not store could be read. Those of the batch that are `told_anew` tell what they told
+    now, and nothing else.
+    """
+
+    is_fixed: Callable[[str], bool]
+    can_gain: Callable[[str], bool]
+    told_anew: Collection[str]
+
+
+class Wanted(NamedTuple):
+    """What a session tells that belongs to others: record keys, and messages whose usage they own."""
+
+    not_ours: frozenset[int]
+    foreign_messages: frozenset[str]
+
+
+def settle(
+    catalog: Catalog,
+    results: dict[str, Ingested],
+    session_ids: Mapping[str, int],
+    remake: Callable[[Mapping[str, Wanted]], None],
+    standing: Standing,
+) -> Shares:
+    """Find out who owns what is told twice, and remake every session whose own share changed.
+
+    `results` is the batch by uid; `remake` brings it up to date in place.
+    """
+    of_copiers = {uid: r for uid, r in results.items() if ADAPTERS[r.task.flavor].shares_history}
+    shares, held = _shares(catalog, of_copiers, session_ids, standing)
+    wanted: dict[str, Wanted] = {}
+    lacking = {uid for uid, result in results.items() if result.task.not_ours}
+    for uid in sorted(shares.not_ours.keys() | held.keys() | lacking):
+        want = frozenset(shares.not_ours.get(uid, ()))
+        have = results[uid].task.not_ours if uid in results else frozenset(held.get(uid, ()))
+        have -= shares.untold.get(uid, frozenset())
+        if want != have:
+            wanted[uid] = Wanted(want, shares.foreign_messages(uid))
+    if wanted:
+        remake(wanted | _with_what_is_not_asked_here(catalog, shares, wanted, results.keys()))
+    return shares
+
+
+def _with_what_is_not_asked_here(
+    catalog: Catalog, shares: Shares, wanted: Mapping[str, Wanted], batch: Collection[str]
+) -> dict[str, Wanted]:
+    """The shares of sessions outside the batch, with the keys that they share with others than the batch."""
+    names = {shares.ids[uid]: uid for uid in wanted if uid not in batch}
+    whole = {uid: (set(wanted[uid].not_ours), set(wanted[uid].foreign_messages)) for uid in names.values()}
+    with catalog.reading() as connection:
+        shared = shared_with(connection, names) if names else []
+    for row in shared:
+        if row.session_id in names and row.owner_id != row.session_id and row.key not in shares.owners:
+            keys, messages = whole[names[row.session_id]]
+            keys.add(row.key)
+            if row.message_id is not None:
+                messages.add(row.message_id)
+    return {uid: Wanted(frozenset(keys), frozenset(messages)) for uid, (keys, messages) in whole.items()}
+
+
+def _shares(
+    catalog: Catalog,
+    results: Mapping[str, Ingested],
+    session_ids: Mapping[str, int],
+    standing: Standing,
+) -> tuple[Shares, dict[str, set[int]]]:
+    """Shared keys as they are now, and what each session told and did not own before."""
+    claims: dict[int, set[str]] = defaultdict(set)
+    shares = Shares()
+    for uid, result in results.items():
+        for key in result.shareable:
+            claims[key].add(uid)
+        for key, message_id in result.message_ids.items():
+            claims[key].add(uid)
+            shares.message_ids[key] = message_id
+    told = {uid: {*results[uid].shareable, *results[uid].message_ids} for uid in standing.told_anew if uid in results}
+    with catalog.reading() as connection:
+        earlier = claims_on(connection, claims.keys()) if claims else set()
+        before = shared_with(connection, {session_ids[uid] for uid in results if uid in session_ids})
+    others = catalog.sessions_by_id(
+        {sid for _, sid in earlier} | {row.session_id for row in before} | {row.owner_id for row in before}
+    )
+    shares.ids = {row.session_uid: row.id for row in others.values()}
+    owns = {(row.key, row.owner_id) for row in before}
+    for key, sid in earlier | {(row.key, row.session_id) for row in before}:
+        uid = others[sid].session_uid
+        if uid in told and key not in told[uid] and (key, sid) not in owns:
+            shares.untold[uid].add(key)
+        else:
+            claims[key].add(uid)
+    held: dict[str, set[int]] = defaultdict(set)
+    for row in before:
+        uid = others[row.session_id].session_uid
+        if row.message_id is not None:
+            shares.message_ids[row.key] = row.message_id
+        if row.session_id != row.owner_id:
+            held[uid].add(row.key)
+    spans = {row.session_uid: _span(row.started_us, row.ended_us, row.session_uid) for row in others.values()}
+    spans |= {uid: _span(r.started_us, r.ended_us, uid) for uid, r in results.items()}
+    # A key that one session alone told until now is its own.
+    counted_by = {key: others[sid].session_uid for key, sid in earlier}
+    with catalog.reading() as connection:
+        owned = owners_of(connection, [key for key, uids in claims.items() if len(uids) > 1])
+    counted_by |= {key: others[sid].session_uid for key, sid in owned.items() if sid in others}
+    _assign(shares, claims, spans, counted_by, standing)
+    return shares, held
+
+
+def _assign(
+    shares: Shares,
+    claims: Mapping[int, set[str]],
+    spans: Mapping[str, Span],
+    counted_by: Mapping[int, str],
+    standing: Standing,
+) -> None:
+    for key, uids in claims.items():
+        if len(uids) > 1:
+            before = counted_by.get(key)
+            by_span = sorted(uids, key=spans.__getitem__)
+            owner = _owner(by_span, before if before in uids else None, standing)
+            if owner != by_span[0]:
+                shares.stuck |= {owner, by_span[0]}
+            shares.owners[key] = owner
+            for uid in uids:
+                if uid != owner:
+                    shares.not_ours[uid].add(key)
+
+
+def _owner(by_span: Sequence[str], before: str | None, standing: Standing) -> str:
+    """Who owns a key: of all that tell it the first that has it, or can be given it."""
+    if before is not None and before != by_span[0] and standing.is_fixed(before):
+        return before
+    return next((uid for uid in by_span if uid == before or standing.can_gain(uid)), by_span[0])
+
+
+def _span(started_us: int | None, ended_us: int | None, uid: str) -> Span:
+    return Span(_NO_TIME if started_us is None else started_us, _NO_TIME if ended_us is None else ended_us, uid)
+
+
+def owner_rows(shares: Shares, session_ids: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The shared keys as rows of the catalog; `session_ids` are those of the batch."""
+    ids = shares.ids | dict(session_ids)
+    return [
+        {"key": key, "owner_id": ids[uid], "message_id": shares.message_ids.get(key)}
+        for key, uid in shares.owners.items()
+        if uid in ids
+    ]

@@ -1,0 +1,92 @@
+"""Sessions that rest on older rules: which they are, and the note that there are none.
+
+Belongs here: the question to the catalog. Not here: deriving them anew (`sweep.sweep`), or redacting what is kept of
+sessions without rows (`sweep.rescan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, or_, select, true
+
+from helix_assets import __version__
+from helix_assets.agents import ADAPTERS
+from helix_assets.model.event import DIGEST_VERSION
+from helix_assets.store.catalog import retries
+from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.store import Store
+
+_SETTLED = "settled"
+_MANY = 5_000
+
+
+def stale_sessions(
+    store: Store,
+    now: datetime,
+    only: Collection[tuple[str, str]] | None,
+    among: Collection[str] | None = None,
+) -> Sequence[Row[Any]]:
+    """Sessions to derive anew now, with `by_rules` (of redaction) and `otherwise` (parser, digest) saying why.
+
+    `among` names the only ones that can be.
+    """
+    s = sessions.c
+    by_rules, otherwise = s.redaction_version != store.redactor.version, _is_outdated()
+    query = select(
+        s.session_uid, s.day, s.flavor, s.raw_bytes, by_rules.label("by_rules"), otherwise.label("otherwise")
+    )
+    query = query.where(s.evicted_at.is_(None), s.row_count > 0, or_(otherwise, by_rules))
+    query = query.where(or_(s.failure.is_(None), retries.is_due(s.retry_at, now)), _is_among(among))
+    later = retries.waiting(store.catalog, now).uids
+    with store.catalog.reading() as connection:
+        return [
+            row
+            for row in connection.execute(query.order_by(s.ingest_order))
+            if (only is None or (row.flavor, row.day) in only) and row.session_uid not in later
+        ]
+
+
+def _is_among(uids: Collection[str] | None) -> ColumnElement[bool]:
+    return true() if uids is None or len(uids) > _MANY else sessions.c.session_uid.in_(uids)
+
+
+def _is_outdated() -> ColumnElement[bool]:
+    s = sessions.c
+    by_parser = [(s.flavor == flavor) & (s.parser_version != one.version) for flavor, one in ADAPTERS.items()]
+    return or_(
+        *by_parser,
+        s.derived_generation.is_(None),
+        s.derived_generation != s.generation,
+        s.derivation_version != DIGEST_VERSION,
+    )
+
+
+def is_settled(store: Store) -> bool:
+    """Whether nothing was done and no rule has changed since no session was stale: then none needs to be looked at."""
+    return store.catalog.meta_value(_SETTLED) == _moment(store)
+
+
+def note_settled(store: Store, among: Collection[str] | None = None) -> None:
+    """Remember that no session is stale, if so; `among` names the only ones that can be."""
+    s = sessions.c
+    has_rows = s.evicted_at.is_(None) & (s.row_count > 0)
+    is_stale = or_(s.redaction_version != store.redactor.version, has_rows & _is_outdated())
+    with store.catalog.reading() as connection:
+        if connection.execute(select(s.id).where(is_stale, _is_among(among)).limit(1)).first() is not None:
+            return
+    with store.catalog.writing() as connection:
+        store.catalog.set_meta(connection, _SETTLED, _moment(store))
+
+
+def code_in_force() -> str:
+    """The versions of what derives."""
+    parsers = " ".join(f"{flavor}:{adapter.version}" for flavor, adapter in sorted(ADAPTERS.items()))
+    return f"{__version__} {DIGEST_VERSION} {parsers}"
+
+
+def _moment(store: Store) -> str:
+    """How far the work is, and the rules in force."""
+    return f"{store.catalog.meta_value('order')} {store.redactor.version} {code_in_force()}"

@@ -1,0 +1,770 @@
+"""The one way data flows: discover -> ingest -> analyze, in bounded batches, each committed as a whole.
+
+A sweep of all agents, a Dagster partition and a pushed hook all come through here. Belongs here: the order of steps
+and what is decided between them. Reading and deriving one session is `sweep.read`; who owns shared history
+`sweep.settle`; writing it down `sweep.commit`; dropping raw bytes `keep.evict`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlalchemy import Row
+
+from helix_assets.agents import ADAPTERS
+from helix_assets.agents.discover import Exclusions, native_id_of
+from helix_assets.agents.jsonl import failed_status
+from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.spec import FoundFile
+from helix_assets.hooks.inbox import read_notes, sessions_named, take_in
+from helix_assets.keep.backup import back_up_if_due
+from helix_assets.keep.evict import make_room, tell_memory_over_cap
+from helix_assets.keep.writing import writing
+from helix_assets.model.errors import HelixError, Problem, RetryLater, SkipSource, StoreError
+from helix_assets.model.event import DIGEST_VERSION
+from helix_assets.model.time import iso, microseconds
+from helix_assets.store.catalog import retries
+from helix_assets.store.catalog.day_marks import count_day
+from helix_assets.store.catalog.ledger import shared_with
+from helix_assets.store.catalog.pages import truncate_log
+from helix_assets.store.catalog.session_keys import keys_of, message_key
+from helix_assets.store.catalog.sources import read_again
+from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark, stay_forgotten
+from helix_assets.store.key import hasher
+from helix_assets.store.problems import problem_rows
+from helix_assets.store.store import Store
+from helix_assets.store.words.keep import AT_ONCE_BYTES, keep_up
+from helix_assets.sweep.aside import redact_set_aside
+from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, fault_of
+from helix_assets.sweep.joining import join_parts
+from helix_assets.sweep.look import EXCLUSIONS, exclusions_of, no_collection, scan
+from helix_assets.sweep.merging import is_derived_now_or_never, merge_into_kept
+from helix_assets.sweep.plan import (
+    Candidate,
+    SessionState,
+    can_be_read,
+    can_be_told,
+    file_rank,
+    has_all_rows,
+    is_told_anew,
+    plan_rederivation,
+    plan_remake,
+    plan_session,
+    tells_more,
+    was_evicted,
+)
+from helix_assets.sweep.pricing import reprice
+from helix_assets.sweep.rescan import RESCAN_BYTES, redact_memory, redact_names, redact_rows
+from helix_assets.sweep.settle import Standing, Wanted, settle
+from helix_assets.sweep.stale import code_in_force, is_settled, note_settled, stale_sessions
+from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
+from helix_assets.sweep.workers import IN_PLACE_BYTES, TASK_BYTES, Work, Workers
+
+if TYPE_CHECKING:
+    from helix_assets.store.words.hashing import Words
+
+REDERIVE_AT_ONCE = 500
+
+Clock = Callable[[], datetime]
+Reach = Literal["all", "pushed", "patient"]
+
+
+def utc_now() -> datetime:
+    """The clock of every entry point; tests hand in their own."""
+    return datetime.now(UTC)
+
+
+@dataclass
+class SweepReport:
+    """What a sweep did: every number is counted where the thing happens."""
+
+    files_seen: int = 0
+    files_changed: int = 0
+    files_gone: int = 0
+    files_excluded: int = 0
+    files_skipped: int = 0
+    sessions_touched: int = 0
+    sessions_failed: int = 0
+    files_opened: int = 0
+    lines_read: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_unparsed: int = 0
+    redactions: int = 0
+    records_withheld: int = 0
+    rows_rederived: int = 0
+    digests_written: int = 0
+    digests_repriced: int = 0
+    digests_failed: int = 0
+    seconds: float = 0.0
+    partitions: set[tuple[str, str]] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+    def counters(self) -> dict[str, int | float]:
+        """The numbers alone, as they are kept with the sweep."""
+        return {k: v for k, v in vars(self).items() if isinstance(v, int | float)}
+
+
+class Progress:
+    """Where a sweep tells how far it is; this one tells nobody."""
+
+    def start(self, total_bytes: int) -> None:
+        """So many bytes of changed files are ahead."""
+
+    def advance(self, done_bytes: int, session_uid: str) -> None:
+        """A session is through."""
+
+
+def sweep(
+    store: Store,
+    *,
+    clock: Clock = utc_now,
+    progress: Progress | None = None,
+    only: Collection[tuple[str, str]] | None = None,
+    reach: Reach = "all",
+) -> SweepReport:
+    """Take in what changed and digest it; safe to kill, repeat and run beside readers.
+
+    `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A reach of "pushed"
+    limits it to the sessions that hooks have named since the last sweep (a hook that could not name one has all of them
+    looked at), "patient" leaves large sessions alone that have grown a short while ago.
+    """
+    with writing(store, "sweep"):
+        run = _Sweep(store, clock, progress or Progress(), only, reach)
+        report = run.run()
+        if run.notes:
+            take_in(store, run.notes)
+        keep_up(store, changed=bool(report.touched or report.digests_repriced), words=run.words)
+        if report.touched:
+            tell_memory_over_cap(store, clock())
+        back_up_if_due(store, clock())
+        return report
+
+
+@dataclass
+class _Round:
+    """Sessions that are ingested and committed together."""
+
+    running: Work
+    states: dict[str, SessionState]
+    groups: dict[str, list[Candidate]]
+    results: dict[str, Ingested] = field(default_factory=dict)
+    unmade: set[str] = field(default_factory=set)
+
+
+class _Sweep:
+    """One sweep while it holds the writer lock."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        progress: Progress,
+        only: Collection[tuple[str, str]] | None,
+        reach: Reach,
+    ) -> None:
+        self._store, self._clock, self._progress = store, clock, progress
+        self._is_patient = reach == "patient"
+        self.notes = read_notes(store.data_dir)
+        self._natives = sessions_named(self.notes) if reach == "pushed" else None
+        self._only = None if only is None else set(only)
+        self._report = SweepReport()
+        repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
+        self._exclusions = Exclusions(store.settings, store.places)
+        self._workers: Workers | None = None
+        self._aside: list[dict[str, Any]] = []
+        self._aside_problems: list[dict[str, Any]] = []
+        self.words: dict[str, Sequence[Words]] = {}
+        self._words_of_bytes = 0
+
+    def run(self) -> SweepReport:
+        started, begin = self._clock(), time.perf_counter()
+        self._redacted_again = redact_names(self._store)
+        retries.try_all_with_new_code(self._store.catalog, code_in_force(), self._clock())
+        self._scan = scan(self._store, self._clock(), patient=self._is_patient)
+        report = self._report
+        report.files_seen = len(self._scan.found)
+        try:
+            groups = self._groups() if self._scan.changes else {}
+            was_settled = is_settled(self._store)
+            # Else what was found is looked through for cycles, time and again: a fifth of a sweep of little news.
+            with no_collection() if was_settled and _bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
+                self._take_in(groups, was_settled)
+        finally:
+            if self._workers:
+                self._workers.close()
+        if self._natives is None:
+            report.problems += redact_set_aside(self._store, RESCAN_BYTES)
+        report.seconds = time.perf_counter() - begin
+        self._note_sweep(started)
+        if self._redacted_again:
+            keep_up(self._store, changed=True, words=self.words)
+            truncate_log(self._store.catalog)  # what was written over lies in it
+        return report
+
+    def _take_in(self, groups: dict[str, list[Candidate]], was_settled: bool) -> None:
+        if self._natives is None:
+            self._note_gone()
+        self._progress.start(_bytes_of(groups))
+        self._ingest(groups)
+        if not was_settled or self._report.touched:
+            self._follow_rules(was_settled)
+        self._report.digests_repriced = reprice(self._store, self._clock().date())
+        count_day(self._store.catalog, self._clock())
+        self._note_exclusions()
+
+    @property
+    def _pool(self) -> Workers:
+        if self._workers is None:
+            store = self._store
+            settings = store.settings.sweep
+            limits = Limits(settings.session_seconds, settings.worker_memory_bytes)
+            is_indexed = store.settings.search.index == "on"
+            shop = Workshop(store.key, store.redactor, str(store.raw.staging), store.places, limits, is_indexed)
+            self._workers = Workers(shop, settings.workers, store.prepare_engine)
+        return self._workers
+
+    # -- which files belong to which session -------------------------------------------------------------------------
+
+    def _groups(self) -> dict[str, list[Candidate]]:
+        """Changed files by the session they belong to; what is left out or cannot be read is noted instead."""
+        known = self._store.catalog.sources_by_key(self._scan.changes.changed)
+        forgotten, later = forgotten_marks(self._store), retries.waiting(self._store.catalog, self._clock()).uids
+        groups: dict[str, list[Candidate]] = {}
+        for key in self._scan.changes.changed:
+            file, source = self._scan.found[key], known.get(key)
+            if not self._is_pushed(file, source):
+                continue
+            flavor = self._scan.seen.flavors[file.path]
+            shown = key if key == file.path else self._store.shown_path(file.path)
+            candidate = Candidate(key, shown, file)
+            native_id = file.native_id or (source.native_id if source is not None and source.session_id else None)
+            # Before anything is noted of the file: its path tells the session, too.
+            if native_id and self._stays_forgotten(flavor, native_id, file, forgotten):
+                continue
+            try:
+                if self._exclusions and self._exclusions.covers(flavor, file.path):
+                    self._set_aside(candidate, flavor, "excluded", None)
+                    self._report.files_excluded += 1
+                    continue
+                native_id = native_id or native_id_of(flavor, file.path)
+            except SkipSource as exc:
+                self._set_aside(candidate, flavor, failed_status(file.path, str(exc)), str(exc))
+                self._report.files_skipped += 1
+                self._report.problems.append((shown, str(exc)))
+                continue
+            uid = self._uid(flavor, native_id)
+            if self._stays_forgotten(flavor, native_id, file, forgotten) or uid in later:
+                continue
+            groups.setdefault(uid, []).append(candidate)
+            self._report.files_changed += 1
+        self._note_aside()
+        return groups
+
+    def _is_pushed(self, file: FoundFile, source: Row[Any] | None) -> bool:
+        """Whether a hook named the file's session, as its path or the catalog tells; of a whole sweep all files are."""
+        natives = self._natives
+        if natives is None or file.native_id in natives or (source is not None and source.native_id in natives):
+            return True
+        return any(native in file.path for native in natives)
+
+    def _uid(self, flavor: str, native_id: str) -> str:
+        return f"{flavor}:{self._store.shown_path(native_id)}"
+
+    def _stays_forgotten(self, flavor: str, native_id: str, file: FoundFile, forgotten: Collection[str]) -> bool:
+        """Whether the file is of a forgotten session; it is looked at no more then."""
+        if not forgotten or session_mark(self._store, self._uid(flavor, native_id)) not in forgotten:
+            return False
+        stay_forgotten(self._store, file.path, at=self._now())
+        return True
+
+    def _set_aside(self, candidate: Candidate, flavor: str, status: str, problem: str | None) -> None:
+        """Remember a file that is not read, so that it is looked at again only when it changes."""
+        file, at = candidate.file, self._now()
+        row = {
+            "path_key": candidate.path_key,
+            "path": candidate.shown,
+            "flavor": flavor,
+            "role": file.role,
+            "native_id": file.native_id and self._store.shown_path(file.native_id),
+            "file_rank": file_rank(file.path, file.role),
+            "dev": file.dev,
+            "inode": file.inode,
+            "size": file.size,
+            "mtime_ns": file.mtime_ns,
+            "is_doubted": True,
+            "status": status,
+            "problem": problem,
+            "discovered_at": at,
+        }
+        self._aside.append(row)
+        if problem:
+            keys = {file.path: candidate.path_key}
+            self._aside_problems += problem_rows(self._store, flavor, [Problem(file.path, problem)], keys, at)
+
+    def _note_aside(self) -> None:
+        """Write down what was set aside, all in one transaction: there may be thousands of such files."""
+        if self._aside:
+            is_change = self._are_exclusions_new and any(row["status"] == "excluded" for row in self._aside)
+            with self._store.catalog.writing() as connection:
+                self._store.catalog.put_sources(connection, self._aside)
+                self._store.catalog.put_problems(connection, self._aside_problems)
+                if is_change:  # a sweep that does not come to its end, or looks at a part, will not note by which
+                    self._store.catalog.set_meta(connection, EXCLUSIONS, "several")
+            self._aside, self._aside_problems = [], []
+
+    def _note_gone(self) -> None:
+        """Mark files that the agent has deleted, what was stored of them stays; and note what cannot be looked at."""
+        gone = self._scan.changes.gone
+        self._report.files_gone = len(gone)
+        at = self._now()
+        known = self._store.catalog.place_problems()
+        rows = [r for flavor, p in self._scan.seen.problems for r in problem_rows(self._store, flavor, [p], {}, at)]
+        fresh = [row for row in rows if (row["path_key"], row["reason"]) not in known]
+        here = {(row["path_key"], row["reason"]) for row in rows}
+        over = [one for one, is_source in known.items() if not is_source and one not in here]
+        if gone or fresh or over:
+            with self._store.catalog.writing() as connection:
+                self._store.catalog.mark_sources(connection, gone, status="gone", gone_at=at)
+                self._store.catalog.put_problems(connection, fresh)
+                self._store.catalog.drop_problems(connection, over)
+                if gone:
+                    retries.clear_gone(connection)
+        self._report.problems += [(row["path"], row["reason"]) for row in rows]
+
+    # -- batches -----------------------------------------------------------------------------------------------------
+
+    def _batches(self, groups: dict[str, list[Candidate]]) -> Iterator[dict[str, list[Candidate]]]:
+        """The sessions to bring up to date, so many at a time that a batch stays under its byte limit."""
+        limit = self._store.settings.sweep.batch_bytes
+        batch: dict[str, list[Candidate]] = {}
+        held = 0
+        # The oldest first: a batch then touches few days, and the facts of a day are written few times.
+        for uid in sorted(groups, key=lambda uid: (min(c.file.mtime_ns for c in groups[uid]), uid)):
+            size = sum(c.file.size for c in groups[uid]) + TASK_BYTES  # a session has its price however small it is
+            if batch and held + size > limit:
+                yield batch
+                batch, held = {}, 0
+            batch[uid] = groups[uid]
+            held += size
+        if batch:
+            yield batch
+
+    def _ingest(self, groups: dict[str, list[Candidate]]) -> None:
+        """Batch by batch; while one is committed the workers go on with the next, if neither can touch the other."""
+        before: _Round | None = None
+        for batch in self._batches(groups):
+            if before is not None and not self._may_overlap(before, batch):
+                self._finish(before)
+                before = None
+            make_room(self._store, _bytes_of(batch), clock=self._clock)
+            work = self._begin(batch)
+            if before is not None:
+                self._finish(before)
+            before = work
+        if before is not None:
+            self._finish(before)
+
+    def _may_overlap(self, before: _Round, batch: dict[str, list[Candidate]]) -> bool:
+        """Whether a batch is all new, so that nothing it is planned by can change, and there is room for both."""
+        catalog = self._store.catalog
+        ahead = catalog.raw_usage() + _bytes_of(before.groups) + _bytes_of(batch)
+        return ahead <= self._store.settings.retention.raw_hard_cap_bytes and not catalog.sessions_by_uid(batch.keys())
+
+    def _begin(self, groups: dict[str, list[Candidate]]) -> _Round:
+        """Plan a batch and hand it to the workers."""
+        states = self._states(groups.keys())
+        tasks = []
+        for uid, changed in groups.items():
+            state = states[uid]
+            if not self._is_wanted(state):
+                continue
+            try:
+                task = plan_session(self._store, state, changed, self._present(state, changed))
+            except StoreError as exc:
+                self._put_off(state, changed, exc)
+                continue
+            if task is not None:
+                tasks.append(self._as_it_may(state, task))
+            reading = {f.path_key for f in task.files} if task else set()
+            for candidate in changed:
+                if candidate.path_key not in reading:
+                    self._set_aside(candidate, state.flavor, "superseded", None)
+        self._note_aside()
+        return _Round(self._pool.start(tasks), states, groups)
+
+    def _as_it_may(self, state: SessionState, task: IngestTask) -> IngestTask:
+        """The task; what is new of a session that failed is stored, without a try to derive it before its time."""
+        row = state.row
+        if row is None or task.earlier is not None or not retries.is_waiting(row, self._clock()):
+            return task
+        return replace(task, no_digest_because=row.failure, is_bare=row.parser_version == NO_PARSER)
+
+    def _put_off(self, state: SessionState, changed: Sequence[Candidate], damage: StoreError) -> None:
+        """Set a session aside before it is read."""
+        reason = f"what is kept of it is damaged: {damage}"
+        self._report.problems += [(candidate.shown, reason) for candidate in changed]
+        self._report.sessions_failed += 1
+        with self._store.catalog.writing() as connection:
+            keys = [candidate.path_key for candidate in changed]
+            retries.note_failure(connection, state.uid, path_keys=keys, failure=reason, now=self._clock())
+
+    def _is_wanted(self, state: SessionState) -> bool:
+        return self._only is None or state.row is None or (state.flavor, state.row.day) in self._only
+
+    def _states(self, uids: Collection[str]) -> dict[str, SessionState]:
+        catalog = self._store.catalog
+        rows = catalog.sessions_by_uid(uids)
+        ids = [row.id for row in rows.values()]
+        parts, sources = catalog.files_of(ids), catalog.sources_of(ids)
+        foreign: dict[int, list[Any]] = {}
+        with catalog.reading() as connection:
+            told = shared_with(connection, set(ids))
+        for shared in told:
+            if shared.session_id != shared.owner_id:
+                foreign.setdefault(shared.session_id, []).append(shared)
+        states = {}
+        for uid in uids:
+            row = rows.get(uid)
+            theirs = foreign.get(row.id, ()) if row is not None else ()
+            states[uid] = SessionState(
+                uid=uid,
+                flavor=uid.partition(":")[0],
+                native_id=uid.partition(":")[2],
+                row=row,
+                sources=tuple(sources.get(row.id, ())) if row is not None else (),
+                parts=tuple(parts.get(row.id, ())) if row is not None else (),
+                not_ours=frozenset(s.key for s in theirs),
+                foreign_messages=frozenset(s.message_id for s in theirs if s.message_id is not None),
+            )
+        return states
+
+    def _present(self, state: SessionState, changed: Iterable[Candidate] = ()) -> dict[str, Candidate]:
+        """All files of a session that lie on disk now, and may be read."""
+        found, left_out = self._scan.found, self._exclusions
+        present = {
+            s.path_key: Candidate(s.path_key, s.path, found[s.path_key])
+            for s in state.sources
+            if s.path_key in found and not (left_out and left_out.covers(state.flavor, found[s.path_key].path))
+        }
+        return present | {c.path_key: c for c in changed}
+
+    def _finish(self, work: _Round) -> None:
+        """Wait for a round of sessions, settle what they share, commit."""
+        for task, outcome in self._pool.results(work.running):
+            self._take(work, task, outcome)
+            self._progress.advance(sum(c.file.size for c in work.groups.get(task.session_uid, ())), task.session_uid)
+        ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None}
+        is_settled = False
+        while not is_settled:
+            unmade, before = len(work.unmade), dict(work.results)
+            standing = Standing(
+                is_fixed=cache(partial(self._is_fixed, work)),
+                can_gain=cache(partial(self._can_gain, work)),
+                told_anew={uid for uid, result in work.results.items() if is_told_anew(work.states[uid], result)},
+            )
+            shares = settle(self._store.catalog, work.results, ids, partial(self._remake, work), standing)
+            # Whose share could not be changed keeps it, or has none: the others have to change theirs. What a log has
+            # gained until it was read for its share may be told by others, too.
+            is_made = unmade == len(work.unmade) and before.keys() <= work.results.keys()
+            is_settled = is_made and not any(
+                result is not before.get(uid) and tells_more(work.states[uid], before.get(uid), result)
+                for uid, result in work.results.items()
+            )
+        mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
+        self._read_when_allowed(shares.stuck)
+        done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
+        self._count(work, done)
+        grown = [uid for uid, r in work.results.items() if r.task.append and work.states[uid].parts]
+        self._report.bytes_written += join_parts(self._store, grown) if grown else 0
+        self._index(done)
+
+    def _index(self, done: Committed) -> None:
+        """Hold the words of new files; once there are many they go into the index, while the workers are busy."""
+        self.words |= done.words
+        self._words_of_bytes += done.bytes_written
+        if self._words_of_bytes >= AT_ONCE_BYTES:
+            keep_up(self._store, changed=True, words=self.words)
+            self.words, self._words_of_bytes = {}, 0
+
+    def _is_fixed(self, work: _Round, uid: str) -> bool:
+        """Whether the session's records can be read no more, or not now: what its digest counts stays counted."""
+        if uid in work.unmade:
+            return True
+        if (met := _met_all(work.results.get(uid))) is not None:
+            return not met
+        state = work.states.get(uid) or self._states([uid])[uid]
+        present = self._present(state, work.groups.get(uid, ()))
+        return state.row is not None and not can_be_told(self._store, state, present)
+
+    def _read_when_allowed(self, uids: Collection[str]) -> None:
+        """Have sessions with files that are left out read from the start once these are so no more."""
+        if self._exclusions and uids:
+            states = self._states(uids).values()
+            waiting = [state.row.id for state in states if state.row is not None and self._is_left_out(state)]
+            with self._store.catalog.writing() as connection:
+                for number in waiting:
+                    read_again(connection, number)
+
+    def _is_left_out(self, state: SessionState) -> bool:
+        present = self._present(state)
+        return any(s.path_key in self._scan.found and s.path_key not in present for s in state.sources)
+
+    def _can_gain(self, work: _Round, uid: str) -> bool:
+        """Whether records of the session that are not stored could be read now."""
+        if uid in work.unmade:
+            return False
+        if (met := _met_all(work.results.get(uid))) is not None:
+            return met
+        state = work.states.get(uid) or self._states([uid])[uid]
+        present = self._present(state, work.groups.get(uid, ()))
+        return can_be_told(self._store, state, present) and can_be_read(self._store, state, present)
+
+    def _take(self, work: _Round, task: IngestTask, outcome: Ingested | Exception) -> bool:
+        """Keep what a worker made of a session for the commit, or set the session aside; says whether it was kept."""
+        uid = task.session_uid
+        if isinstance(outcome, RetryLater):  # its log is written to just now, which is no failure: it stays news
+            self._report.problems += [(file.shown, str(outcome)) for file in task.files]
+            work.results.pop(uid, None)
+            return False
+        if not isinstance(outcome, Ingested):
+            reason = _reason(outcome)
+        else:
+            result = self._with_what_is_kept(work, task, outcome)
+            if result.digest is not None or not is_derived_now_or_never(work.states[uid], result):
+                work.results[uid] = result
+                return True
+            if result.part is not None:
+                (self._store.raw.staging / result.part.name).unlink()
+            reason = result.failure or "no digest was made"
+        work.results.pop(uid, None)
+        self._failed(task, reason, work)
+        return False
+
+    def _with_what_is_kept(self, work: _Round, task: IngestTask, outcome: Ingested) -> Ingested:
+        """What was ingested, joined to the digest that is kept; without one where that is now or never, and fails."""
+        state = work.states[task.session_uid]
+        if not outcome.task.merges and not is_derived_now_or_never(state, outcome):
+            return outcome
+        try:
+            result = merge_into_kept(self._store, state, outcome) if outcome.task.merges else outcome
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it is this session's
+            return replace(outcome, digest=None, failure=f"{type(exc).__name__} while it was joined to its digest")
+        fault = fault_of(self._store, result)
+        return replace(result, digest=None, failure=fault) if fault else result
+
+    def _remake(self, work: _Round, wanted: Mapping[str, Wanted]) -> None:
+        """Write sessions anew because their share of common history changed."""
+        work.states |= self._states([uid for uid in wanted if uid not in work.states])
+        tasks = []
+        for uid, want in wanted.items():
+            state, first = work.states[uid], work.results.get(uid)
+            present = self._present(state, work.groups.get(uid, ()))
+            is_gone = not can_be_read(self._store, state, present)
+            was_read = first is not None and first.task.earlier is not None
+            if not was_read and (
+                (want.not_ours < state.not_ours and is_gone) or not can_be_told(self._store, state, present)
+            ):
+                continue  # what it would regain, or the rest of it, can be read no more: it stays as it is
+            if first is not None and first.part is not None:
+                (self._store.raw.staging / first.part.name).unlink(missing_ok=True)
+            task = plan_remake(self._store, state, present)
+            tasks.append(replace(task, not_ours=want.not_ours, foreign_messages=want.foreign_messages))
+        again = []
+        for task, outcome in self._pool.run(tasks):
+            row = work.states[task.session_uid].row
+            if self._take(work, task, outcome):
+                again += self._without_giving_up(work, task)
+            elif row is not None:
+                work.unmade.add(task.session_uid)
+                with self._store.catalog.writing() as connection:
+                    read_again(connection, row.id)  # nothing in its files is new, and it counts what is another's
+        for task, outcome in self._pool.run(again):
+            self._take(work, task, outcome)
+
+    def _without_giving_up(self, work: _Round, task: IngestTask) -> list[IngestTask]:
+        """What to do instead where the digest fails: what the one that is kept counts stays the session's own."""
+        row, result = work.states[task.session_uid].row, work.results[task.session_uid]
+        if row is None or result.digest is not None:
+            return []
+        with self._store.catalog.reading() as connection:
+            counted = keys_of(connection, row.id)
+        if counted is None or counted.all.isdisjoint(task.not_ours):
+            return []
+        if result.part is not None:
+            (self._store.raw.staging / result.part.name).unlink()
+        work.unmade.add(task.session_uid)
+        hash64 = hasher(self._store.key)
+        theirs = {name for name in task.foreign_messages if message_key(hash64, name) not in counted.messages}
+        return [
+            replace(
+                task,
+                not_ours=task.not_ours - counted.all,
+                foreign_messages=frozenset(theirs),
+                no_digest_because=result.failure,
+            )
+        ]
+
+    def _follow_rules(self, was_settled: bool) -> None:
+        """Have all sessions rest on the rules in force; where all did before, those of this sweep alone may not."""
+        touched = self._report.touched  # deriving some anew may touch those that share history with them
+        if self._natives is None:
+            if not was_settled:
+                self._redacted_again += redact_memory(self._store, RESCAN_BYTES)
+            self._rederive(set(touched) if was_settled else None)
+        if self._natives is None or was_settled:
+            note_settled(self._store, touched if was_settled else None)
+
+    def _rederive(self, among: Collection[str] | None) -> None:
+        """Derive anew what was derived by older rules, or not at all; evicted sessions keep the digest they have."""
+        stale = stale_sessions(self._store, self._clock(), self._only, among)
+        uids = []
+        rescanned = 0
+        for row in stale:
+            self._redacted_again += bool(row.by_rules)
+            rescanned += row.raw_bytes if row.by_rules else 0
+            if row.otherwise or rescanned <= RESCAN_BYTES or rescanned == row.raw_bytes:
+                uids.append(row.session_uid)
+        for start in range(0, len(uids), REDERIVE_AT_ONCE):
+            states = self._states(uids[start : start + REDERIVE_AT_ONCE])
+            tasks = []
+            for state in states.values():
+                if state.row is None:
+                    continue
+                if not can_be_told(self._store, state, self._present(state)):
+                    try:
+                        tasks += self._derived_without_texts(state, state.row)
+                    except StoreError as exc:
+                        self._put_off(state, (), exc)
+                elif was_evicted(state):
+                    tasks.append(plan_remake(self._store, state, self._present(state)))
+                else:
+                    is_stale = self._is_from_old_rules(state.row)
+                    tasks.append(plan_rederivation(self._store, state, reparse=is_stale))
+            self._finish(_Round(self._pool.start(tasks), states, {}))
+
+    def _derived_without_texts(self, state: SessionState, row: Row[Any]) -> list[IngestTask]:
+        """What can be done for a session whose texts are gone for good: new derivation rules need its rows alone."""
+        if row.redaction_version != self._store.redactor.version:
+            redact_rows(self._store, row, state.parts)
+        elif row.parser_version == ADAPTERS[row.flavor].version and has_all_rows(state):
+            return [plan_rederivation(self._store, state, reparse=False)]
+        elif row.derived_generation == row.generation:
+            # It keeps the digest it has, like an evicted one; as outdated it would never be evicted.
+            versions = {"parser_version": ADAPTERS[row.flavor].version, "derivation_version": DIGEST_VERSION}
+            with self._store.catalog.writing() as connection:
+                self._store.catalog.update_session(connection, row.id, **versions)
+        else:
+            return [plan_remake(self._store, state, {})]  # rows from when no digest could be made
+        return []
+
+    def _is_from_old_rules(self, row: Row[Any]) -> bool:
+        """Whether the stored records have to be read again: by another parser, or by other redaction rules."""
+        return bool(
+            row.parser_version != ADAPTERS[row.flavor].version or row.redaction_version != self._store.redactor.version
+        )
+
+    # -- telling what happened ---------------------------------------------------------------------------------------
+
+    def _failed(self, task: IngestTask, reason: str, work: _Round) -> None:
+        """One session's trouble: named, counted, set aside and tried again later; the others go on."""
+        shown = [file.shown for file in task.files] or [task.session_uid]
+        self._report.problems += [(name, reason) for name in shown]
+        self._report.sessions_failed += 1
+        known = {source.path_key for source in work.states[task.session_uid].sources}
+        for candidate in work.groups.get(task.session_uid, ()):
+            if candidate.path_key not in known:
+                self._set_aside(candidate, task.flavor, "failed", None)
+        self._note_aside()
+        with self._store.catalog.writing() as connection:
+            rows = problem_rows(
+                self._store,
+                task.flavor,
+                [Problem(f.shown, reason) for f in task.files],
+                {f.shown: f.path_key for f in task.files},
+                self._now(),
+            )
+            self._store.catalog.put_problems(connection, rows)
+            keys = [file.path_key for file in task.files]
+            retries.note_failure(connection, task.session_uid, path_keys=keys, failure=reason, now=self._clock())
+
+    def _count(self, work: _Round, done: Committed) -> None:
+        report, results = self._report, work.results
+        for uid, result in results.items():
+            row = work.states[uid].row
+            self._redacted_again += row is not None and row.redaction_version != self._store.redactor.version
+            report.files_opened += len(result.task.files)
+            report.rows_rederived += sum(part.row_count for part in work.states[uid].parts) if result.digest else 0
+            report.lines_read += result.lines
+            report.bytes_read += result.bytes_read
+            report.redactions += result.redactions
+            report.records_withheld += result.withheld
+            report.problems += [(p.path, _where(p)) for p in result.problems]
+            report.records_unparsed += result.bad_lines
+        report.touched |= results.keys()
+        report.sessions_touched = len(report.touched)
+        report.bytes_written += done.bytes_written
+        report.digests_written += done.digests
+        report.digests_failed += len(done.failed)
+        report.problems += [(uid, results[uid].failure or "no digest was made") for uid in done.failed]
+        report.partitions |= done.partitions
+
+    def _note_sweep(self, started: datetime) -> None:
+        """Keep the sweep's numbers; a sweep that found nothing new leaves no trace."""
+        report = self._report
+        if not (report.touched or report.files_changed or report.files_gone or report.files_skipped):
+            return
+        policy = self._store.settings.retention
+        with self._store.catalog.writing() as connection:
+            self._store.catalog.put_sweep(
+                connection,
+                started_at=iso(microseconds(started)),
+                ended_at=self._now(),
+                seconds=report.seconds,
+                counters=report.counters(),
+                raw_bytes=self._store.catalog.raw_usage(),
+                soft_cap_bytes=policy.raw_soft_cap_bytes,
+                hard_cap_bytes=policy.raw_hard_cap_bytes,
+            )
+
+    def _note_exclusions(self) -> None:
+        """Remember which exclusions were applied: when they change, what they left out is looked at again."""
+        catalog = self._store.catalog
+        is_whole = self._only is None and self._natives is None
+        if is_whole and self._are_exclusions_new:
+            with catalog.writing() as connection:
+                catalog.set_meta(connection, EXCLUSIONS, exclusions_of(self._store))
+
+    @property
+    def _are_exclusions_new(self) -> bool:
+        return self._store.catalog.meta_value(EXCLUSIONS) != exclusions_of(self._store)
+
+    def _now(self) -> str:
+        return iso(microseconds(self._clock())) or ""
+
+
+def _met_all(result: Ingested | None) -> bool | None:
+    """Whether all that an evicted session counts was met as it was read; None where it was not read, or not evicted."""
+    return None if result is None or result.task.earlier is None else not result.task.merges
+
+
+def _bytes_of(groups: Mapping[str, list[Candidate]]) -> int:
+    return sum(c.file.size for group in groups.values() for c in group)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = f" in {error.filename}" if error.filename else ""
+        return f"cannot be stored{where}: {error.strerror}"
+    return f"{type(error).__name__}: {error}" if isinstance(error, HelixError) else type(error).__name__
+
+
+def _where(problem: Problem) -> str:
+    return problem.reason if problem.line is None else f"line {problem.line}: {problem.reason}"

@@ -1,1 +1,0 @@
-"""Tests of helix_assets.adapters."""

@@ -1,0 +1,168 @@
+"""Programs that we do not control read the digests: by the lookup, and with nothing but SQLite, while a sweep runs."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+
+import orjson
+import pytest
+
+from helix_assets.ask.digest_lookup import DAMAGED, FOUND, MISSING, MISUSED, main
+from helix_assets.ask.reading import proven_digest
+from helix_assets.keep.writing import writing
+from helix_assets_tests.home import Memory, conversation
+
+UID = "claude:11111111-aaaa-4aaa-8aaa-000000000001"
+COLUMNS = ("session_uid", "digest", "flavor", "repo", "domain", "outcome", "started_at", "ended_at", "schema_version")
+# A reader of another product: the standard library alone, another process, read-only.
+_READER = f"""
+import json, sqlite3, sys
+db = sqlite3.connect(f"file:{{sys.argv[1]}}?mode=ro", uri=True)
+rows = db.execute("select {", ".join(COLUMNS)} from digests order by session_uid").fetchall()
+print(json.dumps([[uid, json.loads(digest)["session_uid"], *rest] for uid, digest, *rest in rows]))
+"""
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
+    memory = Memory(tmp_path, {"HELIX_CONFIG": os.environ["HELIX_CONFIG"]})
+    for number in (1, 2):
+        memory.write(f"11111111-aaaa-4aaa-8aaa-00000000000{number}", *conversation(2, session=str(number)))
+    memory.sweep()
+    memory.close()
+    monkeypatch.setenv("HELIX_STORE_DB", str(memory.store.settings.catalog_path))
+    return memory
+
+
+def read(memory: Memory) -> list[list[object]]:
+    command = [sys.executable, "-I", "-c", _READER, str(memory.store.settings.catalog_path)]
+    rows: list[list[object]] = orjson.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return rows
+
+
+def test_bare_sqlite_reads_the_digests_in_the_middle_of_a_sweep(memory: Memory) -> None:
+    with writing(memory.store, "test"), memory.store.catalog.writing() as connection:
+        connection.exec_driver_sql("update digests set repo = 'half done'")
+        rows = read(memory)
+    assert [row[:4] for row in rows] == [[uid, uid, "claude", "shop"] for uid in (UID, UID[:-1] + "2")]
+
+
+def test_an_old_reader_keeps_working_when_columns_are_added(memory: Memory) -> None:
+    before = read(memory)
+    with sqlite3.connect(memory.store.settings.catalog_path) as connection:
+        connection.execute("alter table digests add column added_later text")
+    connection.close()
+    assert read(memory) == before
+
+
+def test_a_hit_is_told_and_ends_with_0(memory: Memory, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([UID, "--json"]) == FOUND
+    assert orjson.loads(capfd.readouterr().out)["session_uid"] == UID
+    assert main([UID]) == FOUND
+    assert f"session_uid: {UID}\n" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["claude:nobody"], MISSING, "no digest of 'claude:nobody'"),
+        ([], MISUSED, "usage"),
+        (["--jsn", UID], MISUSED, "usage"),
+        (["11111111"], MISUSED, "may mean any of these"),
+    ],
+)
+def test_what_cannot_be_answered_is_said(
+    memory: Memory, capfd: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+) -> None:
+    assert main(arguments) == code
+    out, err = capfd.readouterr()
+    assert not out
+    assert said in err
+
+
+def test_the_first_characters_will_do(memory: Memory) -> None:
+    assert main([UID.removeprefix("claude:")]) == FOUND
+
+
+def test_a_store_that_is_not_there_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELIX_STORE_DB", str(tmp_path / "none" / "helix.db"))
+    assert main([UID]) == MISSING
+    assert "helix sweep" in capfd.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_without_the_variable_the_data_folder_is_asked(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HELIX_STORE_DB")
+    monkeypatch.setenv("HELIX_DATA_DIR", str(memory.store.data_dir))
+    assert main([UID]) == FOUND
+
+
+def test_the_variable_never_redirects_a_sweep(memory: Memory, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere" / "helix.db"
+    other = Memory(tmp_path / "other", environ={"HELIX_STORE_DB": str(elsewhere)})
+    other.write("s1", *conversation(1))
+    other.sweep()
+    assert proven_digest(other.store, "claude:s1") is not None
+    assert not elsewhere.exists()
+    other.close()
+
+
+def test_a_damaged_digest_is_no_answer(memory: Memory, capfd: pytest.CaptureFixture[str]) -> None:
+    with sqlite3.connect(memory.store.settings.catalog_path) as connection:
+        connection.execute("update digests set digest = replace(digest, 'shop', 'shup')")
+    connection.close()
+    assert main([UID]) == DAMAGED
+    assert "damaged" in capfd.readouterr().err
+
+
+def test_a_file_that_is_no_store_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "helix.db").write_bytes(b"no database at all")
+    monkeypatch.setenv("HELIX_STORE_DB", str(tmp_path / "helix.db"))
+    assert main([UID]) == DAMAGED
+
+
+def test_a_digest_of_older_rules_is_shown_by_the_newer_ones(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "steps", pattern = "please do step [0-9]"}]')
+    with sqlite3.connect(memory.store.settings.catalog_path) as connection:  # as after the first part of a sweep
+        connection.execute("update meta set value = 'newer' where name = 'names_redacted_with'")
+    connection.close()
+    assert main([UID, "--json"]) == FOUND
+    assert orjson.loads(capfd.readouterr().out)["first_prompt"].startswith("[redacted:steps")
+
+
+def test_a_rule_that_no_sweep_knows_yet_is_applied(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "steps", pattern = "please do step [0-9]"}]')
+    assert main([UID, "--json"]) == FOUND
+    assert orjson.loads(capfd.readouterr().out)["first_prompt"].startswith("[redacted:steps")
+
+
+def _cpu_seconds(*command: str) -> float:
+    """The best of five, of the processor's time: other work on the machine changes that least."""
+    taken = []
+    for _ in range(5):
+        before = getrusage(RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *command], check=True, capture_output=True, env=os.environ)
+        after = getrusage(RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(taken)
+
+
+def test_lookup_takes_less_than_three_times_bare_sqlite(memory: Memory) -> None:
+    bare = _cpu_seconds("-c", "import sqlite3")
+    assert _cpu_seconds("-m", "helix_assets.ask.digest_lookup", UID, "--json") < 3 * bare
+
+
+def test_lookup_loads_neither_dagster_nor_the_product(memory: Memory) -> None:
+    code = "import sys; from helix_assets.ask.digest_lookup import main; main(sys.argv[1:]); print(sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code, UID], check=True, capture_output=True, text=True)
+    loaded = run.stdout.splitlines()[-1]
+    assert not any(name in loaded for name in ("dagster", "sqlalchemy", "pydantic", "pyarrow"))

@@ -1,0 +1,177 @@
+"""A small home of agents' logs and the memory made of it, for tests that sweep for real."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+from helix_assets.ask.export import export
+from helix_assets.settings import load_settings
+from helix_assets.store.store import Store, open_store
+from helix_assets.sweep.sweep import SweepReport, sweep
+
+NOW = datetime(2026, 6, 20, 12, 0, tzinfo=UTC)
+
+
+def line(kind: str, uuid: str, at: str, **more: Any) -> bytes:
+    """A Claude record as one line; `at` is hh:mm:ss on 2026-06-05. The uuid is made of any short name."""
+    uuid = str(uuid5(NAMESPACE_OID, uuid)) if uuid else ""
+    record = {"type": kind, "uuid": uuid, "timestamp": f"2026-06-05T{at}.000Z", "cwd": "/home/u/shop", **more}
+    return json.dumps(record).encode() + b"\n"
+
+
+def prompt(uuid: str, at: str, text: str, **more: Any) -> bytes:
+    """What a person typed."""
+    return line("user", uuid, at, message={"role": "user", "content": text}, **more)
+
+
+def answer(uuid: str, at: str, text: str, *, message: str, output: int = 10, **more: Any) -> bytes:
+    """A text of the agent, one line of the API message `message`."""
+    body = {
+        "id": message.ljust(20, "0"),
+        "model": "claude-opus-4-5",
+        "content": [{"type": "text", "text": text}],
+        "usage": {"input_tokens": 3, "output_tokens": output},
+    }
+    return line("assistant", uuid, at, message=body, **more)
+
+
+def call(uuid: str, at: str, tool: str, call_id: str, **arguments: Any) -> bytes:
+    """A tool call of the agent."""
+    block = {"type": "tool_use", "id": call_id, "name": tool, "input": arguments}
+    body = {
+        "id": f"msg_{uuid}".ljust(20, "0"),
+        "model": "claude-opus-4-5",
+        "content": [block],
+        "usage": {"input_tokens": 1, "output_tokens": 5},
+    }
+    return line("assistant", uuid, at, message=body)
+
+
+def result(uuid: str, at: str, call_id: str, text: str, *, failed: bool = False) -> bytes:
+    """What the tool gave back."""
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": text, "is_error": failed}
+    return line("user", uuid, at, message={"role": "user", "content": [block]})
+
+
+@dataclass
+class Memory:
+    """A temporary home with its store. `write` puts lines where Claude would; `sweep` takes them in."""
+
+    folder: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+    now: datetime = NOW
+
+    def __post_init__(self) -> None:
+        (self.folder / "home").mkdir(parents=True, exist_ok=True)
+        self.store: Store = open_store(load_settings(self.variables))
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment in which a process finds this home and its store."""
+        home = self.folder / "home"
+        return {
+            "HOME": str(home),
+            "HELIX_DATA_DIR": str(self.folder / "data"),
+            "CLAUDE_CONFIG_DIR": str(home / "claude"),
+            "CODEX_HOME": str(home / "codex"),
+            "GROK_HOME": str(home / "grok"),
+            "HELIX_SWEEP_WORKERS": "1",
+            **self.environ,
+        }
+
+    @property
+    def projects(self) -> Path:
+        return self.folder / "home" / "claude" / "projects"
+
+    def path(self, name: str, project: str = "-home-u-shop") -> Path:
+        path = self.projects / project / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def write(self, name: str, *lines: bytes, project: str = "-home-u-shop", append: bool = False) -> Path:
+        path = self.path(name, project)
+        with path.open("ab" if append else "wb") as file:
+            file.write(b"".join(lines))
+        return path
+
+    def put(self, place: str, data: bytes, *, append: bool = False) -> Path:
+        """Put bytes at a place under the home, such as `codex/sessions/rollout-x.jsonl`."""
+        path = self.folder / "home" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab" if append else "wb") as file:
+            file.write(data)
+        return path
+
+    def link(self, place: str | bytes, target: Path | str) -> Path:
+        """Put a link at a place under the home."""
+        path = Path(os.fsdecode(os.path.join(os.fsencode(self.folder / "home"), os.fsencode(place))))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+        return path
+
+    def sweep(self) -> SweepReport:
+        return sweep(self.store, clock=lambda: self.now)
+
+    def exported(self) -> bytes:
+        out = io.BytesIO()
+        export(self.store, out)
+        return out.getvalue()
+
+    def digest(self, uid: str) -> dict[str, Any]:
+        digest = self.store.catalog.get_digest(uid)
+        assert digest is not None
+        return digest.model_dump()
+
+    def close(self) -> None:
+        self.store.close()
+
+
+can_lose_powers = os.geteuid() != 0 or shutil.which("setpriv") is not None
+
+
+def without_powers(environ: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a process without capabilities: modes count even where the tests run as root."""
+    without = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    command = [*without, sys.executable, "-m", "helix_assets", *arguments]
+    return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, check=False)
+
+
+def swept_without_powers(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The report of a sweep by such a process."""
+    done = without_powers(environ, "sweep", "--json")
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def conversation(turns: int, *, start: int = 0, session: str = "a") -> list[bytes]:
+    """A plain conversation with a tool call in every turn, in file order."""
+    lines: list[bytes] = []
+    for turn in range(start, start + turns):
+        at = [f"10:{turn:02d}:{second:02d}" for second in (0, 5, 10, 20)]
+        key = f"{session}{turn}"
+        lines += [
+            prompt(f"p{key}", at[0], f"please do step {turn}"),
+            call(f"c{key}", at[1], "Bash", f"toolu_{key}", command="pytest -q"),
+            result(f"r{key}", at[2], f"toolu_{key}", f"Exit code {turn % 2}\n{turn} failed", failed=bool(turn % 2)),
+            answer(f"a{key}", at[3], f"step {turn} is done", message=f"msg_a{key}", output=10 + turn),
+        ]
+    return lines
+
+
+def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
+    """The bytes in pieces, cut at these places."""
+    edges = [0, *sorted(p % (len(data) + 1) for p in places), len(data)]
+    return [data[a:b] for a, b in itertools.pairwise(edges)]

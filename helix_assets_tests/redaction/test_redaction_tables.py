@@ -1,0 +1,54 @@
+"""Columns of secrets in tables: Markdown, the consoles of databases, boxes, numbered listings."""
+
+import json
+
+import pytest
+
+from helix_assets.redaction import Redactor
+
+REDACTOR = Redactor(b"tables")
+
+TABLES = {
+    "markdown": "| At | User | Password |\n|---|:-:|--:|\n| db1 | ana | `m4ngoTree` |\n| db2 | joe | Pa1ntedDoor! |\n",
+    "psql": " name | password\n------+-----------\n ana  | m4ngoTree\n joe  | Pa1ntedDoor!\n(2 rows)\n",
+    "mysql": "+------+--------------+\n| name | password     |\n+------+--------------+\n"
+    "| ana  | m4ngoTree    |\n| joe  | Pa1ntedDoor! |\n+------+--------------+\n",
+    "boxes": "│ name │ password     │\n├──────┼──────────────┤\n│ ana  │ m4ngoTree    │\n│ joe  │ Pa1ntedDoor! │\n",
+    "csv": "host,user,password,port\ndb1,ana,m4ngoTree,22\ndb2,joe,Pa1ntedDoor!,22\n",
+    "csv last": '"id";"name";"Password"\r\n"1";"ana";"m4ngoTree"\r\n"2";"joe";"Pa1ntedDoor!"\r\n',
+    "tabs": "user\tpassword\trole\nana\tm4ngoTree\tadmin\njoe\tPa1ntedDoor!\tguest\n",
+    "numbered": "   1→| name | password |\n   2→|---|---|\n   3→| ana | m4ngoTree |\n   4→| joe | Pa1ntedDoor! |\n",
+}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_cells_below_a_password_go_and_the_others_stay(table: str) -> None:
+    for text in (table, json.dumps({"a": table}), json.dumps({"a": json.dumps({"b": table}, ensure_ascii=False)})):
+        redacted = REDACTOR.text(text).text
+        assert "m4ngoTree" not in redacted
+        assert "Pa1ntedDoor" not in redacted
+        assert "joe" in redacted
+        assert REDACTOR.text(redacted).text == redacted
+
+
+def test_a_column_of_tokens_is_judged_as_tokens_are() -> None:
+    table = "| job | api key |\n|---|---|\n| ci | 9f3b7c21d05e48aa6b1c |\n| cd | not set |\n"
+    assert REDACTOR.text(table).text.count("[redacted:token:") == 1
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "| Model | Input tokens | Output token |\n|---|---|---|\n| m-4-2025 | 1,234,567 | 98,765 |\n",
+        "| Password | Rule |\n|---|---|\n| required | 12 characters |\n| ******** | hidden |\n",
+        "| Field | Password |\n|---|---|\n| length | 12 |\n| source | settings.DB_PASSWORD |\n| else | changeme1 |\n",
+        "| Variable | For |\n|---|---|\n| `APP_API_KEY` | all |\n| `E2E_MODEL_4B` | CI |\n| `K8S_APP_2_PW` | all |\n",
+        "| Password |\n\n| after3 | the4Table |\n",
+        "def connect(\n    user, password, host,\n    port2, timeout3x, retries4,\n):\n",
+        "name,token,count\nthe,a1b2,12\ncat,k9,7\n",
+        "import user, password, token\nself.x1, other_pass2, y3z\n",
+        "pass | fail\n-----+-----\n 12  | a1b2c3d4\n",
+    ],
+)
+def test_tables_without_secrets_stay(table: str) -> None:
+    assert REDACTOR.text(table).text == table

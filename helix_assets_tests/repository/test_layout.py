@@ -1,0 +1,200 @@
+"""The house: which room may import which, no circle, no hidden import, pure rooms, modules that say what they are."""
+
+import ast
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGE = CHECKOUT / "helix_assets"
+TESTS = CHECKOUT / "helix_assets_tests"
+
+# Each room, and the rooms that it may import. Rooms still to come stand here already.
+ROOMS = {
+    "model": set[str](),
+    "redaction": {"model"},
+    "derive": {"model"},
+    "settings": {"model", "redaction", "derive"},
+    "agents": {"model", "derive", "settings"},
+    "store": {"model", "redaction", "derive", "settings"},
+    "ask": {"model", "redaction", "derive", "settings", "agents", "store"},
+    "kaizen": {"model", "redaction", "derive", "settings", "agents", "store", "ask"},
+    "hooks": {"model", "settings", "store"},
+    "keep": {"model", "redaction", "settings", "agents", "store", "ask", "kaizen", "hooks"},
+    "sweep": {"model", "redaction", "derive", "settings", "agents", "store", "ask", "kaizen", "hooks", "keep"},
+    "prove": {"model", "redaction", "derive", "settings", "agents", "store", "ask", "hooks", "keep", "sweep"},
+    "demo": {"model"},
+    "fleet": {"model", "settings", "store", "ask"},
+    "serve": {"model", "settings", "store"},
+    "serve/api": {"model", "settings", "ask", "prove"},
+    "serve/mcp": {"model", "settings", "ask", "prove"},
+    "serve/page": set[str](),
+}
+SKINS = {"cli", "defs"}
+# The root holds the entry points, and doors at names that are written down outside of this checkout.
+DOORS = {"hook", "digest_lookup", "dagster_storage", "search"}
+ROOT = {"__init__", "__main__", "definitions", *DOORS}
+# Imports of another room within a function: each spares most processes a library that they do not need.
+_BIG = {
+    "store.parquet": "pyarrow",
+    "store.fact_files": "pyarrow",
+    "store.words.segment": "numpy",
+    "model.digest": "pydantic",
+    "derive.merge": "pydantic",
+    "redaction.engine": "re2",
+    "ask.plots": "matplotlib",
+    "ask.reports.markdown": "pyarrow",
+    "prove.verify_secrets": "pyarrow",
+    "serve.up": "dagster",
+    "demo": "what only the sample home needs",
+    "kaizen.derived": "pyarrow",
+    "kaizen.feed": "pyarrow",
+    "kaizen.metrics": "what few homes have",
+    "keep.report_folder": "what few sweeps need",
+}
+LAZY = {("*", module): library for module, library in _BIG.items()} | {
+    ("__init__", "ask.memory"): "all of the read layer, for who imports the package alone",
+    ("__main__", "cli.listing"): "a hook ends before the command line is loaded",
+    ("__main__", "cli.main"): "as above",
+    ("__main__", "hooks.hook"): "as above",
+    ("__main__", "settings"): "as above",
+    ("ask.digest_lookup", "settings"): "five milliseconds for who names the store",
+    ("cli.main", "ask.query"): "only an error needs it",
+    ("cli.main", "redaction"): "as above",
+    ("cli.main", "redaction.encoded"): "as above",
+    ("cli.main", "settings"): "as above",
+    ("cli.main", "store.store"): "as above",
+    ("cli.redact", "settings"): "only for rules of the person's own",
+}
+# Pure rooms decide from what they are given: nothing that reads a disk, a clock or the environment, and no engine.
+PURE = {"model", "derive", "redaction"}
+NEVER_PURE = {
+    *("dagster", "duckdb", "pandas", "pyarrow", "sqlalchemy", "sqlite3"),
+    *("glob", "io", "os", "shutil", "socket", "subprocess", "tempfile", "time"),
+}
+NEVER_PURE_NAMES = {"Path", "PosixPath", "open"}
+NEVER_PURE_METHODS = {"now", "today", "utcnow", "read_text", "read_bytes", "write_text", "write_bytes"}
+
+
+def dotted(path: Path) -> str:
+    """A module's name below the package."""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def imports(node: ast.AST, kind: str = "top") -> Iterator[tuple[str, str]]:
+    """The dotted names that are imported below a node, and whether at the top, for types alone or within a function."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from ((alias.name, kind) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.module:
+            yield from ((f"{child.module}.{alias.name}", kind) for alias in child.names)
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            yield from imports(child, "types")
+        else:
+            is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from imports(child, "lazy" if is_function and kind == "top" else kind)
+
+
+@cache
+def ours(module: str) -> frozenset[tuple[str, str]]:
+    """Modules of ours that a module imports."""
+    found = set()
+    for name, kind in imports(tree(module)):
+        if name.startswith("helix_assets."):
+            wanted = name.removeprefix("helix_assets.")
+            while wanted and wanted not in MODULES:
+                wanted = wanted.rpartition(".")[0]
+            if wanted and wanted != module:
+                found.add((wanted, kind))
+    return frozenset(found)
+
+
+def room(module: str) -> str:
+    """The room that a module is in; a module of the root is one of its own."""
+    parts = module.split(".")
+    inner = "/".join(parts[:2])
+    return inner if inner in ROOMS else parts[0]
+
+
+def test_each_room_imports_only_what_it_may() -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module in MODULES
+        for other, _ in ours(module)
+        if room(module) in ROOMS and room(other) not in {room(module), *ROOMS[room(module)]}
+    ]
+    assert wrong == []
+
+
+def test_rooms_are_those_of_the_table() -> None:
+    folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert folders <= ROOMS.keys() | SKINS | {"adapters"}  # a door that has to be a package
+    assert {path.stem for path in PACKAGE.glob("*.py")} == ROOT
+
+
+def test_only_the_entry_points_import_the_skins() -> None:
+    may = SKINS | {"__main__", "definitions"}
+    wrong = [f"{m} imports {o}" for m in MODULES for o, _ in ours(m) if room(o) in SKINS and room(m) not in may]
+    assert wrong == []
+
+
+def test_no_import_is_hidden_in_a_function_without_a_reason() -> None:
+    lazy = {(m or "__init__", o) for m in MODULES for o, kind in ours(m) if kind == "lazy" and room(o) != room(m)}
+    assert {one for one in lazy if one not in LAZY and ("*", one[1]) not in LAZY} == set()
+    assert {one for one in LAZY if one not in lazy and one[1] not in {other for _, other in lazy}} == set()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    left = {module: {other for other, kind in ours(module) if kind != "types"} for module in MODULES}
+    while free := {module for module, needs in left.items() if not needs & left.keys()}:
+        left = {module: needs for module, needs in left.items() if module not in free}
+    assert left == {}
+
+
+def test_pure_rooms_read_no_disk_no_clock_and_no_environment() -> None:
+    wrong = []
+    for module in MODULES:
+        if room(module) in PURE:
+            nodes = list(ast.walk(tree(module)))
+            names = {node.id for node in nodes if isinstance(node, ast.Name)} & NEVER_PURE_NAMES
+            methods = {node.attr for node in nodes if isinstance(node, ast.Attribute)} & NEVER_PURE_METHODS
+            libraries = {name.split(".")[0] for name, _ in imports(tree(module))} & NEVER_PURE
+            wrong += [f"{module}: {name}" for name in (*names, *methods, *libraries)]
+    assert wrong == []
+
+
+def test_each_module_says_what_belongs_in_it() -> None:
+    assert [module for module in MODULES if not ast.get_docstring(tree(module))] == []
+
+
+def test_no_two_modules_of_the_rooms_have_the_same_name() -> None:
+    # The agents are alike on purpose; a command or an asset is named after what it shows.
+    alike = ("agents.claude.", "agents.codex.", "agents.grok.")
+    names = Counter(
+        module.rpartition(".")[2]
+        for module, path in MODULES.items()
+        if path.name != "__init__.py" and room(module) in ROOMS and not module.startswith(alike)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_tests_mirror_the_rooms() -> None:
+    besides = {"repository", "faults", "fixtures", "outcomes", "__pycache__"}
+    folders = {entry.name for entry in os.scandir(TESTS) if entry.is_dir()}
+    assert folders - besides <= {path.name for path in PACKAGE.iterdir() if path.is_dir()}
+    assert {path.name for path in TESTS.glob("*.py")} == {"__init__.py", "conftest.py", "home.py"}
+
+
+def test_each_room_has_tests() -> None:
+    tested = defaultdict(int, {entry.name: 1 for entry in os.scandir(TESTS) if entry.is_dir()})
+    assert [name for name in ROOMS if (PACKAGE / name).is_dir() and not tested[name.split("/")[0]]] == []

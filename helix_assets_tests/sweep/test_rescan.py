@@ -1,0 +1,302 @@
+"""New redaction rules reach everything that was ever written."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from helix_assets.ask.export import session_figures
+from helix_assets.ask.reading import proven_digest
+from helix_assets.ask.status import read_status
+from helix_assets.keep import evict
+from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.prove.verify import verify
+from helix_assets.prove.verify_secrets import surviving_secrets
+from helix_assets.settings import load_settings
+from helix_assets.store.catalog.catalog import index_bytes
+from helix_assets.store.catalog.schema import hook_events
+from helix_assets.store.parquet import read_rows
+from helix_assets.store.store import Store, open_store
+from helix_assets.store.words.keep import DIGEST, live_names
+from helix_assets.sweep import rescan
+from helix_assets.sweep.pricing import REMEMBERED
+from helix_assets_tests.home import Memory, answer, call, conversation, prompt, result
+
+WORD = "quokkaword1234"
+RULES = f"[{{name = 'house-word', pattern = '{WORD}'}}]"
+
+
+def with_new_rules(memory: Memory) -> Store:
+    """The same store opened with a rule that the first sweep did not know."""
+    memory.close()
+    settings = memory.store.settings
+    environ = {
+        "HOME": str(memory.folder / "home"),
+        "HELIX_DATA_DIR": str(settings.data_dir),
+        "CLAUDE_CONFIG_DIR": str(memory.folder / "home" / "claude"),
+        "HELIX_AGENTS": "claude",
+        "HELIX_SWEEP_WORKERS": "1",
+        "HELIX_REDACTION_RULES": RULES,
+    }
+    memory.store = open_store(load_settings(environ))
+    return memory.store
+
+
+def told(store: Store) -> str:
+    """Everything stored, as text."""
+    rows = [row for name in store.raw.names() for row in read_rows([store.raw.path(name)], raw=True)]
+    with sqlite3.connect(store.data_dir / "helix.db") as connection:
+        return repr(rows) + "".join(connection.iterdump())
+
+
+@pytest.fixture
+def memory(tmp_path: Path):
+    made = Memory(tmp_path, {"HELIX_AGENTS": "claude"})
+    made.write("s1", prompt("p1", "10:00:00", f"the word is {WORD}", gitBranch=f"fix-{WORD}"), *conversation(1))
+    made.sweep()
+    yield made
+    made.close()
+
+
+def test_stored_session_is_redacted_by_new_rules(memory: Memory):
+    assert WORD in told(memory.store)
+    memory.path("s1").unlink()
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD not in told(store)
+    assert store.catalog.session("claude:s1").redaction_version == store.redactor.version
+    assert not verify(store)
+
+
+def test_digest_of_an_evicted_session_is_redacted_by_new_rules(memory: Memory):
+    policy = RetentionPolicy(soft_cap_bytes=1, hard_cap_bytes=2, max_age_days=1, distilled_cap_bytes=10**9)
+    evict.apply(memory.store, clock=lambda: memory.now, policy=policy)
+    memory.path("s1").unlink()
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD not in told(store)
+    assert memory.digest("claude:s1")["user_prompts"] == 2
+
+
+def test_evicted_session_that_grows_as_rules_change_keeps_nothing_of_what_they_hide(memory: Memory):
+    """Its log begins anew, so that what is new is merged into a digest and facts that older rules were used on."""
+    evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
+    memory.write("s1", *conversation(2, start=1))
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD.encode() not in stored_bytes(store)
+    assert (memory.digest("claude:s1")["user_prompts"], verify(store)) == (4, [])
+
+
+def test_session_that_is_rewritten_as_rules_change_leaves_no_byte_of_its_old_digest(memory: Memory):
+    store = with_new_rules(memory)
+    memory.write("s1", prompt("p1", "10:00:00", f"the word was {WORD}"), *conversation(2))
+    memory.sweep()
+    assert WORD.encode() not in stored_bytes(store)
+
+
+def test_session_whose_digest_fails_under_new_rules_does_not_count_as_through(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+):
+    """The digest that it has is still that of older rules: readers must go on redacting it."""
+
+    def failing(*_: object) -> None:
+        raise ValueError("no")
+
+    store = with_new_rules(memory)
+    monkeypatch.setattr("helix_assets.derive.digest_builder.DigestBuilder.add", failing)
+    memory.sweep()
+    assert store.catalog.session("claude:s1").redaction_version != store.redactor.version
+    assert WORD not in repr(proven_digest(store, "claude:s1"))
+
+
+@pytest.mark.parametrize("is_light", [False, True])
+def test_damaged_session_is_not_written_anew_as_if_it_were_sound(memory: Memory, is_light: bool):
+    memory.write("s1", answer("x", "10:50:00", "xylograph " * 400, message="m"), append=True)
+    memory.sweep()
+    usage = memory.store.catalog.raw_usage() + index_bytes(memory.store.data_dir)
+    if is_light:
+        evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40))
+    memory.path("s1").unlink()
+    paths = [memory.store.raw.path(name) for name in memory.store.raw.names()]
+    path = next(path for path in paths if b"user_msg" in path.read_bytes())
+    path.write_bytes(path.read_bytes().replace(b"user_msg", b"user_mzg", 1))
+    memory.write("s2", *conversation(1, session="b"))
+    store = with_new_rules(memory)
+    assert "claude:s2" in memory.sweep().touched
+    assert "claude:s1" in {violation.session_uid for violation in verify(store)}
+
+
+def test_session_without_texts_is_still_told_as_such_after_new_rules(memory: Memory):
+    memory.write("s1", answer("x", "10:50:00", "xylograph " * 400, message="m"), append=True)
+    memory.sweep()
+    usage = memory.store.catalog.raw_usage() + index_bytes(memory.store.data_dir)
+    evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40))
+    memory.path("s1").unlink()
+    digests = [name for name in live_names(memory.store) if name.startswith(DIGEST)]
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert len(digests) == len([name for name in live_names(store) if name.startswith(DIGEST)]) == 1
+
+
+def test_one_sweep_rescans_a_bounded_part(memory: Memory, monkeypatch):
+    memory.write("s2", *conversation(2, session="b"))
+    memory.sweep()
+    monkeypatch.setattr("helix_assets.sweep.sweep.RESCAN_BYTES", 1)
+    store = with_new_rules(memory)
+    versions = []
+    for _ in range(2):
+        memory.sweep()
+        rows = store.catalog.sessions_by_uid(["claude:s1", "claude:s2"]).values()
+        versions.append(sum(row.redaction_version == store.redactor.version for row in rows))
+    assert versions == [1, 2]
+
+
+def test_secret_in_a_file_name_is_hidden_by_new_rules(memory: Memory):
+    memory.write(f"{WORD}x", *conversation(1, session="c"))
+    memory.sweep()
+    store = with_new_rules(memory)
+    assert rescan.redact_names(store) > 0
+    with sqlite3.connect(store.data_dir / "helix.db") as connection:
+        paths = connection.execute("select path, path_key from sources").fetchall()
+    assert not any(WORD in text for row in paths for text in row)
+
+
+def stored_bytes(store: Store) -> bytes:
+    """Every byte below the data folder, names of files too; Parquet as its text, for it is compressed."""
+    texts = [told(store).encode()]
+    for path in store.data_dir.rglob("*"):
+        texts += [str(path).encode(), path.read_bytes() if path.is_file() else b""]
+    texts += [repr(store.facts.read(file).to_pylist()).encode() for file in store.catalog.fact_files()]
+    return b"\n".join(texts)
+
+
+@pytest.mark.parametrize("evicted", [False, True])
+def test_no_byte_keeps_what_new_rules_hide(memory: Memory, evicted: bool):
+    """In ids of sessions, errors and their fingerprints, log, notes and free pages of the catalog."""
+    policy = RetentionPolicy(soft_cap_bytes=1, hard_cap_bytes=1 << 40, max_age_days=400, distilled_cap_bytes=1 << 40)
+    memory.write(f"{WORD}x", *conversation(1, session="c"))
+    failed = result("r2", "11:00:02", "toolu_2", f"Error: {WORD} is not there", failed=True)
+    memory.write("s2", prompt("p2", "11:00:00", WORD), call("c2", "11:00:01", "Bash", "toolu_2", command=WORD), failed)
+    memory.sweep()
+    if evicted:
+        evict.apply(memory.store, clock=lambda: memory.now, policy=policy)
+    assert WORD.encode() in stored_bytes(memory.store)
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD[:-4].encode() not in stored_bytes(store)
+    assert verify(store) == []
+    uids = store.catalog.sessions_by_uid([row["uid"] for row in session_figures(store).values()])
+    assert len(uids) == 3
+    assert sum("house_word" in uid for uid in uids) == 1
+    assert memory.sweep().touched == set()
+
+
+def test_prices_are_remembered_by_no_name_that_new_rules_hide(memory: Memory):
+    line = answer("m1", "11:00:00", "done", message="m1").replace(b"claude-opus-4-5", f"own-{WORD}".encode())
+    memory.write("s3", prompt("p3", "10:59:00", "go"), line)
+    memory.sweep()
+    assert WORD in str(memory.store.catalog.meta_value(REMEMBERED))
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD not in str(store.catalog.meta_value(REMEMBERED))
+
+
+def test_rows_that_can_not_be_told_again_are_redacted_where_they_lie(memory: Memory):
+    """A session that grew after its eviction, whose source is gone: its digest covers more than is stored."""
+    policy = RetentionPolicy(soft_cap_bytes=1, hard_cap_bytes=1 << 40, max_age_days=400, distilled_cap_bytes=1 << 40)
+    evict.apply(memory.store, clock=lambda: memory.now, policy=policy)
+    memory.write("s1", prompt("p9", "12:00:00", f"and {WORD}"), append=True)
+    memory.sweep()
+    before = memory.digest("claude:s1")
+    memory.path("s1").unlink()
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD.encode() not in stored_bytes(store)
+    assert verify(store) == []
+    assert memory.digest("claude:s1")["record_count"] == before["record_count"] == 6
+
+
+def named_by_word(at: str, name: str, parent: str | None) -> bytes:
+    """A record of a type that no parser knows, with the word in its type, its id and its parent's."""
+    return json.dumps({"type": f"note-{WORD}", "uuid": name, "parentUuid": parent, "cwd": "/home/u/shop",
+                       "timestamp": f"2026-06-05T{at}.000Z"}).encode() + b"\n"  # fmt: skip
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_ids_and_types_of_stored_records_are_redacted_by_new_rules(memory: Memory, is_gone: bool):
+    first, second = f"first-of-them-{WORD}", f"second-of-them-{WORD}"
+    log = memory.write("s2", named_by_word("12:00:00", first, None), named_by_word("12:00:01", second, first))
+    memory.sweep()
+    if is_gone:
+        log.unlink()
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD not in told(store)
+    (parts,) = store.catalog.files_of([store.catalog.session("claude:s2").id]).values()
+    rows = list(read_rows([store.raw.path(part.name) for part in parts], raw=False))
+    assert rows[1].parent_id == rows[0].record_id != rows[1].record_id
+    assert rows[1].parent_seq == 0
+    assert verify(store) == []
+    assert surviving_secrets(store) == []
+
+
+def test_record_with_a_redacted_id_is_the_same_one_when_its_log_is_read_anew(memory: Memory):
+    lines = [named_by_word("12:00:00", f"first-of-them-{WORD}", None), *conversation(1, session="b")]
+    memory.write("s2", *lines)
+    memory.sweep()
+    store = with_new_rules(memory)
+    memory.sweep()
+    memory.path("s2").unlink()
+    memory.write("s2", prompt("p0", "09:00:00", "a line before"), *lines)
+    memory.sweep()
+    assert store.catalog.session("claude:s2").record_count == 6
+    assert verify(store) == []
+
+
+def test_ids_of_calls_that_hooks_told_are_redacted_by_new_rules(memory: Memory):
+    store, told_of = memory.store, {"session_uid": "claude:s1", "event": "PreToolUse", "call_id": f"toolu_{WORD}"}
+    with store.catalog.writing() as connection:
+        connection.execute(hook_events.insert().values(at="2026-06-05T10:00:00Z", **told_of))
+    assert WORD in told(with_new_rules(memory))
+    memory.sweep()
+    assert WORD not in told(memory.store)
+
+
+def in_encoded_folder(memory: Memory) -> None:
+    """A session of Grok below a folder whose name spells the word, and one beside it that cannot be read."""
+    folder = f"grok/sessions/%2Fhome%2F{WORD.replace('k', '%6B')}"
+    update = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "hello"}}
+    record = {"timestamp": 1780653600, "method": "session/update", "params": {"sessionId": "g1", "update": update}}
+    memory.put(f"{folder}/g1/updates.jsonl", json.dumps(record).encode() + b"\n{bad\n")
+    (memory.folder / "home" / folder / "g2").symlink_to(memory.folder / "home" / folder / "g1")
+
+
+def test_name_that_spells_a_secret_is_hidden_from_the_first(tmp_path: Path):
+    memory = Memory(tmp_path, {"HELIX_REDACTION_RULES": RULES})
+    in_encoded_folder(memory)
+    memory.sweep()
+    assert "%6B" not in told(memory.store)
+    assert "[redacted:house_word:" in told(memory.store)
+    assert memory.sweep().files_changed == 0
+    assert surviving_secrets(memory.store) == verify(memory.store) == []
+    memory.close()
+
+
+def test_name_that_spells_a_secret_is_hidden_by_new_rules(tmp_path: Path):
+    memory = Memory(tmp_path)
+    in_encoded_folder(memory)
+    memory.sweep()
+    assert "%6B" in told(memory.store)
+    memory.close()
+    memory.store = Memory(tmp_path, {"HELIX_REDACTION_RULES": RULES}).store
+    assert surviving_secrets(memory.store)
+    assert "%6B" not in repr(read_status(memory.store).trouble) + repr(session_figures(memory.store))
+    memory.sweep()
+    assert "%6B" not in told(memory.store)
+    assert memory.sweep().files_changed == 0
+    assert surviving_secrets(memory.store) == verify(memory.store) == []
+    memory.close()
