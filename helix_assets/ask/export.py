@@ -19,8 +19,10 @@ from helix_assets.agents.jsonl import PACKED
 from helix_assets.ask.reading import OpenSession, digest_shown, of_one_moment, open_session, refuse_changed
 from helix_assets.derive.tests import TestRun
 from helix_assets.model.errors import NotFoundError, StoreError
+from helix_assets.model.event import ROW_FIELDS, Usage
 from helix_assets.model.event import Row as EventRow
 from helix_assets.model.facts import TestRunFact
+from helix_assets.model.fields import JSON
 from helix_assets.model.time import iso
 from helix_assets.redaction import strip_tags
 from helix_assets.settings import Settings
@@ -30,19 +32,11 @@ from helix_assets.store.proof import digest_text
 from helix_assets.store.store import Store
 
 _CUT_MARK = re.compile(r"\[redacted:([a-z0-9_]+):[a-z2-7]{0,7}…")
-_PLAIN = (
-    "seq", "parent_seq", "kind", "role", "tool", "summary", "status", "is_sidechain", "agent_id", "call_id",
-    "message_id", "model", "cost_usd", "exit_code", "duration_ms", "file_path", "lines_added", "lines_removed",
-    "native_type", "record_id", "parent_id", "line",
-)  # fmt: skip
-_USAGE = {
-    "input": "input_tokens",
-    "output": "output_tokens",
-    "cache_read": "cache_read_tokens",
-    "cache_write_5m": "cache_write_5m_tokens",
-    "cache_write_1h": "cache_write_1h_tokens",
-    "reasoning": "reasoning_tokens",
-}
+_USAGE = {name: f"{name}_tokens" for name in Usage._fields}
+_EXPORTED = [field for field in ROW_FIELDS if field.is_exported]
+_JSON = [field.name for field in _EXPORTED if field.text == JSON]
+_OTHERWISE = {"ts_us", "tokens", *_USAGE.values(), "file", "raw", *_JSON}
+_PLAIN = [field.name for field in _EXPORTED if field.name not in _OTHERWISE]
 # Figures of the session export that the digest holds under the same name.
 _FIGURES = (
     "parent_uid", "started_at", "ended_at", "models", "cwd", "git_branch", "tokens", "tokens_main", "tokens_subagent",
@@ -132,8 +126,7 @@ def _logical_row(event: EventRow, names: dict[int, str]) -> dict[str, Any]:
     values |= {"ts": iso(event.ts_us), "file": names.get(event.file)}
     if event.tokens is not None:
         values["usage"] = {name: getattr(event, column) for name, column in _USAGE.items()}
-    if event.detail:
-        values["detail"] = orjson.loads(event.detail)
+    values |= {name: orjson.loads(text) for name in _JSON if (text := getattr(event, name))}
     if event.raw is not None:
         values["raw"] = event.raw.decode("utf-8", "replace")
     return {name: value for name, value in values.items() if value is not None}

@@ -22,6 +22,7 @@ from helix_assets.agents.grok import said_by
 from helix_assets.agents.jsonl import decode
 from helix_assets.ask.query import Term, clean
 from helix_assets.model.errors import StoreError
+from helix_assets.model.event import ROW_FIELDS
 from helix_assets.redaction import Redactor
 from helix_assets.redaction.again import line_again, text_again
 from helix_assets.store.parquet import joined, text_column
@@ -71,6 +72,9 @@ class Passage(NamedTuple):
     text: str
 
 
+_TEXTS = [field.name for field in ROW_FIELDS if field.is_text and field.name in Passage._fields]
+
+
 def passages_of(
     path: Path,
     group: int,
@@ -111,7 +115,13 @@ def passages_of(
                 if good == ENOUGH or some == MOST:
                     break
     found = sorted((one for one in told.values() if one), key=lambda one: (one[0], one[1].kind is None))
-    return [passage for _, passage in found]
+    return [passage if redactor is None else _named_again(redactor, passage) for _, passage in found]
+
+
+def _named_again(redactor: Redactor, passage: Passage) -> Passage:
+    """The passage with what its event is called by the rules in force; its text is already."""
+    texts: dict[str, Any] = {name: text_again(redactor, text) for name in _TEXTS if (text := getattr(passage, name))}
+    return passage._replace(**texts)
 
 
 def _passage(

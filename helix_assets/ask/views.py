@@ -18,10 +18,12 @@ import orjson
 from helix_assets.agents import all_pieces
 from helix_assets.ask.reading import T, is_outdated, of_one_moment, refuse_changed
 from helix_assets.ask.snapshot import LiveFile, Moment, read_moment
+from helix_assets.ask.view_columns import selected
 from helix_assets.derive.patterns import SEEN_IN, Sighting, find_patterns, key_of_hex, sightings
-from helix_assets.model.event import AFTER_THE_END, BESIDE
-from helix_assets.model.facts import FACTS
-from helix_assets.redaction.again import digest_again, line_again, text_again, value_again
+from helix_assets.model.event import AFTER_THE_END, BESIDE, ROW_FIELDS
+from helix_assets.model.facts import FACTS, fields_of_fact
+from helix_assets.model.fields import JSON, LINES, SESSION_UID, TEXT, Field
+from helix_assets.redaction.again import digest_again, json_again, line_again, text_again, value_again
 from helix_assets.store.proof import is_proven
 from helix_assets.store.store import Store
 
@@ -37,8 +39,6 @@ DIGEST_VIEWS = ("sessions", "digests", "patterns")
 VIEWS = ("sessions", "digests", *ROW_VIEWS, *FACT_VIEWS, "patterns", "losses")
 MEMORY = "1GiB"
 _THREADS = 2
-_RAW_TEXTS = ("role", "tool", "summary", "status", "agent_id", "call_id", "message_id", "model", "file_path",
-              "native_type", "record_id", "parent_id")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,8 @@ def _create_views(
     store: Store, connection: duckdb.DuckDBPyConnection, moment: Moment, names: Collection[str]
 ) -> list[str]:
     """Make the views; gives the sessions whose digest is damaged."""
-    for name, function in (("text", _text_function(store)), ("json", _json_function(store)),
-                           ("lines", _lines_function(store))):  # fmt: skip
-        connection.create_function(f"_{name}_again", function, ["VARCHAR"], "VARCHAR")
+    for text, function in _functions(store).items():
+        connection.create_function(f"_{text}_again", function, ["VARCHAR"], "VARCHAR")
     damaged: list[str] = []
     if not set(SESSION_VIEWS).isdisjoint(names):
         _create_table(connection, "_sessions", _session_table(store, moment))
@@ -144,16 +143,13 @@ def _create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Ta
     connection.unregister("_given")
 
 
-def _text_function(store: Store) -> Callable[[str], str]:
-    return lambda text: text_again(store.redactor, text)
-
-
-def _json_function(store: Store) -> Callable[[str], str]:
-    return lambda text: orjson.dumps(value_again(store.redactor, orjson.loads(text))).decode()
-
-
-def _lines_function(store: Store) -> Callable[[str], str]:
-    return lambda text: line_again(store.redactor, text.encode(), all_pieces()).decode()
+def _functions(store: Store) -> dict[str, Callable[[str], str]]:
+    """What redacts a text once more, by the kind of text that it is."""
+    return {
+        TEXT: lambda text: text_again(store.redactor, text),
+        JSON: lambda text: json_again(store.redactor, text),
+        LINES: lambda text: line_again(store.redactor, text.encode(), all_pieces()).decode(),
+    }
 
 
 # -- from the catalog ------------------------------------------------------------------------------------------------
@@ -324,9 +320,6 @@ def _schema(types: dict[str, pa.DataType]) -> pa.Schema:
 
 # -- from files ------------------------------------------------------------------------------------------------------
 
-_DAY = r"TRY_CAST(regexp_extract(filename, 'day=([0-9-]+)[^/\\]*', 1) AS DATE)"
-_FLAVOR = "split_part(session_uid, ':', 1)"
-_ACCEPTED = "CASE status WHEN 'ok' THEN true WHEN 'denied' THEN false END AS accepted"
 _PART = r"TRY_CAST(regexp_extract(filename, '\.([0-9]+)(\.[a-z]+)*\.parquet$', 1) AS INT)"
 
 
@@ -360,39 +353,24 @@ def _rows_of(
     return " UNION ALL BY NAME ".join(scans)
 
 
-def _again(texts: Sequence[str], **others: str) -> str:
-    made = dict.fromkeys(texts, "_text_again") | others
-    return ", ".join(f"{function}({name}) AS {name}" for name, function in made.items())
+def _again(fields: Sequence[Field]) -> str:
+    return ", ".join(f"_{field.text}_again({field.name}) AS {field.name}" for field in fields if field.text)
 
 
 def _fact_view(connection: duckdb.DuckDBPyConnection, fact: str, files: Sequence[LiveFile]) -> str:
-    import pyarrow as pa
-
     from helix_assets.store.fact_files import schema_of
 
-    schema = schema_of(fact)
-    texts = [field.name for field in schema if pa.types.is_string(field.type)]
-    rows = _rows_of(connection, fact, files, _again(texts), schema)
-    own = ", ".join(field.name for field in schema if field.name not in ("session_uid", "ts"))
-    more = f", {_ACCEPTED}" if fact == "file_operations" else ""
-    return f"SELECT session_uid, {_FLAVOR} AS flavor, {_DAY} AS day, ts::TIMESTAMP AS ts, {own}{more} FROM ({rows})"
-
-
-_EVENTS = f"""
-    session_uid, {_FLAVOR} AS flavor, {_DAY} AS day, seq, parent_seq, TRY(make_timestamp(ts_us)) AS ts, kind, role,
-    tool, summary, status, tokens, is_sidechain, agent_id, call_id, message_id, model, input_tokens, output_tokens,
-    cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens, reasoning_tokens, cost_usd, exit_code,
-    duration_ms, file_path, lines_added, lines_removed, TRY_CAST(detail AS JSON) AS detail, size, record_key,
-    'blob://' || session_uid || '/' || record_key AS payload_ref"""  # fmt: skip
+    rows = _rows_of(connection, fact, files, _again(fields_of_fact(fact)), schema_of(fact))
+    return f"SELECT {selected(fact)} FROM ({rows}) r"
 
 
 def _row_view(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[LiveFile]) -> str:
     from helix_assets.store.parquet import SCHEMA
 
-    again = _again(("session_uid", *_RAW_TEXTS), detail="_json_again", raw="_lines_again")
+    again = _again((SESSION_UID, *ROW_FIELDS))
     rows = _rows_of(connection, name, files, again, SCHEMA)
     if name == "events":
-        return f"SELECT {_EVENTS} FROM ({rows}) WHERE kind IS NOT NULL"
+        return f"SELECT {selected(name)} FROM ({rows}) r WHERE kind IS NOT NULL"
     grown = [file for file in files if file.has_siblings]
     # A document is stored anew with each part of a growing session: the newest counts.
     beside = f"""SELECT * FROM ({_rows_of(connection, "grown", grown, again, SCHEMA)}) WHERE seq = {BESIDE}
@@ -400,9 +378,7 @@ def _row_view(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[
     alone = _rows_of(connection, "alone", [file for file in files if not file.has_siblings], again, SCHEMA)
     placed = f"SELECT * FROM ({rows}) WHERE seq <> {BESIDE}"
     return f"""
-        SELECT r.session_uid, split_part(r.session_uid, ':', 1) AS flavor, {_DAY} AS day, r.record_key, r.record_id,
-            r.parent_id, r.native_type, TRY(make_timestamp(r.ts_us)) AS ts, s.path AS source_file, r.line,
-            r."offset" AS byte_offset, r.raw
+        SELECT {selected(name)}
         FROM ({placed} UNION ALL BY NAME SELECT * FROM ({alone}) WHERE seq = {BESIDE} UNION ALL BY NAME {beside}) r
         LEFT JOIN _sources s ON s.session_uid = r.session_uid AND s.file_rank = r.file
         WHERE r.raw IS NOT NULL AND r.native_type <> '{AFTER_THE_END}'"""

@@ -14,19 +14,18 @@ from helix_assets.ask.reading import OpenSession, open_existing, open_session
 from helix_assets.cli.digest import digest_tables, pick_session
 from helix_assets.cli.output import Column, Table, emit, hand_over, human_count, print_tables, say
 from helix_assets.model.errors import NotFoundError
-from helix_assets.model.event import EventKind, Row
+from helix_assets.model.event import ROW_FIELDS, EventKind, Row
+from helix_assets.model.fields import JSON
 from helix_assets.model.time import iso
 from helix_assets.settings import load_settings
 
 _RANGE = re.compile(r"(\d*)\.\.(\d*)|(\d+)")
 _NUMBER = re.compile(r"-?\d{1,19}")
 _SHOWN_AT_ONCE = 200
-_DETAILS = (
-    "seq", "parent_seq", "kind", "role", "tool", "summary", "status", "is_sidechain", "agent_id", "call_id",
-    "message_id", "model", "tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
-    "cache_write_1h_tokens", "reasoning_tokens", "cost_usd", "exit_code", "duration_ms", "file_path", "lines_added",
-    "lines_removed", "native_type", "record_id", "line",
-)  # fmt: skip
+_JSON = [field.name for field in ROW_FIELDS if field.text == JSON]
+_DETAILS = [
+    field.name for field in ROW_FIELDS if field.is_exported and field.name not in ("ts_us", "file", "raw", *_JSON)
+]
 
 
 def _event_range(_: click.Context, param: click.Parameter, value: str | None) -> range | None:
@@ -109,7 +108,7 @@ def _head(session: OpenSession) -> dict[str, Any]:
 def _event(session: OpenSession, row: Row) -> dict[str, Any]:
     """An event with all that is known of it; nulls left out."""
     values = {name: getattr(row, name) for name in _DETAILS}
-    values |= {"ts": iso(row.ts_us), "detail": orjson.loads(row.detail) if row.detail else None}
+    values |= {"ts": iso(row.ts_us)} | {name: orjson.loads(text) for name in _JSON if (text := getattr(row, name))}
     values["payload_ref"] = f"blob://{session.row.session_uid}/{row.record_key}"
     return {name: value for name, value in values.items() if value is not None}
 

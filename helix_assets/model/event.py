@@ -4,13 +4,13 @@ Belongs here: names, kinds and plain records. Not here: how an agent writes its 
 lie on disk (storage).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, Self
 
 import orjson
+
+from helix_assets.model.fields import About, fields_of
 
 SCHEMA_VERSION = 1
 DIGEST_VERSION = 5
@@ -119,7 +119,7 @@ class Piece(NamedTuple):
     order: int | None
     text: str
 
-    def continues(self, first: Piece) -> bool:
+    def continues(self, first: Self) -> bool:
         """Whether this goes on with the message that `first` began."""
         return self.kind == first.kind and (self.key is None or first.key is None or self.key == first.key)
 
@@ -137,47 +137,55 @@ class Pieces(Protocol):
         ...
 
 
+_BOTH, _RECORDS = ("events", "records"), ("records",)
+_KINDS = ", ".join(f"`{kind}`" for kind in EventKind)
+
+
 class Row(NamedTuple):
     """One stored row of Tier 1, in `seq` order; `raw` is set on the first row of each record."""
 
-    seq: int
-    parent_seq: int | None
-    ts_us: int | None
-    kind: str | None
-    role: str | None
-    tool: str | None
-    summary: str | None
-    status: str | None
-    tokens: int | None
-    is_sidechain: bool
-    agent_id: str | None
-    call_id: str | None
-    message_id: str | None
-    model: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_5m_tokens: int | None
-    cache_write_1h_tokens: int | None
-    reasoning_tokens: int | None
-    cost_usd: float | None
-    exit_code: int | None
-    duration_ms: int | None
-    file_path: str | None
-    lines_added: int | None
-    lines_removed: int | None
-    input_hash: int | None
-    detail: str | None
-    size: int | None
-    native_type: str
-    record_id: str | None
-    parent_id: str | None
-    record_key: int
-    order_us: int
-    file: int
-    line: int
-    offset: int
-    raw: bytes | None
+    seq: Annotated[int, About("place in the session, from 0; -1 for what stands beside the conversation")]
+    parent_seq: Annotated[int | None, About("place of the event that it follows")]
+    ts_us: Annotated[int | None, About("when, UTC; null where the log does not say", views=_BOTH)]
+    kind: Annotated[str | None, About(f"{_KINDS}; null for a record without an event", is_ours=True)]
+    role: Annotated[str | None, About("who speaks: user, assistant, system or tool")]
+    tool: Annotated[str | None, About("the tool called")]
+    summary: Annotated[str | None, About("its first 200 characters; of a failed call from where it says why")]
+    status: Annotated[str | None, About("how it ended, such as ok, error or denied")]
+    tokens: Annotated[int | None, About("all tokens of the API message, on the one event that counts them")]
+    is_sidechain: Annotated[bool, About("whether a subagent did it")]
+    agent_id: Annotated[str | None, About("which subagent")]
+    call_id: Annotated[str | None, About("ties the result of a tool to its call")]
+    message_id: Annotated[str | None, About("the API message that it is part of")]
+    model: Annotated[str | None, About("the model that answered")]
+    input_tokens: Annotated[int | None, About("fresh input as the line gives it; to add tokens up, ask `token_usage`")]
+    output_tokens: Annotated[int | None, About("output, with reasoning")]
+    cache_read_tokens: Annotated[int | None, About("input read from the cache")]
+    cache_write_5m_tokens: Annotated[int | None, About("input written to the five-minute cache")]
+    cache_write_1h_tokens: Annotated[int | None, About("input written to the one-hour cache")]
+    reasoning_tokens: Annotated[int | None, About("the part of the output that is reasoning, where the agent gives it")]
+    cost_usd: Annotated[float | None, About("the price, where the agent gives it")]
+    exit_code: Annotated[int | None, About("of a command")]
+    duration_ms: Annotated[int | None, About("from call to result")]
+    file_path: Annotated[str | None, About("the file that it is about")]
+    lines_added: Annotated[int | None, About("by an edit")]
+    lines_removed: Annotated[int | None, About("by an edit")]
+    input_hash: Annotated[int | None, About("tells two calls of one tool apart", views=(), is_exported=False)]
+    detail: Annotated[str | None, About("a small object for what has no column", is_json=True)]
+    size: Annotated[int | None, About("characters of a message", is_exported=False)]
+    native_type: Annotated[str, About("the agent's own type; `unparsed` for a line that is not JSON", views=_RECORDS)]
+    record_id: Annotated[str | None, About("the agent's own id of the record", views=_RECORDS)]
+    parent_id: Annotated[str | None, About("the agent's own id of the record before", views=_RECORDS)]
+    record_key: Annotated[int, About("names the record for good, whatever its place", views=_BOTH, is_exported=False)]
+    order_us: Annotated[int, About("the time that orders the record in its session", views=(), is_exported=False)]
+    file: Annotated[int, About("which of the session's files the record stands in", views=_RECORDS)]
+    line: Annotated[int, About("its line in that file, from 1", views=_RECORDS)]
+    offset: Annotated[int, About("the byte of that file where the line begins", views=_RECORDS, is_exported=False)]
+    raw: Annotated[bytes | None, About("the whole line, redacted; on the first row of a record", views=_RECORDS)]
+
+
+ROW_FIELDS = fields_of(Row)
+"""The one table of a row's fields: all that has to know every field goes by it."""
 
 
 def light(row: Row) -> Row:

@@ -7,20 +7,19 @@ Belongs here: text by text, so that numbers and shapes stay as they are. Source 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import orjson
 
-from helix_assets.model.event import Pieces, Row, shorten
+from helix_assets.model.event import ROW_FIELDS, Pieces, Row, shorten
+from helix_assets.model.fields import JSON, LINES, TEXT
 from helix_assets.model.fingerprint import SAMPLE_CHARS, fingerprint
 from helix_assets.redaction.joined import Joiner
 from helix_assets.redaction.redactor import Redactor
 
 _CUT = "…"
 _EDGE = re.compile(r"[ /\\]")
-_TEXTS = ("role", "tool", "summary", "status", "agent_id", "call_id", "message_id", "model", "file_path",
-          "native_type", "record_id", "parent_id")  # fmt: skip
 
 
 def text_again(redactor: Redactor, text: str) -> str:
@@ -57,6 +56,11 @@ def value_again(redactor: Redactor, value: Any) -> Any:
     if isinstance(value, list):
         return [value_again(redactor, item) for item in value]
     return value
+
+
+def json_again(redactor: Redactor, text: str) -> str:
+    """A JSON value that is stored as its text, by the rules in force."""
+    return orjson.dumps(value_again(redactor, orjson.loads(text))).decode()
 
 
 def digest_again(redactor: Redactor, digest: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +107,13 @@ def _piece_of(joiner: Joiner[Row], row: Row) -> dict[str, Any] | None:
 
 def row_again(redactor: Redactor, row: Row) -> Row:
     """A stored row as it would read by the rules in force, as far as its own texts tell."""
-    texts: dict[str, Any] = {name: text_again(redactor, text) for name in _TEXTS if (text := getattr(row, name))}
-    if row.detail:
-        texts["detail"] = orjson.dumps(value_again(redactor, orjson.loads(row.detail))).decode()
-    return row._replace(**texts, raw=redactor.lines(row.raw).data if row.raw else row.raw)
+    texts = {name: again(redactor, text) for name, again in _TEXTS if (text := getattr(row, name))}
+    return row._replace(**texts)
+
+
+_AGAIN: dict[str, Callable[[Redactor, Any], Any]] = {
+    TEXT: text_again,
+    JSON: json_again,
+    LINES: lambda redactor, line: redactor.lines(line).data,
+}
+_TEXTS = [(field.name, _AGAIN[field.text]) for field in ROW_FIELDS if field.text]

@@ -28,3 +28,6 @@ def _look_for_pandas_in_vain() -> None:
 # Other threads must not meet that module.
 if "pandas" not in sys.modules and threading.active_count() == 1:
     _look_for_pandas_in_vain()
+
+ARROW_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string(), bytes: pa.string()}
+"""How the types of a row's fields are stored."""

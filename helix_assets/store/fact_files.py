@@ -10,17 +10,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helix_assets.model.errors import StoreError
-from helix_assets.model.facts import FACTS
+from helix_assets.model.facts import FACTS, fields_of_fact
 from helix_assets.store.durable import new_file
 from helix_assets.store.key import text_hash
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-OWN_COLUMNS = ("session_uid", "generation")
 
 
 class FactFile(NamedTuple):
@@ -141,15 +139,14 @@ def packed(table: pa.Table) -> pa.Buffer:
 
 @cache
 def schema_of(fact: str) -> pa.Schema:
-    """The columns of a fact: session_uid and generation, then those of its row class."""
+    """The columns of a fact's files."""
     import pyarrow as pa
 
-    types = {int: pa.int64(), str: pa.string(), float: pa.float64(), bool: pa.bool_()}
-    fields = [pa.field("session_uid", pa.string()), pa.field("generation", pa.int32())]
-    for name, hint in get_type_hints(FACTS[fact]).items():
-        plain = next(kind for kind in getattr(hint, "__args__", (hint,)) if kind is not type(None))
-        fields.append(pa.field(name, pa.timestamp("us", "UTC") if name == "ts" else types[plain]))
-    return pa.schema(fields)
+    from helix_assets.store.arrow import ARROW_TYPES
+
+    others = {"generation": pa.int32(), "ts": pa.timestamp("us", "UTC")}
+    fields = fields_of_fact(fact)
+    return pa.schema([pa.field(field.name, others.get(field.name, ARROW_TYPES[field.type])) for field in fields])
 
 
 def _of_today(table: pa.Table, schema: pa.Schema) -> pa.Table:

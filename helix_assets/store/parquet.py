@@ -16,9 +16,10 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import helix_assets.store.arrow  # noqa: F401 - makes pyarrow do without pandas
 from helix_assets.model.errors import StoreError
-from helix_assets.model.event import AFTER_THE_END, BESIDE, Row
+from helix_assets.model.event import AFTER_THE_END, BESIDE, ROW_FIELDS, Row
+from helix_assets.model.fields import SESSION_UID
+from helix_assets.store.arrow import ARROW_TYPES
 from helix_assets.store.durable import naming
 from helix_assets.store.raw import PartFile, file_hash
 
@@ -31,13 +32,7 @@ GROUP_BYTES = 1 << 20
 GROUP_ROWS = 20_000
 _EMPTY_COLUMN_BYTES = 256
 
-_INT, _TEXT, _FLOAT, _BOOL = pa.int64(), pa.string(), pa.float64(), pa.bool_()
-_TYPES: dict[str, pa.DataType] = {
-    "kind": _TEXT, "role": _TEXT, "tool": _TEXT, "summary": _TEXT, "status": _TEXT, "agent_id": _TEXT, "call_id": _TEXT,
-    "message_id": _TEXT, "model": _TEXT, "file_path": _TEXT, "detail": _TEXT, "native_type": _TEXT, "record_id": _TEXT,
-    "parent_id": _TEXT, "raw": _TEXT, "is_sidechain": _BOOL, "cost_usd": _FLOAT,
-}  # fmt: skip
-SCHEMA = pa.schema([pa.field("session_uid", _TEXT), *(pa.field(name, _TYPES.get(name, _INT)) for name in Row._fields)])
+SCHEMA = pa.schema([pa.field(field.name, ARROW_TYPES[field.type]) for field in (SESSION_UID, *ROW_FIELDS)])
 LIGHT = [name for name in Row._fields if name != "raw"]
 # Compressing a short column costs more time than it saves bytes: only what is long or many-valued goes through zstd.
 _BULKY = ["raw", "summary", "detail", "record_id", "parent_id", "call_id", "message_id"]
@@ -130,7 +125,7 @@ class SessionWriter:
         if not self._buffer:
             return
         columns = zip(*self._buffer, strict=True)
-        arrays = [pa.array([self._uid] * len(self._buffer), _TEXT)]
+        arrays = [pa.array([self._uid] * len(self._buffer), pa.string())]
         arrays += [pa.array(values, kind) for values, kind in zip(columns, _ROW_TYPES, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
         writer.write_batch(batch)
@@ -289,7 +284,7 @@ def text_column(table: pa.Table | pa.RecordBatch) -> str:
 
 def joined(column: pa.ChunkedArray) -> tuple[bytes, list[int]]:
     """The texts of a column one behind the other without its nulls, and where each begins and the last one ends."""
-    texts = pa.concat_arrays(column.drop_null().chunks or [pa.array([], _TEXT)])
+    texts = pa.concat_arrays(column.drop_null().chunks or [pa.array([], pa.string())])
     _, places, data = texts.buffers()
     starts = pa.Array.from_buffers(pa.int32(), len(texts) + 1, [None, places], offset=texts.offset).to_pylist()
     first = starts[0] if starts else 0
