@@ -342,6 +342,7 @@ class _SessionRun:
         self._source_of = {source.task.rank: source for source in self.sources}
         self.unparsed_before = task.unparsed if task.append else 0
         self.withheld = 0
+        self._stored_alone: set[int] = set()
         self.shareable: set[int] = set()
         self.message_ids: dict[int, str] = {}
         self._last_message: str | None = None
@@ -448,6 +449,7 @@ class _SessionRun:
                 self.unparsed_before += names.native_type == UNPARSED
                 if not is_before_cursor:
                     self.outlived.add(row.file)
+                    self._stored_alone.add(row.record_key)
                 record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, *names, redacted.data)
                 yield record, obj if isinstance(obj, dict) else None
 
@@ -471,7 +473,8 @@ class _SessionRun:
                 self.started_us = ts_us
             if self.ended_us is None or ts_us > self.ended_us:
                 self.ended_us = ts_us
-        if self._shares_history and is_worldwide(record.native_id):
+        is_given_up = record.key in self._stored_alone and record.key in self.task.not_ours
+        if self._shares_history and is_worldwide(record.native_id) and not is_given_up:
             self.shareable.add(record.key)
         if self._is_repeated(record):
             return
@@ -486,7 +489,8 @@ class _SessionRun:
             self._note_what_is_open(record.file)
         events = self._uncounted(record.file, self._events(record, obj)) if obj is not None else []
         self._last_record[record.file] = record
-        self._note_messages(events)
+        if not is_given_up:
+            self._note_messages(events)
         if is_beside:
             self._emit(self.linker.beside(record, events))
         elif record.key not in self.task.not_ours:
