@@ -304,9 +304,9 @@ def _mark_batch(store: Store, goes: Sequence[Decision], at: str) -> None:
     rows = store.catalog.sessions_by_uid([decision.session_uid for decision in goes])
     parts = store.catalog.files_of([row.id for row in rows.values()])
     with store.catalog.writing() as connection:
-        covered = {rows[decision.session_uid].id for decision in goes if not decision.is_loss} & parts.keys()
-        for number in covered - recorded(connection, covered):
-            put_unrecorded(store, connection, number, parts[number])
+        covered = {row.id: row for one in goes if not one.is_loss and (row := rows[one.session_uid]).id in parts}
+        for number in covered.keys() - recorded(connection, covered):
+            put_unrecorded(store, connection, covered[number], parts[number])
         for decision in goes:
             if decision.is_loss:
                 store.catalog.put_loss(

@@ -38,7 +38,7 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
     with store.catalog.reading() as connection:
         keys, is_recorded = keys_of(connection, row.id), row.id not in gathered(connection)
     if keys is None and kept is not None:
-        keys, is_recorded = _gathered_keys(store, state, row.id), False
+        keys, is_recorded = _gathered_keys(store, row, state.parts), False
     at_least = None if is_recorded or kept is None else 0 if row.is_partial else kept.record_count
     return Earlier(
         keys=keys or SessionKeys(),
@@ -57,11 +57,11 @@ def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Inge
     """Join what came later to the digest and facts that are kept; with damaged facts the digest waits."""
     from helix_assets.core.merge import merged  # loads pydantic
 
-    earlier = result.task.earlier
-    if not result.task.merges or result.digest is None or earlier is None:
+    earlier, row = result.task.earlier, state.row
+    if not result.task.merges or result.digest is None or earlier is None or row is None:
         return result
     try:
-        kept, facts = _kept_digest(store, state.uid), _kept_facts(store, state)
+        kept, facts = _kept_digest(store, state.uid), _kept_facts(store, row)
     except StoreError as exc:
         return replace(result, digest=None, failure=f"what is kept of it is damaged: {exc}")
     is_merged = bool(result.digest.coverage.records)
@@ -78,10 +78,18 @@ def is_derived_now_or_never(state: SessionState, result: Ingested) -> bool:
     return result.part is None and not (result.task.append and state.parts)
 
 
-def put_unrecorded(store: Store, connection: Connection, session_id: int, parts: Sequence[Row[Any]]) -> None:
-    """Record the keys of a session that its digest covers and of which an earlier version recorded none."""
+def put_unrecorded(store: Store, connection: Connection, row: Row[Any], parts: Sequence[Row[Any]]) -> None:
+    """Record the keys of a session that its digest covers and of which an earlier version recorded none.
+
+    Where some of its records are not stored, the rest of the keys are gathered: some may be missing.
+    """
+    is_all_stored = not row.evicted_records and not row.is_partial
     with suppress(StoreError):  # of a damaged one they are gathered when it matters
-        add_keys(connection, [(session_id, keys_of_rows([store.raw.path(part.name) for part in parts], store.key))])
+        if is_all_stored:
+            keys = keys_of_rows([store.raw.path(part.name) for part in parts], store.key)
+        else:
+            keys = _gathered_keys(store, row, parts)
+        add_keys(connection, [(row.id, keys)], is_gathered=not is_all_stored)
 
 
 def _state(kept: Digest | None, model: str | None) -> dict[str, Any] | None:
@@ -92,12 +100,12 @@ def _state(kept: Digest | None, model: str | None) -> dict[str, Any] | None:
     return {"spent": [t.input, t.output, t.cache_read, t.cache_write, t.reasoning or 0], "model": model}
 
 
-def _gathered_keys(store: Store, state: SessionState, session_id: int) -> SessionKeys:
+def _gathered_keys(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> SessionKeys:
     """The keys of a session that an earlier version evicted: of stored rows, facts, and what others may hold, too."""
     with store.catalog.reading() as connection:
-        claimed = claims_of(connection, {session_id})
-    facts = {fact[0] for rows in _kept_facts(store, state).values() for fact in rows}
-    stored = keys_of_rows([store.raw.path(part.name) for part in state.parts], store.key)
+        claimed = claims_of(connection, {row.id})
+    facts = {fact[0] for rows in _kept_facts(store, row).values() for fact in rows}
+    stored = keys_of_rows([store.raw.path(part.name) for part in parts], store.key)
     # Claims are of records and of messages, and do not say which: known they are, but they need not be met again.
     return SessionKeys(frozenset(facts), frozenset(), dict.fromkeys(claimed, 0)).with_more(stored)
 
@@ -110,12 +118,10 @@ def _kept_digest(store: Store, uid: str) -> Digest | None:
     return None if text is None else Digest.model_validate_json(text)
 
 
-def _kept_facts(store: Store, state: SessionState) -> SessionFactRows:
-    row = state.row
-    files = store.catalog.fact_files({(row.flavor, row.day)}) if row is not None else []
+def _kept_facts(store: Store, row: Row[Any]) -> SessionFactRows:
     found: SessionFactRows = {}
-    for file in files:
-        rows = [fact for some in store.facts.rows(file) if some.session_uid == state.uid for fact in some.rows]
+    for file in store.catalog.fact_files({(row.flavor, row.day)}):
+        rows = [fact for some in store.facts.rows(file) if some.session_uid == row.session_uid for fact in some.rows]
         if rows:
             found[file.fact] = rows
     return found

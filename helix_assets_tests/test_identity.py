@@ -573,3 +573,25 @@ def test_records_that_a_log_repeats_later_keep_their_places(tmp_path: Path) -> N
     assert places[0] == places[1]
     memory.close()
     fresh.close()
+
+
+@pytest.mark.parametrize("left", [slice(0, 12), slice(10, 16)])
+def test_session_of_an_earlier_version_that_is_evicted_before_its_first_sweep_counts_once(
+    memory: Memory, left: slice
+) -> None:
+    """Part of it was evicted by the earlier version: the keys of its stored rows are not all that it counts."""
+    lines = answers(16)
+    memory.write("s", *lines[:10])
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *lines[10:14], append=True)
+    memory.sweep()
+    as_version_nine(memory)
+    evict_all(memory)
+    memory.write("s", *lines[left])
+    memory.sweep()
+    assert memory.digest(UID)["record_count"] == max(14, left.stop)
+    memory.write("s", *lines)
+    memory.sweep()
+    assert memory.digest(UID)["record_count"] == 16
+    assert verify(memory.store) == []
