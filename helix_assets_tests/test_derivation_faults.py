@@ -51,15 +51,18 @@ WITHOUT_EVENTS = {
     "adapters.claude:ClaudeParser.finish",
     "adapters.claude:ClaudeParser.state",
     "ingest:repository_root",
+    "ingest:_settle_times",
 }
 OF_SESSIONS = [
     "adapters.claude:ClaudeParser.finish",
     "adapters.claude:ClaudeParser.state",
+    "core.digest:DigestBuilder.counted_usage",
     "core.digest:DigestBuilder.finish",
     "core.digest:DigestBuilder.signal_rows",
     "core.digest:judge",
     "core.digest:Digest.model_dump_json",
     "core.facts:FactBuilder.finish",
+    "ingest:_settle_times",
     "ingest:session_head",
     "ingest:repo_of",
     "ingest:task_of",
@@ -240,3 +243,26 @@ def test_lines_that_an_adapter_trips_over_are_stored_and_named_until_a_newer_one
     memory.sweep()
     assert (aside(memory), verify(memory.store)) == ({}, [])
     assert memory.exported() == never_faulty(tmp_path / "plain")
+
+
+@pytest.mark.parametrize("fails_at", ["user", "assistant"])
+def test_evicted_session_waits_while_its_agents_new_lines_are_not_understood(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    """Else they would count without their ids now, and with them once a newer version understands them."""
+    memory.sweep()
+    apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
+    memory.write("bad", *MORE, append=True)
+    identify = ClaudeAdapter.identify
+
+    def failing(self: ClaudeAdapter, obj: dict[str, Any]) -> Any:
+        return 1 / 0 if obj["type"] == fails_at else identify(self, obj)
+
+    with monkeypatch.context() as faulty:
+        faulty.setattr(ClaudeAdapter, "identify", failing)
+        assert "not understood" in str(memory.sweep().problems)
+        assert memory.digest(BAD)["record_count"] == len(FIRST)
+    memory.now += timedelta(days=2)
+    memory.sweep()
+    assert memory.digest(BAD)["record_count"] == len(FIRST + MORE)
+    assert verify(memory.store) == []
