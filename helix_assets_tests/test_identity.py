@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import select, update
 
-from helix_assets import evict, ingest
+from helix_assets import doctor, evict, ingest
 from helix_assets.core.digest import DigestBuilder
 from helix_assets.core.retention import RetentionPolicy
 from helix_assets.settings import load_settings
@@ -344,6 +344,46 @@ def plant_twice(memory: Memory, fact: str) -> None:
 
 
 @pytest.mark.parametrize("evicted", [False, True])
+@pytest.mark.parametrize(
+    ("fact", "check"),
+    [("token_usage", "counted_once"), ("tool_calls", "calls_add_up"), ("messages", "messages_add_up")],
+)
+def test_fact_that_counts_twice_is_named_though_its_digest_was_planted_to_fit(
+    memory: Memory, evicted: bool, fact: str, check: str
+) -> None:
+    memory.write("s", *conversation(3))
+    memory.sweep()
+    if evicted:
+        evict_all(memory)
+    digest = memory.digest(UID)
+    (first,) = [file for file in memory.store.catalog.fact_files() if file.fact == fact]
+    row = memory.store.facts.read(first)[:1].to_pylist()[0]
+    plant_twice(memory, fact)
+    digest["coverage"]["facts"][fact] += 1
+    if fact == "token_usage":
+        for name in ("input", "output"):
+            digest["tokens"][name] += row[name]
+            digest["cost"][f"{name}_tokens"] += row[name]
+    if fact == "tool_calls":
+        digest["tool_calls"] += 1
+    plant_in_digest(memory, **digest)
+    assert check in checks(memory)
+
+
+def test_session_whose_counted_records_are_not_recorded_or_cut_is_named(memory: Memory) -> None:
+    memory.write("s", *conversation(3))
+    memory.sweep()
+    with memory.store.catalog.writing() as connection:
+        connection.execute(update(session_keys).values(records=b"123"))
+    assert {"catalog_readable", "catalog_integrity"} <= checks(memory)
+    found = doctor.examine(memory.now, memory.variables)
+    assert [finding.state for finding in found if finding.what.startswith("the catalog is damaged")] == ["wrong"]
+    with memory.store.catalog.writing() as connection:
+        drop_keys(connection, [1])
+    assert checks(memory) == {"counted_once"}
+
+
+@pytest.mark.parametrize("evicted", [False, True])
 def test_double_count_in_the_catalog_is_named(memory: Memory, evicted: bool) -> None:
     memory.write("s", *conversation(3))
     memory.sweep()
@@ -355,6 +395,9 @@ def test_double_count_in_the_catalog_is_named(memory: Memory, evicted: bool) -> 
         ({"record_count": digest["record_count"] + 3}, "counted_once"),
         ({"tokens": {**digest["tokens"], "output": 2 * digest["tokens"]["output"]}}, "tokens_add_up"),
         ({"tool_calls": 2 * digest["tool_calls"]}, "calls_add_up"),
+        ({"event_count": 2 * digest["event_count"]}, "events_add_up"),
+        ({"kind_counts": {**digest["kind_counts"], "tool_call": 6}}, "calls_add_up"),
+        ({"cost": {**digest["cost"], "output_tokens": 1}}, "tokens_add_up"),
     ):
         plant_in_digest(memory, **{**digest, **planted})
         assert check in checks(memory)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select
 
+from helix_assets.core.errors import StoreError
 from helix_assets.core.schema import AFTER_THE_END, DOCUMENT, UNPARSED
 from helix_assets.storage.catalog import in_parts
 from helix_assets.storage.key import hasher
@@ -60,12 +61,15 @@ def keys_of(connection: Connection, session_id: int) -> SessionKeys | None:
 
 
 def all_keys(connection: Connection, session_ids: Collection[int]) -> dict[int, SessionKeys]:
-    """The keys of several sessions, of those that have any recorded."""
+    """The keys of several sessions, of those that have any recorded; StoreError where they are damaged."""
     found: dict[int, SessionKeys] = {}
     for part in in_parts(session_ids):
         query = select(session_keys).where(session_keys.c.session_id.in_(part)).order_by(session_keys.c.id)
         for row in connection.execute(query):
-            found[row.session_id] = found.get(row.session_id, SessionKeys()).with_more(_unpacked(row))
+            try:
+                found[row.session_id] = found.get(row.session_id, SessionKeys()).with_more(_unpacked(row))
+            except ValueError as exc:
+                raise StoreError(f"what session {row.session_id} counts is recorded in numbers that are cut") from exc
     return found
 
 
