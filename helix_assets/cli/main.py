@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from helix_assets import __version__
 from helix_assets.cli.listing import COMMANDS, Entry, help_text
-from helix_assets.model.errors import HelixError
+from helix_assets.model.errors import HelixError, StoreError
 from helix_assets.model.terminal import terminal_safe
 
 EXIT_IO_ERROR = 74
@@ -155,6 +155,23 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as exc:
         _complain(f"{exc.filename or 'a file'}: {exc.strerror or exc}")
         return EXIT_IO_ERROR
+    except Exception:
+        if (damage := _damage()) is None:
+            raise
+        _complain(f"the catalog is damaged: {damage}. `helix verify` says what; `helix restore` puts a copy back")
+        return StoreError.exit_code
+
+
+def _damage() -> str | None:
+    """What is wrong with the catalog, if anything is: it may have led to any other error."""
+    from helix_assets.settings import load_settings
+    from helix_assets.store.catalog.catalog import Catalog
+
+    try:
+        path = load_settings().catalog_path
+        return next(Catalog(path).damage(), None) if path.is_file() else None
+    except HelixError as exc:
+        return str(exc)
 
 
 def _complain(message: str) -> None:

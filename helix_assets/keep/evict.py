@@ -31,7 +31,8 @@ from helix_assets.store.catalog.day_marks import count_day, read_marks
 from helix_assets.store.catalog.pages import shrink, truncate_log
 from helix_assets.store.catalog.retries import end_pauses
 from helix_assets.store.catalog.schema import digests, fact_files, raw_files, sessions
-from helix_assets.store.catalog.session_keys import put_unrecorded, recorded
+from helix_assets.store.catalog.session_keys import recorded
+from helix_assets.store.counted import put_unrecorded
 from helix_assets.store.reserve import give_up_reserve
 from helix_assets.store.words.keep import keep_up
 
@@ -305,9 +306,9 @@ def _mark_batch(store: Store, goes: Sequence[Decision], at: str) -> None:
     rows = store.catalog.sessions_by_uid([decision.session_uid for decision in goes])
     parts = store.catalog.files_of([row.id for row in rows.values()])
     with store.catalog.writing() as connection:
-        covered = {rows[decision.session_uid].id for decision in goes if not decision.is_loss} & parts.keys()
-        for number in covered - recorded(connection, covered):
-            put_unrecorded(connection, number, [store.raw.path(part.name) for part in parts[number]], store.key)
+        covered = {row.id: row for one in goes if not one.is_loss and (row := rows[one.session_uid]).id in parts}
+        for number in covered.keys() - recorded(connection, covered):
+            put_unrecorded(store, connection, covered[number], parts[number])
         for decision in goes:
             if decision.is_loss:
                 store.catalog.put_loss(

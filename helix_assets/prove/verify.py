@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,16 @@ from helix_assets.model.time import iso
 from helix_assets.prove.verify_facts import wrong_facts
 from helix_assets.settings import Settings
 from helix_assets.store.catalog.ledger import News, claims_on, news_of, owners_of
-from helix_assets.store.catalog.schema import digests, evictions, losses, raw_files, sessions, sources
+from helix_assets.store.catalog.schema import (
+    KEYS_SINCE,
+    digests,
+    evictions,
+    losses,
+    meta,
+    raw_files,
+    sessions,
+    sources,
+)
 from helix_assets.store.catalog.session_keys import SessionKeys, all_keys, gathered
 from helix_assets.store.key import text_hash
 from helix_assets.store.proof import stream_hash
@@ -59,6 +69,7 @@ class _Session:
     news: News
     keys: SessionKeys | None
     are_keys_gathered: bool
+    keys_since: int
 
     @property
     def mark(self) -> tuple[Any, ...]:
@@ -77,7 +88,7 @@ class _Contents:
     records: int = 0
     keys: set[int] = field(default_factory=set)
     parsed: int = 0
-    events: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
     last_seq: int = -1
 
 
@@ -143,7 +154,7 @@ def _search(store: Store) -> Iterator[Violation]:
     if names_of(whole) - _searched(store) and not _is_being_written(store):
         gone = names_of(index_of(store).open()[0]) - _searched(store)
         if gone:
-            what = f"holds words of {len(gone)} files or digests that are gone: the next sweep erases them"
+            what = f"holds words of {len(gone)} files or digests that are gone: the next sweep with news erases them"
             yield Violation("search_index", what)
 
 
@@ -207,6 +218,7 @@ def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
         lost = grouped(select(losses).where(losses.c.session_uid.in_(uids)), "session_uid")
         news = news_of(connection)
         keys, unsure = all_keys(connection, ids), gathered(connection)
+        since = connection.execute(select(meta.c.value).where(meta.c.name == KEYS_SINCE)).scalar_one_or_none()
         gone = grouped(select(evictions.c.session_uid).where(evictions.c.session_uid.in_(uids)), "session_uid")
     return [
         _Session(
@@ -219,6 +231,7 @@ def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
             news,
             keys.get(row.id),
             row.id in unsure,
+            int(since or 0),
         )
         for row in rows
     ]
@@ -293,7 +306,7 @@ def _rows(
         has_raw = table.column("raw").is_valid().to_pylist()
         rows += table.num_rows
         records += sum(has_raw)
-        contents.events += table.num_rows - table.column("kind").null_count
+        contents.kinds.update(kind for kind in table.column("kind").to_pylist() if kind is not None)
         for seq in (seq for seq in table.column("seq").to_pylist() if seq != BESIDE):
             if seq != last_seq + 1 and not (session.was_evicted and seq > last_seq):
                 yield session.wrong("rows_in_sequence", f"seq {seq} follows {last_seq}", path=part.name)
@@ -364,11 +377,13 @@ def _digest(store: Store, session: _Session, contents: _Contents | None) -> Iter
             yield session.wrong("digest_agrees", f"{name} differs between session and digest")
     if contents is not None and session.parts:
         yield from _coverage(session, covers, contents)
+        if not session.was_evicted and not row.is_partial and digest["kind_counts"] != contents.kinds:
+            yield session.wrong("events_counted_once", "the digest counts other events than are stored")
 
 
 def _coverage(session: _Session, covers: dict[str, int], contents: _Contents) -> Iterator[Violation]:
     """A digest at the current generation covers every stored record; those evicted before may be more."""
-    for name, stored in (("records", contents.parsed), ("events", contents.events)):
+    for name, stored in (("records", contents.parsed), ("events", contents.kinds.total())):
         if covers[name] < stored or (covers[name] > stored and not session.was_evicted):
             yield session.wrong("digest_covers", f"covers {covers[name]} {name} where {stored} are stored")
 
@@ -376,6 +391,8 @@ def _coverage(session: _Session, covers: dict[str, int], contents: _Contents) ->
 def _counted_once(session: _Session, digest: dict[str, Any], contents: _Contents | None) -> Iterator[Violation]:
     """A digest counts every record that is recorded as counted, evicted or not, once; a current one all stored ones."""
     keys = session.keys
+    if keys is None and digest["record_count"] and (session.row.analyze_order or 0) > session.keys_since:
+        yield session.wrong("counted_once", "which records its digest counts is not recorded")
     if keys is None or session.are_keys_gathered:
         return
     if contents is not None and not contents.keys <= keys.records:

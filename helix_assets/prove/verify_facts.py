@@ -103,8 +103,12 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
         if file.fact in _ONCE:
             yield from _twice(store, file, held)
         if file.fact == "token_usage":
-            for row in table.select([*_OF_SESSION, *_TOKENS]).to_pylist():
+            billed = Counter[tuple[Any, ...]]()
+            for row in table.select([*_OF_SESSION, "record_key", "model", *_TOKENS]).to_pylist():
                 spent[row["session_uid"], row["generation"]].update({name: row[name] or 0 for name in _TOKENS})
+                billed[row["session_uid"], row["generation"], row["record_key"], row["model"]] += 1
+            for uid in sorted({uid for (uid, *_), times in billed.items() if times > 1}):
+                yield Wrong("counted_once", "the usage of one record counts more than once", uid, file.name)
     if is_whole:
         yield from _sessions(store, held, counted)
         yield from _sums(store, held, counted, spent)
@@ -128,10 +132,22 @@ def _sums(store: Store, held: _Partition, counted: _Counts, spent: _Counts) -> I
         tokens = {name: said["tokens"][name] or 0 for name in _TOKENS}
         if tokens != {name: facts[name] for name in _TOKENS}:
             yield Wrong("tokens_add_up", f"its tokens are not the {sum(facts.values())} of its facts", row.session_uid)
-        calls = counted.get((row.session_uid, row.generation), Counter[str]())["tool_calls"]
-        if said["tool_calls"] != calls:
+        held_facts, kinds = counted.get((row.session_uid, row.generation), Counter[str]()), said["kind_counts"]
+        calls = held_facts["tool_calls"]
+        if not said["tool_calls"] == kinds.get("tool_call", 0) == calls:
             what = f"it counts {said['tool_calls']} calls where its facts have {calls}"
             yield Wrong("calls_add_up", what, row.session_uid)
+        said_by_all = kinds.get("user_msg", 0) + kinds.get("assistant_msg", 0)
+        if said_by_all != held_facts["messages"]:
+            what = f"it counts {said_by_all} messages where its facts have {held_facts['messages']}"
+            yield Wrong("messages_add_up", what, row.session_uid)
+        if said["event_count"] != sum(kinds.values()):
+            what = f"it counts {said['event_count']} events, of all kinds {sum(kinds.values())}"
+            yield Wrong("events_add_up", what, row.session_uid)
+        cost = tuple(said["cost"][f"{name}_tokens"] for name in ("input", "output", "cache"))
+        of_tokens = said["tokens"]
+        if cost != (of_tokens["input"], of_tokens["output"], of_tokens["cache_read"] + of_tokens["cache_write"]):
+            yield Wrong("tokens_add_up", "its cost counts other tokens than it has", row.session_uid)
 
 
 def _hit(store: Store, held: _Partition, file: FactFile) -> Iterator[Wrong]:

@@ -38,7 +38,7 @@ from helix_assets.derive.fact_builder import FactBuilder
 from helix_assets.derive.link import BareLinker, Linker
 from helix_assets.derive.places import PlaceRules, domain_of, repo_of, task_of
 from helix_assets.model.digest import Digest
-from helix_assets.model.errors import Problem, RetryLater, SkipSource, StoreError
+from helix_assets.model.errors import HelixError, Problem, RetryLater, SkipSource, StoreError
 from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED, Record, Row, SessionEvent
 from helix_assets.model.facts import SessionFactRows
 from helix_assets.model.identity import is_worldwide, utf8_name
@@ -112,6 +112,7 @@ class _Source:
         self.order_us = task.order_us
         self.offset, self.line = task.offset, task.line
         self.problems: list[Problem] = []
+        self.tripped: set[int] = set()
         self.problem: str | None = None
         self._opened: os.stat_result | None = None
         self._read_hash: str | None = None
@@ -238,6 +239,8 @@ class _Source:
             key = self._hash64(b"id:" + self._id_as_logged(native_id, original, text).encode("utf-8", "replace"))
         else:
             key = self._anonymous_key(original)
+        if is_object and told is None:
+            self.tripped.add(key)
         return _new(
             Record, (self.order_us, task.rank, line, offset, key, native_id, parent_id, ts_us, native_type, text)
         ), obj
@@ -322,7 +325,7 @@ class _SessionRun:
         self.outlived: set[int] = set()
         self._writer: SessionWriter | None = None
         self.facts = replace(task.facts, unknown_types=dict(task.facts.unknown_types))
-        if not task.append:  # what is carried over all the same may rest on older rules
+        if not task.append and not task.is_bare:  # what is carried over all the same may rest on older rules
             self.facts = SessionFacts(**value_again(shop.redactor, asdict(self.facts)))
         self._foreign = set(task.foreign_messages)
         self.linker = (BareLinker if task.is_bare else Linker)(self._foreign)
@@ -344,6 +347,7 @@ class _SessionRun:
         self._source_of = {source.task.rank: source for source in self.sources}
         self.unparsed_before = task.unparsed if task.append else 0
         self.withheld = 0
+        self._stored_alone: set[int] = set()
         self.shareable: set[int] = set()
         self.message_ids: dict[int, str] = {}
         self._last_message: str | None = None
@@ -382,6 +386,9 @@ class _SessionRun:
         """
         if self._earlier is None:
             return
+        tripped = set[int]().union(*(source.tripped for source in self.sources))
+        if tripped - self._earlier.keys.bad_lines:
+            raise HelixError("a new line of its log is not understood: it waits there until a newer version reads it")
         met = self._marks.keys() | (self._known - self._light)
         is_whole = self._earlier.keys.records <= met and len(met) >= (self._earlier.at_least or 0)
         if self.task.merges and is_whole and self._marks:
@@ -450,6 +457,7 @@ class _SessionRun:
                 self.unparsed_before += names.native_type == UNPARSED
                 if not is_before_cursor:
                     self.outlived.add(row.file)
+                    self._stored_alone.add(row.record_key)
                 record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, *names, redacted.data)
                 yield record, obj if isinstance(obj, dict) else None
 
@@ -473,7 +481,8 @@ class _SessionRun:
                 self.started_us = ts_us
             if self.ended_us is None or ts_us > self.ended_us:
                 self.ended_us = ts_us
-        if self._shares_history and is_worldwide(record.native_id):
+        is_given_up = record.key in self._stored_alone and record.key in self.task.not_ours
+        if self._shares_history and is_worldwide(record.native_id) and not is_given_up:
             self.shareable.add(record.key)
         if self._is_repeated(record):
             return
@@ -488,7 +497,8 @@ class _SessionRun:
             self._note_what_is_open(record.file)
         events = self._uncounted(record.file, self._events(record, obj)) if obj is not None else []
         self._last_record[record.file] = record
-        self._note_messages(events)
+        if not is_given_up:
+            self._note_messages(events)
         if is_beside:
             self._emit(self.linker.beside(record, events))
         elif record.key not in self.task.not_ours:
@@ -627,6 +637,11 @@ class _SessionRun:
             self._writer = SessionWriter(path, self.task.session_uid, key, hasher=words)
         self._writer.add(rows)
 
+    @property
+    def has_counted(self) -> bool:
+        """Whether any record came to the digest."""
+        return bool(self._records)
+
     def keys(self) -> SessionKeys:
         """What the digest of this run counts, and of each message the record whose usage counts."""
         messages = {
@@ -734,15 +749,15 @@ def _run(task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> _Se
 
 def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     sources = run.sources
-    if run.task.merges and run.task.earlier is not None and not run.keys().records:
+    if run.task.merges and run.task.earlier is not None and not run.has_counted:
         run.facts = run.task.earlier.facts  # nothing came that could tell more of the session
     if not run.task.is_bare:
         run.facts.cwd = run.facts.cwd or _cwd_of_path(run, shop)
         run.facts.repo_root = _repository(run, shop)
-    _settle_times(run)
+        _settle_times(run)
     unparsed = sum(s.unparsed for s in sources) + run.unparsed_before
     part = run.finish_part()
-    digest, fact_rows, failure = digest_of(run, shop.places, unparsed)
+    digest, fact_rows, keys, failure = digest_of(run, shop.places, unparsed)
     cursors = [c for s in sources if (c := s.cursor(_next_state(run, s)))]
     return Ingested(
         task=run.task,
@@ -766,7 +781,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
         message_ids=run.message_ids,
         fact_rows=fact_rows,
         outlived=frozenset(file.rank for file in run.task.files) if run.task.merges else frozenset(run.outlived),
-        keys=run.keys(),
+        keys=keys,
         evicted=len(run.evicted),
         light=len(run.light),
     )
@@ -805,10 +820,12 @@ def _repository(run: _SessionRun, shop: Workshop) -> str | None:
     return shop.redactor.text(utf8_name(root)).text if root else None
 
 
-def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Digest | None, SessionFactRows, str | None]:
-    """Digest and facts in passing, or the reason why there are none."""
+def digest_of(
+    run: _SessionRun, places: PlaceRules, unparsed: int
+) -> tuple[Digest | None, SessionFactRows, SessionKeys, str | None]:
+    """Digest, facts and the keys of what they count, or the reason why there are none."""
     if run.failure is not None:
-        return None, {}, run.failure
+        return None, {}, SessionKeys(), run.failure
     try:
         head = session_head(run.task.session_uid, run.task.flavor, run.facts, places, run.digests.first_prompt)
         head = replace(
@@ -820,9 +837,9 @@ def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Dige
         )
         rows = run.fact_builder.finish(run.digests.counted_usage(), run.digests.signal_rows())
         head = replace(head, facts={fact: len(made) for fact, made in rows.items()})
-        return run.digests.finish(head), rows, None
+        return run.digests.finish(head), rows, run.keys(), None
     except Exception as exc:  # noqa: BLE001 - as above
-        return None, {}, f"{type(exc).__name__} while the digest was built"
+        return None, {}, SessionKeys(), f"{type(exc).__name__} while the digest was built"
 
 
 def session_head(

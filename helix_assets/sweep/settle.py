@@ -154,7 +154,16 @@ def _shares(
         owned = owners_of(connection, [key for key, uids in claims.items() if len(uids) > 1])
     counted_by |= {key: others[sid].session_uid for key, sid in owned.items() if sid in others}
     _assign(shares, claims, spans, counted_by, standing)
+    _drop_what_is_nowhere(shares, claims, told)
     return shares, held
+
+
+def _drop_what_is_nowhere(shares: Shares, claims: Mapping[int, set[str]], told: Mapping[str, set[int]]) -> None:
+    """A session that gives up what its log holds no more can give it to nobody later: it stops claiming it."""
+    for uid, keys in told.items():
+        gone = {key for key in shares.not_ours.get(uid, ()) if key not in keys and uid in claims[key]}
+        shares.not_ours[uid] -= gone
+        shares.untold[uid] |= gone
 
 
 def _assign(

@@ -7,6 +7,7 @@ and what is decided between them. Reading and deriving one session is `sweep.rea
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -530,8 +531,9 @@ class _Sweep:
     def _take(self, work: _Round, task: IngestTask, outcome: Ingested | Exception) -> bool:
         """Keep what a worker made of a session for the commit, or set the session aside; says whether it was kept."""
         uid = task.session_uid
-        if isinstance(outcome, RetryLater):  # its log is written to just now, which is no failure: it stays news
-            self._report.problems += [(file.shown, str(outcome)) for file in task.files]
+        if isinstance(outcome, RetryLater) or _lacks_room(outcome):  # no failure of the session: it stays news
+            reason = _reason(outcome) if isinstance(outcome, OSError) else str(outcome)
+            self._report.problems += [(file.shown, reason) for file in task.files]
             work.results.pop(uid, None)
             return False
         if not isinstance(outcome, Ingested):
@@ -757,6 +759,10 @@ def _met_all(result: Ingested | None) -> bool | None:
 
 def _bytes_of(groups: Mapping[str, list[Candidate]]) -> int:
     return sum(c.file.size for group in groups.values() for c in group)
+
+
+def _lacks_room(outcome: Ingested | Exception) -> bool:
+    return isinstance(outcome, OSError) and outcome.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _reason(error: Exception) -> str:

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import click
 import pytest
+from sqlalchemy import update
 
 from helix_assets.cli import main as frame
-from helix_assets.model.errors import BusyError, HelixError, NotFoundError, SettingsError
+from helix_assets.model.errors import BusyError, HelixError, NotFoundError, SettingsError, StoreError
+from helix_assets.store.catalog.schema import session_keys
+from helix_assets_tests.home import Memory, conversation
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 HEAVY = ["click", "dagster", "duckdb", "pyarrow", "pandas", "sqlalchemy", "matplotlib", "pydantic", "rich", "re2"]
@@ -164,3 +167,29 @@ def test_reader_that_leaves_early_causes_no_traceback() -> None:
     environ = os.environ | {"PYTHONPATH": str(CHECKOUT)}
     ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=environ, check=False)
     assert (ended.stdout, ended.stderr) == ("{", "")
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_whatever_a_damaged_catalog_leads_to_ends_in_one_message(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    raised: list[BaseException],
+    capsys: pytest.CaptureFixture[str],
+    is_damaged: bool,
+) -> None:
+    memory = Memory(tmp_path)
+    memory.write("s", *conversation(1))
+    memory.sweep()
+    for name, value in memory.variables.items():
+        monkeypatch.setenv(name, value)
+    if is_damaged:
+        with memory.store.catalog.writing() as connection:
+            connection.execute(update(session_keys).values(records=b"123"))
+    memory.close()
+    raised.append(AttributeError("'NoneType' object has no attribute 'startswith'"))
+    if is_damaged:
+        assert frame.run(["status"]) == StoreError.exit_code
+        assert "the catalog is damaged" in capsys.readouterr().err
+    else:
+        with pytest.raises(AttributeError):
+            frame.run(["status"])

@@ -66,6 +66,7 @@ LAZY = {("*", module): library for module, library in _BIG.items()} | {
     ("cli.main", "redaction.encoded"): "as above",
     ("cli.main", "settings"): "as above",
     ("cli.main", "store.store"): "as above",
+    ("cli.main", "store.catalog.catalog"): "as above",
     ("cli.redact", "settings"): "only for rules of the person's own",
 }
 # Pure rooms decide from what they are given: nothing that reads a disk, a clock or the environment, and no engine.

@@ -74,6 +74,10 @@ class KnownSources(NamedTuple):
     unusual: dict[str, str]
 
 
+_DAMAGED_KEYS = """SELECT DISTINCT session_uid FROM session_keys JOIN sessions ON sessions.id = session_id
+    WHERE length(records) % 8 OR length(bad_lines) % 8 OR length(messages) % 16"""
+
+
 class Catalog:
     """One open catalog. Reads take a snapshot each; writes need the writer lock, which the caller holds."""
 
@@ -235,6 +239,8 @@ class Catalog:
                     yield str(line)
             for table, *_ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
                 yield f"a row of {table} points nowhere"
+            for (uid,) in connection.exec_driver_sql(_DAMAGED_KEYS):
+                yield f"what {uid} counts is recorded in numbers that are cut"
 
     # -- writing -----------------------------------------------------------------------------------------------------
 

@@ -198,6 +198,9 @@ ledger_news = Table(
     Column("told", JSON, nullable=False),
 )
 
+KEYS_SINCE = "keys_since"
+"""In the order of work, what was derived later than this has its keys recorded; an upgraded store has it in `meta`."""
+
 # The keys of all that a session counts, as 64-bit integers: see `store.catalog.session_keys`.
 session_keys = Table(
     "session_keys",
@@ -424,6 +427,9 @@ def _tenth(connection: Connection) -> None:
             connection.exec_driver_sql(f"UPDATE sessions SET {new} = max(row_count, 1) WHERE id IN ({went})")
     for gone in _columns(connection, "sources") & {"evicted_offset", "dropped_offset", "head_hash", "tail_hash"}:
         connection.exec_driver_sql(f"ALTER TABLE sources DROP COLUMN {gone}")
+    connection.exec_driver_sql(
+        f"INSERT OR REPLACE INTO meta (name, value) SELECT '{KEYS_SINCE}', value FROM meta WHERE name = 'order'"
+    )
     judged = "SELECT id FROM sessions WHERE evicted_records > 0 OR light_records > 0 OR is_partial"
     connection.exec_driver_sql(f"UPDATE sources SET mtime_ns = -1 WHERE status = 'ok' AND session_id IN ({judged})")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,12 +62,15 @@ def keys_of(connection: Connection, session_id: int) -> SessionKeys | None:
 
 
 def all_keys(connection: Connection, session_ids: Collection[int]) -> dict[int, SessionKeys]:
-    """The keys of several sessions, of those that have any recorded."""
+    """The keys of several sessions, of those that have any recorded; StoreError where they are damaged."""
     found: dict[int, SessionKeys] = {}
     for part in in_parts(session_ids):
         query = select(session_keys).where(session_keys.c.session_id.in_(part)).order_by(session_keys.c.id)
         for row in connection.execute(query):
-            found[row.session_id] = found.get(row.session_id, SessionKeys()).with_more(_unpacked(row))
+            try:
+                found[row.session_id] = found.get(row.session_id, SessionKeys()).with_more(_unpacked(row))
+            except ValueError as exc:
+                raise StoreError(f"what session {row.session_id} counts is recorded in numbers that are cut") from exc
     return found
 
 
@@ -152,9 +154,3 @@ def _unpacked(row: Any) -> SessionKeys:
         frozenset(array("q", row.bad_lines)),
         dict(zip(pairs[::2], pairs[1::2], strict=True)),
     )
-
-
-def put_unrecorded(connection: Connection, session_id: int, paths: Sequence[Path], key: bytes) -> None:
-    """Record the keys of a session that its digest covers and of which an earlier version recorded none."""
-    with suppress(StoreError):  # of a damaged one they are gathered when it matters
-        add_keys(connection, [(session_id, keys_of_rows(paths, key))])
