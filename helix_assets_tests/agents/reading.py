@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from helix_assets.agents import vocabulary_of
 from helix_assets.agents.jsonl import decode
 from helix_assets.agents.spec import Adapter, FoundFile, JsonObject, Parser, SessionFacts
 from helix_assets.derive.digest_builder import DigestBuilder, SessionHead
@@ -15,6 +16,8 @@ from helix_assets.model.digest import Digest
 from helix_assets.model.event import EventKind, Record, Row, SessionEvent
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+WORDS = vocabulary_of("claude")
+"""What names mean, the same for all agents of ours."""
 
 
 @dataclass
@@ -33,7 +36,7 @@ class Told:
         return [row for row in self.rows if row.kind == kind.value]
 
     def digest(self) -> Digest:
-        builder = DigestBuilder()
+        builder = DigestBuilder(WORDS)
         builder.add(self.rows)
         return builder.finish(_head(self.facts))
 
@@ -111,7 +114,7 @@ def _session(adapter: Adapter, found: list[FoundFile]) -> Told:
 
 
 def _take(told: Told, records: list[tuple[Record, JsonObject, Parser]], parsers: list[Parser]) -> None:
-    linker = Linker()
+    linker = Linker(WORDS)
     for record, obj, parser in records:
         events = parser.feed(obj, record)
         told.events += events

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from helix_assets.agents.codex import CodexAdapter
+from helix_assets.agents.codex.adapter import CodexAdapter
 from helix_assets.agents.spec import SessionFacts
 from helix_assets.model.digest import Digest
 from helix_assets.model.errors import Problem

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from helix_assets.agents.grok import GrokAdapter
+from helix_assets.agents.grok.adapter import GrokAdapter
 from helix_assets.agents.spec import SessionFacts
 from helix_assets.model.event import EventKind
 from helix_assets_tests.agents.reading import FIXTURES, feed_all, hash64, read, read_one, record_of

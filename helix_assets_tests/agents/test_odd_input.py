@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helix_assets.agents.codex import CodexAdapter
-from helix_assets.agents.grok import GrokAdapter
+from helix_assets.agents.codex.adapter import CodexAdapter
+from helix_assets.agents.grok.adapter import GrokAdapter
 from helix_assets.agents.spec import Adapter, SessionFacts
 from helix_assets.model.event import Record
 from helix_assets_tests.agents.reading import hash64, record_of

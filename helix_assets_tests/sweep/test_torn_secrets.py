@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helix_assets.agents import all_pieces
-from helix_assets.agents.grok import GrokAdapter
+from helix_assets.agents.grok.adapter import GrokAdapter
 from helix_assets.agents.jsonl import CHUNK_BYTES
 from helix_assets.ask.reading import open_session
 from helix_assets.keep import evict

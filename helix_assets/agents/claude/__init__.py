@@ -1,5 +1,1 @@
 """Claude Code: how its logs are found and read."""
-
-from helix_assets.agents.claude.adapter import ClaudeAdapter
-
-__all__ = ["ClaudeAdapter"]

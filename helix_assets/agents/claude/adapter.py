@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from helix_assets.agents.claude.spec import SPEC
 from helix_assets.agents.jsonl import count_or_zero, decode, timestamp_us
 from helix_assets.agents.loose import as_count, line_count
 from helix_assets.agents.spec import FoundFile, Identity, JsonObject, SessionFacts
@@ -81,7 +82,8 @@ _TITLE_FIELD = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "cu
 class ClaudeAdapter:
     """Transcripts of Claude Code, all three subagent layouts."""
 
-    flavor = "claude"
+    spec = SPEC
+    flavor = SPEC.flavor
     version = 3
     shares_history = True
 
