@@ -54,7 +54,7 @@ class Toy:
     spec = AgentSpec(flavor="toy", file_kinds=(("*.toy", "main"),))
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
-        for entry in entries(root, problems) if os.path.isdir(root) else ():
+        for entry in entries(root, problems):
             if entry.name.endswith(".toy") and (file := entry.file("main", None)):
                 yield file
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from helix_assets.agents import ADAPTERS, GROUP, SPECS, Adapters, outside, spec_of, vocabulary_of
+from helix_assets.agents import ADAPTERS, AGENTS, GROUP, SPECS, Adapters, outside, spec_of, vocabulary_of
 from helix_assets.derive.places import repo_of
 from helix_assets.model.agent import AgentSpec, Tools, Worktrees
 from helix_assets.model.errors import SettingsError
@@ -150,8 +150,8 @@ def test_agents_of_our_own_ask_for_no_installed_package(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("HELIX_AGENTS", "claude,cluade", "agents 'cluade' is not one of claude, codex, grok"),
-        ("HELIX_EXCLUDE_AGENTS", "toy", "agents 'toy' is not one of claude, codex, grok"),
+        ("HELIX_AGENTS", "claude,cluade", f"agents 'cluade' is not one of {', '.join(AGENTS)}"),
+        ("HELIX_EXCLUDE_AGENTS", "toy", f"agents 'toy' is not one of {', '.join(AGENTS)}"),
         ("HELIX_OTHER_ROOTS", '{claude = "/x"}', "other_roots 'claude' is built in: use claude_roots"),
         ("HELIX_OTHER_ROOTS", '{"../x" = "/x"}', "'../x' is no name of an agent"),
         ("HELIX_OTHER_ROOTS", '{toy = "x"}', "'x' is not an absolute path"),
