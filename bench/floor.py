@@ -33,7 +33,8 @@ _redactor = Redactor(_KEY)
 def sessions(home: Path) -> list[list[str]]:
     """The files of each session, the largest first."""
     homes = {"CLAUDE_CONFIG_DIR": "claude", "CODEX_HOME": "codex", "GROK_HOME": "grok"}
-    found = discover(load_settings({name: str(home / place) for name, place in homes.items()} | {"HOME": str(home)}))
+    settings = load_settings({name: str(home / place) for name, place in homes.items()} | {"HOME": str(home)})
+    found = discover(settings.roots, settings.exclude.paths)
     groups: dict[str, list[str]] = defaultdict(list)
     for file in found.files.values():
         groups[file.native_id or file.path].append(file.path)

@@ -1,41 +1,69 @@
-"""The one visible list of agents. A new agent is one module here and one line below.
+"""The one visible list of agents. A new agent is one folder here and one line below.
+
+`<name>/spec.py` says in `SPEC` what the agent is. Its adapter is imported when its logs are read: the settings import
+this package, which therefore is light.
 
 An agent may also live in a package of its own, which names its adapter in the entry point group `helix_assets.adapters`
-and is read once helix.toml gives it a folder: `[sources] other_roots = {name = "~/.name"}`.
+and is read once helix.toml gives it a folder: `[sources] other_roots = {name = "~/.name"}`. Its adapter may have an
+`AgentSpec` as its `spec`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from helix_assets.agents.claude import ClaudeAdapter
-from helix_assets.agents.codex import CodexAdapter
-from helix_assets.agents.grok import GrokAdapter
-from helix_assets.agents.spec import Adapter
-from helix_assets.model.event import Pieces
+from helix_assets.agents.shared import SHARED_TOOLS
+from helix_assets.derive.places import worktree_patterns
+from helix_assets.derive.vocabulary import Vocabulary
+from helix_assets.model.agent import AgentSpec
 
+if TYPE_CHECKING:
+    from re import Pattern
+
+    from helix_assets.agents.spec import Adapter
+    from helix_assets.model.event import Pieces
+
+AGENTS = (
+    "claude",
+    "codex",
+    "grok",
+)
+SPECS: tuple[AgentSpec, ...] = tuple(import_module(f"{__name__}.{agent}.spec").SPEC for agent in AGENTS)
+PLUMBING = tuple(dict.fromkeys(glob for tools in (SHARED_TOOLS, *(s.tools for s in SPECS)) for glob in tools.plumbing))
+"""Globs over the names of tools that are plumbing of an agent rather than work on the task."""
 GROUP = "helix_assets.adapters"
 
 
-class Adapters(Mapping[str, Adapter]):
+class Adapters(Mapping[str, "Adapter"]):
     """Adapters by flavor: those built in, and those from outside that were asked for by name.
 
-    Only a name that is not built in makes it look at installed packages, and only that one is imported.
+    Each is imported when it is asked for. Only a name that is not built in makes it look at installed packages.
     """
 
-    def __init__(self, *built_in: Adapter) -> None:
-        self._known = {adapter.flavor: adapter for adapter in built_in}
+    def __init__(self, *built_in: AgentSpec) -> None:
+        self._built_in = {spec.flavor: spec for spec in built_in}
+        self._known: dict[str, Adapter] = {}
 
     def __getitem__(self, flavor: str) -> Adapter:
         if flavor not in self._known:
-            self._known[flavor] = _from_outside(flavor)
+            spec = self._built_in.get(flavor)
+            self._known[flavor] = _named(spec.adapter)() if spec else _from_outside(flavor)
         return self._known[flavor]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(tuple(self._known))
+        return iter(dict.fromkeys([*self._built_in, *self._known]))
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(list(iter(self)))
+
+
+def _named(place: str) -> Any:
+    """What `module:name` means."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 def outside() -> list[str]:
@@ -46,7 +74,6 @@ def outside() -> list[str]:
 
 
 def _from_outside(flavor: str) -> Adapter:
-    from importlib import import_module
     from importlib.metadata import entry_points  # reads the list of installed packages
 
     for point in entry_points(group=GROUP, name=flavor):
@@ -61,6 +88,18 @@ def _from_outside(flavor: str) -> Adapter:
     raise KeyError(f"no installed package has an adapter for {flavor!r}")
 
 
+ADAPTERS = Adapters(*SPECS)
+_BUILT_IN = {spec.flavor: spec for spec in SPECS}
+
+
+def spec_of(flavor: str) -> AgentSpec:
+    """What an agent is; for one from outside that does not say, and for one that is not installed, the defaults."""
+    if spec := _BUILT_IN.get(flavor):
+        return spec
+    found = getattr(ADAPTERS.get(flavor), "spec", None)
+    return found if isinstance(found, AgentSpec) else AgentSpec(flavor=flavor, title=flavor)
+
+
 def all_pieces() -> list[Pieces]:
     """Those of all agents that write messages in pieces."""
     return [pieces for flavor in ADAPTERS if (pieces := pieces_of(flavor)) is not None]
@@ -68,7 +107,37 @@ def all_pieces() -> list[Pieces]:
 
 def pieces_of(flavor: str) -> Pieces | None:
     """Which of an agent's records are pieces of messages; None for one that writes each message as one record."""
-    return getattr(ADAPTERS[flavor], "pieces", None) if flavor in ADAPTERS else None
+    spec = spec_of(flavor)
+    if spec.pieces:
+        found: Pieces = _named(spec.pieces)
+        return found
+    return None if flavor in _BUILT_IN else getattr(ADAPTERS.get(flavor), "pieces", None)
 
 
-ADAPTERS = Adapters(ClaudeAdapter(), CodexAdapter(), GrokAdapter())
+def vocabulary_of(flavor: str) -> Vocabulary:
+    """What names mean in an agent's logs. Agents can call each other's tools, so all that are built in count."""
+    return _vocabulary(*_with(flavor))
+
+
+def known_tool(name: str | None) -> str:
+    """The tool's name where it is one of the agents' own, else what kind of other tool it is: a log may name any."""
+    return _vocabulary(*SPECS).known_tool(name)
+
+
+def worktrees_of(*flavors: str) -> tuple[Pattern[str], ...]:
+    """Where the agents put worktrees: those that are built in, and these."""
+    return _worktrees(*_with(*flavors))
+
+
+def _with(*flavors: str) -> tuple[AgentSpec, ...]:
+    return (*SPECS, *(spec_of(flavor) for flavor in flavors if flavor not in _BUILT_IN))
+
+
+@cache
+def _vocabulary(*specs: AgentSpec) -> Vocabulary:
+    return Vocabulary(specs, SHARED_TOOLS)
+
+
+@cache
+def _worktrees(*specs: AgentSpec) -> tuple[Pattern[str], ...]:
+    return worktree_patterns(specs)

@@ -7,9 +7,10 @@ Belongs here: files as they lie on disk now. Not here: what changed about them (
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import READING_FAILED, block_reader, open_source
@@ -17,7 +18,6 @@ from helix_assets.agents.repositories import repository_root
 from helix_assets.agents.spec import FoundFile
 from helix_assets.derive.places import PlaceRules, repo_of
 from helix_assets.model.errors import Problem, SkipSource
-from helix_assets.settings import Settings
 
 HEAD_BYTES = 64 << 10
 
@@ -35,16 +35,18 @@ class Discovery:
         return [problem.path for _, problem in self.problems]
 
 
-def discover(settings: Settings) -> Discovery:
-    """Scan every root of every enabled agent: names and states only, no file is opened."""
+def discover(roots: Mapping[str, Sequence[Path]], left_out: Sequence[str]) -> Discovery:
+    """Scan these folders of these agents: names and states only, no file is opened.
+
+    There are no problems with the paths that the person wants left out.
+    """
     seen = Discovery()
-    for flavor, roots in settings.roots.items():
-        for root in dict.fromkeys(os.path.realpath(root) for root in roots):
+    for flavor, folders in roots.items():
+        for root in dict.fromkeys(os.path.realpath(folder) for folder in folders):
             problems: list[Problem] = []
             files = _files_under(flavor, root, problems)
             seen.files |= files
             seen.flavors |= dict.fromkeys(files, flavor)
-            left_out = settings.exclude.paths
             seen.problems += [(flavor, problem) for problem in problems if not is_below(problem.path, left_out)]
     return seen
 
@@ -93,8 +95,8 @@ def native_id_of(flavor: str, path: str) -> str:
 class Exclusions:
     """What the person wants left out, by repository and by path; agents are left out before any scan."""
 
-    def __init__(self, settings: Settings, places: PlaceRules) -> None:
-        self._repos, self._paths = settings.exclude.repos, settings.exclude.paths
+    def __init__(self, repos: Sequence[str], paths: Sequence[str], places: PlaceRules) -> None:
+        self._repos, self._paths = repos, paths
         self._places = places
 
     def __bool__(self) -> bool:

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import helix_assets.store.arrow  # noqa: F401 - makes pyarrow do without pandas
-from helix_assets.agents import all_pieces
-from helix_assets.agents.grok import said_by
+from helix_assets.agents import all_pieces, pieces_of
 from helix_assets.agents.jsonl import decode
 from helix_assets.ask.query import Term, clean
 from helix_assets.model.errors import StoreError
@@ -35,6 +34,7 @@ _SOURCES = {"raw": "record", "summary": "event"}
 _MESSAGES = frozenset({"user_msg", "assistant_msg", "thinking"})
 _BEGINNING = 40
 _NESTED = 4
+_FLAVOR = "flavor="
 _WHOLE = "(JSON within JSON, as it is written)"
 _STRUCTURE = frozenset({
     _WHOLE,
@@ -42,6 +42,9 @@ _STRUCTURE = frozenset({
     "name", "parentUuid", "parent_tool_use_id", "promptId", "requestId", "role", "sessionId", "session_id", "signature",
     "slug", "stop_reason", "subtype", "timestamp", "toolUseID", "tool_use_id", "type", "userType", "uuid", "version",
 })  # fmt: skip
+
+
+_SaidBy = Callable[[str, str | None], tuple[str, str] | None]
 
 
 class _Told(NamedTuple):
@@ -87,7 +90,9 @@ def passages_of(
     `is_wanted` tells by kind and role whether an event is looked for, `redactor` has the rules in force where the file
     was written by others.
     """
-    more = ["native_type"] if "flavor=grok" in path.parts else []
+    flavor = next((part.removeprefix(_FLAVOR) for part in path.parts if part.startswith(_FLAVOR)), "")
+    said_by: _SaidBy | None = getattr(pieces_of(flavor), "said_by", None)
+    more = ["native_type"] if said_by else []
     try:
         with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
             table = file.read_row_group(group, [*_COLUMNS, *more, "summary", "raw"], use_threads=False)
@@ -101,7 +106,7 @@ def passages_of(
 
     def tellers(place: int, said: str | None) -> Sequence[_Told]:
         told_by = list(map(_Told._make, rows[place]))
-        return _tellers(table, told_by, said) if column == "raw" else told_by
+        return _tellers(table, told_by, said, said_by) if column == "raw" else told_by
 
     for term in terms:
         good = some = 0
@@ -146,12 +151,12 @@ def _wanted(rows: Sequence[_Told], is_wanted: Callable[[str | None, str | None],
     return rows[0] if row is None and is_wanted(None, None) else row
 
 
-def _tellers(table: pa.Table, rows: Sequence[_Told], said: str | None) -> Sequence[_Told]:
+def _tellers(table: pa.Table, rows: Sequence[_Told], said: str | None, said_by: _SaidBy | None) -> Sequence[_Told]:
     """The rows of a line that may tell a text of it; of all its texts where none is given.
 
     A line can hold several messages and calls, and the event of one that came in pieces stands with a later line.
     """
-    if "native_type" in table.column_names:
+    if said_by is not None:
         known = said_by(table["native_type"][rows[0].place].as_py(), said)
         if known is not None:
             return [rows[0]._replace(kind=known[0], role=known[1], tool=None)]

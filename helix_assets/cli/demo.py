@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
+from helix_assets.settings.folders import agent_variables
 
 _SESSIONS = 60
-_HOMES = (("CLAUDE_CONFIG_DIR", "claude"), ("CODEX_HOME", "codex"), ("GROK_HOME", "grok"))
 
 
 @click.command()
@@ -31,7 +31,7 @@ def demo(  # noqa: PLR0913, PLR0917 - click hands in an argument per option
     out = out.absolute()
     last = until.date() if until else LAST_DAY
     truth = make_home(out, seed=seed, sessions=sessions or _SESSIONS, megabytes=mb, today=last)
-    variables = {variable: str(out / folder) for variable, folder in _HOMES}
+    variables = {variable: str(out / agent) for agent, variable in agent_variables().items()}
     answer = {
         "home": out,
         "seed": seed,

@@ -9,7 +9,7 @@ import click
 from helix_assets.cli.output import Column, Table, emit, say
 from helix_assets.hooks.inbox import inbox_of, waiting
 from helix_assets.hooks.install import (
-    AGENTS,
+    RECIPES,
     Edit,
     apply,
     installed_events,
@@ -24,8 +24,10 @@ from helix_assets.store.store import rules_in_force
 from helix_assets.sweep.sweep import utc_now
 
 EXIT_NOT_READ = 1
-_AGENT = click.option("--agent", type=click.Choice(AGENTS), required=True, help="Whose settings.")
+_AGENT = click.option("--agent", type=click.Choice(list(RECIPES)), required=True, help="Whose settings.")
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Show the change; make none.")
+_TIMED = ", ".join(agent for agent, recipe in RECIPES.items() if recipe.style == "events")
+_TIMINGS = f"Also note when prompts are typed and tools start ({_TIMED})."
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
@@ -36,7 +38,7 @@ def hooks() -> None:
 
 @hooks.command()
 @_AGENT
-@click.option("--timings", is_flag=True, help="Also note when prompts are typed and tools start (Claude, Grok).")
+@click.option("--timings", is_flag=True, help=_TIMINGS)
 @_DRY_RUN
 @_AS_JSON
 def install(agent: str, timings: bool, dry_run: bool, as_json: bool) -> None:
@@ -59,7 +61,7 @@ def uninstall(agent: str, dry_run: bool, as_json: bool) -> None:
 
 
 @hooks.command()
-@click.option("--agent", type=click.Choice(AGENTS), help="Of one agent.")
+@click.option("--agent", type=click.Choice(list(RECIPES)), help="Of one agent.")
 @_AS_JSON
 def status(agent: str | None, as_json: bool) -> int:
     """Say for which agents the hook is installed, and how many notes wait to be taken in.
@@ -67,7 +69,7 @@ def status(agent: str | None, as_json: bool) -> int:
     Exit code 1 says that an agent's settings cannot be read.
     """
     settings = load_settings()
-    found = shown_by(rules_in_force(settings), [_installed(one) for one in ([agent] if agent else AGENTS)])
+    found = shown_by(rules_in_force(settings), [_installed(one) for one in ([agent] if agent else RECIPES)])
     notes = len(waiting(settings.data_dir))
     rows = [
         [one["agent"], "unknown" if one["problem"] else ", ".join(one["events"]) or "not installed", str(one["file"])]

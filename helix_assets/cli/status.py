@@ -179,7 +179,7 @@ def _deadline(soon: Vanishing) -> list[Table]:
     """Logs that their agent is about to delete; nothing when all of them have been read."""
     if not soon.due:
         return []
-    what = f"logs ({human_size(soon.due_bytes)}) not read yet are deleted by Claude Code from {soon.first_due} on"
+    what = f"logs ({human_size(soon.due_bytes)}) not read yet are deleted by their agent from {soon.first_due} on"
     return [Table([Column("", "right"), Column("soon lost")], [[human_count(soon.due), f"{what}: run `helix sweep`"]])]
 
 

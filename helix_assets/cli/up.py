@@ -14,12 +14,13 @@ import click
 from helix_assets.cli.output import say
 from helix_assets.model.errors import BusyError
 from helix_assets.settings import Settings, load_settings
-from helix_assets.settings.folders import checkout
+from helix_assets.settings.folders import agent_variables, checkout
+from helix_assets.settings.model import known_settings
 
 # One with sessions on the last day: on a Tuesday the weekly retro is about no other.
 _DEMO_SEED = 2
 _DEMO_SESSIONS = 120
-_EXTRA_ROOTS = ("HELIX_CLAUDE_ROOTS", "HELIX_CODEX_ROOTS", "HELIX_GROK_ROOTS", "HELIX_OTHER_ROOTS")
+_EXTRA_ROOTS = tuple(setting.env for setting in known_settings().values() if setting.key[-1].endswith("_roots"))
 
 
 @click.command()
@@ -81,9 +82,7 @@ def enter_demo(data_dir: Path, say: Callable[[str], None]) -> Settings:
     config = state / "helix.toml"
     config.touch(mode=0o600)
     variables = {
-        "CLAUDE_CONFIG_DIR": str(home / "claude"),
-        "CODEX_HOME": str(home / "codex"),
-        "GROK_HOME": str(home / "grok"),
+        **{variable: str(home / agent) for agent, variable in agent_variables().items()},
         "HELIX_DATA_DIR": str(state),
         "HELIX_CONFIG": str(config),
     }

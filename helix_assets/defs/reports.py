@@ -14,13 +14,13 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
+from helix_assets.agents import known_tool
 from helix_assets.ask.plots import markdown
 from helix_assets.ask.reports.all_reports import REPORTS, make_report, totals_of_digests
 from helix_assets.ask.reports.frame import SHOWN_ROWS, Report, ReportTable, Span
 from helix_assets.defs.figures import SESSION_DIGESTS
 from helix_assets.defs.record import ending_well_when_busy
 from helix_assets.defs.resources import StoreResource
-from helix_assets.derive.fact_builder import known_tool
 from helix_assets.keep.report_files import write_report
 from helix_assets.model.errors import QueryError
 from helix_assets.store.store import Store

@@ -15,6 +15,7 @@ import orjson
 from helix_assets.derive.failures import error_class
 from helix_assets.derive.outcome.ending import Ending, judge
 from helix_assets.derive.signals import SignalBuilder, SignalRow
+from helix_assets.derive.vocabulary import Vocabulary
 from helix_assets.model.digest import (
     Cost,
     Coverage,
@@ -82,7 +83,7 @@ class _Spend(dict[str | int, Row]):
 class DigestBuilder:
     """Collects one session's rows in order; `finish` may be called at any time and again after more rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Vocabulary) -> None:
         self._spend: dict[bool, _Spend] = {False: _Spend(), True: _Spend()}
         self._kinds: Counter[str] = Counter()
         self._tools: Counter[str] = Counter()
@@ -97,8 +98,8 @@ class DigestBuilder:
         self._frameworks: Counter[str] = Counter()
         self._last_run: str | None = None
         self._counts: Counter[str] = Counter()
-        self._ending = Ending()
-        self._signals = SignalBuilder()
+        self._ending = Ending(words)
+        self._signals = SignalBuilder(words)
         self._streak = self._longest = 0
         self._active_us = 0
         self._last_ts: int | None = None

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from helix_assets.derive.failures import error_class
+from helix_assets.derive.vocabulary import Vocabulary
 from helix_assets.model.event import EventKind, Row, light
 from helix_assets.model.facts import FileOperation, Message, SessionFactRows, TestRunFact, TokenUsage, ToolCall
 
@@ -20,35 +21,9 @@ MAX_NAME = 200
 MAX_PATH = 1024
 
 
-_OPERATIONS = {
-    "read": ("read", "notebookread", "read_file", "view", "view_image", "open_file", "readfile", "read_text_file"),
-    "write": ("write", "write_file", "create_file", "writefile"),
-    "edit": ("edit", "multiedit", "notebookedit", "apply_patch", "search_replace", "edit_file", "str_replace",
-             "str_replace_based_edit_tool", "replace"),
-    "delete": ("delete_file", "delete", "remove_file"),
-    "glob": ("glob", "ls", "list_dir", "list_files", "list_directory", "glob_file_search", "file_search"),
-    "grep": ("grep", "grep_search", "search_files", "codebase_search", "grep_files", "search_file_content"),
-}  # fmt: skip
-_BY_TOOL = {tool: operation for operation, tools in _OPERATIONS.items() for tool in tools}
 # Programs whose name alone says what they do to files. `cat` and `sed` may read or write, so they say nothing.
 _BY_PROGRAM = {"rg": "grep", "grep": "grep", "egrep": "grep", "ag": "grep", "find": "glob", "fd": "glob", "ls": "glob",
                "tree": "glob", "rm": "delete", "unlink": "delete"}  # fmt: skip
-# Tools of the agents that are about no file.
-_OTHER_TOOLS = frozenset(
-    {
-        "agent",
-        "askuserquestion",
-        "bash",
-        "bashoutput",
-        "container.exec",
-        "enterplanmode",
-        "exec_command",
-        "exitplanmode",
-    }
-    | {"killbash", "killshell", "local_shell", "local_shell_call", "run_terminal_cmd", "run_terminal_command", "shell"}
-    | {"shell_command", "skill", "slashcommand", "task", "taskoutput", "todo_write", "todowrite", "update_plan"}
-    | {"view_image", "web_fetch", "web_search", "webfetch", "websearch", "write_stdin"}
-)
 _LANGUAGES = {
     "python": "py pyi pyx ipynb", "javascript": "js jsx mjs cjs", "typescript": "ts tsx mts cts", "go": "go",
     "rust": "rs", "java": "java", "kotlin": "kt kts", "c": "c h", "c++": "cc cpp cxx hpp hh hxx", "c#": "cs",
@@ -72,14 +47,6 @@ def language_of(path: str | None) -> str | None:
     return _BY_NAME.get(name) or (_BY_SUFFIX.get(name.rsplit(".", 1)[1]) if "." in name else None)
 
 
-def known_tool(name: str | None) -> str:
-    """The tool's name where it is one of the agents' own, else what kind of other tool it is: a log may name any."""
-    lowered = (name or "").lower()
-    if lowered in _BY_TOOL or lowered in _OTHER_TOOLS:
-        return name or ""
-    return "(MCP)" if lowered.startswith("mcp__") else "(other)"
-
-
 @dataclass(slots=True)
 class _Call:
     """A call while its result is awaited."""
@@ -94,7 +61,8 @@ class _Call:
 class FactBuilder:
     """Collects one session's rows in `seq` order; `finish` may be called at any time and again after more rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Vocabulary) -> None:
+        self._by_tool = words.operations
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
         self._messages: list[Message] = []
@@ -156,7 +124,9 @@ class FactBuilder:
         """
         calls = [_tool_call(call) for call in self._calls]
         operations = [
-            operation for call, fact in zip(self._calls, calls, strict=True) for operation in _operations(call, fact)
+            operation
+            for call, fact in zip(self._calls, calls, strict=True)
+            for operation in _operations(call, fact, self._by_tool)
         ]
         found: Mapping[str, Sequence[tuple[Any, ...]]] = {
             "tool_calls": calls,
@@ -200,10 +170,10 @@ def _tool_call(call: _Call) -> ToolCall:
     )
 
 
-def _operations(call: _Call, fact: ToolCall) -> list[FileOperation]:
+def _operations(call: _Call, fact: ToolCall, by_tool: Mapping[str, str]) -> list[FileOperation]:
     """The files a call was about: one each for a patch of several, whose lines are told as a whole by the first."""
     name = (call.row.tool or "").lower()
-    operation = _BY_TOOL.get(name) or ("edit" if fact.lines_added is not None else None)
+    operation = by_tool.get(name) or ("edit" if fact.lines_added is not None else None)
     operation = operation or _BY_PROGRAM.get(fact.program or "")
     if operation is None:
         return []

@@ -13,22 +13,9 @@ import orjson
 
 from helix_assets.derive.failures import telling_part
 from helix_assets.derive.tests import SCRIPT, TestRun, parse_test_runs
+from helix_assets.derive.vocabulary import Vocabulary
 from helix_assets.model.event import BESIDE, EventKind, Record, Row, SessionEvent, Usage
 
-EDIT_TOOLS = frozenset(
-    {
-        "Edit",
-        "MultiEdit",
-        "Write",
-        "NotebookEdit",
-        "apply_patch",
-        "search_replace",
-        "write",
-        "edit_file",
-        "write_file",
-        "str_replace",
-    }
-)
 FAILED = frozenset({"error", "denied"})
 _NO_EVENT = (SessionEvent(None),)
 _new = tuple.__new__  # a named tuple without the call that checks its length
@@ -53,7 +40,8 @@ class Linker:
     `foreign_messages` are the message ids (hashed) whose usage another session owns.
     """
 
-    def __init__(self, foreign_messages: Set[str] = frozenset()) -> None:
+    def __init__(self, words: Vocabulary, foreign_messages: Set[str] = frozenset()) -> None:
+        self._edit_tools = words.edits
         self._seq = 0
         self._last_seq_of: dict[str, int] = {}
         self._calls: dict[str, _Call] = {}
@@ -83,7 +71,7 @@ class Linker:
                     row.input_hash,
                     row.lines_added,
                     row.lines_removed,
-                    row.tool in EDIT_TOOLS or row.lines_added is not None,
+                    row.tool in self._edit_tools or row.lines_added is not None,
                     *self._tests_of(row.detail),
                 )
             elif row.kind == EventKind.TOOL_RESULT and row.call_id:
@@ -148,7 +136,7 @@ class Linker:
 
     def _call(self, event: SessionEvent, record: Record) -> list[SessionEvent]:
         # a shell command that holds a patch edits too: its call says how many lines
-        is_edit = event.tool in EDIT_TOOLS or event.lines_added is not None
+        is_edit = event.tool in self._edit_tools or event.lines_added is not None
         if event.call_id:
             self._calls[event.call_id] = _Call(
                 event.tool,

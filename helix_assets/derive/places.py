@@ -7,24 +7,44 @@ Belongs here: the rules. The person's own map (helix.toml) comes first and wins.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-# Where tools put worktrees. In the first two the repository's name stands behind, in the last before.
-_BY_CODEX = re.compile(r"/\.codex/worktrees/[^/]+/([^/]+)")
-_BY_CURSOR = re.compile(r"/\.cursor/worktrees/([^/]+)")
-_INSIDE = re.compile(r"/([^/]+)/(?:\.claude/worktrees|\.?worktrees)(?:/|$)")
-_BESIDE = re.compile(r"/(?!(?:grok|claude|codex|cursor|git)[-.])([^/]+?)[-.](?:grok-)?worktrees?/[^/]")
+from helix_assets.model.agent import AgentSpec
+
+# Worktrees of tools that are no agents: the repository's name stands behind these folders, or not before `-worktrees`.
+_BEHIND = (r"/\.cursor/worktrees/([^/]+)",)
+_NO_REPOSITORIES = ("cursor", "git")
 
 
 @dataclass(frozen=True)
 class PlaceRules:
-    """The person's map: `paths` names the repository of a path prefix or glob, `domains` the domain of a repository."""
+    """The person's map: `paths` names the repository of a path prefix or glob, `domains` the domain of a repository.
+
+    `worktrees` are the agents': patterns for paths whose group 1 is the repository, in order.
+    """
 
     paths: Mapping[str, str] = field(default_factory=dict)
     domains: Mapping[str, str] = field(default_factory=dict)
     task_patterns: tuple[str, ...] = ()
+    worktrees: tuple[re.Pattern[str], ...] = ()
+
+
+def worktree_patterns(specs: Sequence[AgentSpec]) -> tuple[re.Pattern[str], ...]:
+    """How to find the repository's name in the path of a worktree: it stands behind, around or before its folder."""
+    behind = [pattern for spec in specs for pattern in spec.worktrees.behind]
+    inside = _any_of(folder for spec in specs for folder in spec.worktrees.inside)
+    names = _any_of([*(spec.flavor for spec in specs), *_NO_REPOSITORIES])
+    suffix = _any_of(word for spec in specs for word in spec.worktrees.suffix)
+    around = rf"/([^/]+)/(?:{inside}|\.?worktrees)(?:/|$)"
+    before = rf"/(?!{names}[-.])([^/]+?)[-.](?:{suffix}-)?worktrees?/[^/]"
+    return tuple(map(re.compile, (*behind, *_BEHIND, around, before)))
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """A pattern for any of these texts; for none of them one that matches nothing."""
+    return f"(?:{'|'.join(map(re.escape, words)) or '(?!)'})"
 
 
 def repo_of(cwd: str | None, rules: PlaceRules, root: str | None = None) -> str | None:
@@ -40,7 +60,7 @@ def repo_of(cwd: str | None, rules: PlaceRules, root: str | None = None) -> str 
             if folder == prefix or folder.startswith(prefix + "/") or fnmatchcase(folder, pattern):
                 return repo
     path = "/" + cwd.replace("\\", "/").strip("/")
-    for worktree in (_BY_CODEX, _BY_CURSOR, _INSIDE, _BESIDE) if root is None else ():
+    for worktree in rules.worktrees if root is None else ():
         if match := worktree.search(path):
             return match.group(1)
     name = (root or path).rstrip("/").rpartition("/")[2]

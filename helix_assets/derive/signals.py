@@ -15,7 +15,7 @@ from typing import NamedTuple
 import orjson
 
 from helix_assets.derive.failures import error_class
-from helix_assets.derive.link import EDIT_TOOLS
+from helix_assets.derive.vocabulary import Vocabulary
 from helix_assets.model.digest import Signal
 from helix_assets.model.event import EventKind, Row, shorten
 from helix_assets.model.fingerprint import SAMPLE_CHARS, fingerprint
@@ -27,15 +27,11 @@ LOOP_RETRIES = 2
 CHURN_ROUNDS = 4
 FAILING_EDITS = 2
 PRESSURE = 0.85
-_WINDOWS = (("claude", 200_000), ("gpt-", 272_000), ("codex", 272_000), ("o3", 200_000), ("o4", 200_000))
 _LARGE_WINDOW = 1_000_000
 _MASK = (1 << 64) - 1
 _LOOKS_ONLY = frozenset(
     {"cat", "grep", "rg", "ls", "head", "tail", "find", "fd", "wc", "tree", "less", "stat", "pwd", "which"}
-    | {"Read", "Grep", "Glob", "LS", "read_file", "list_dir", "view_image"}
 )
-_NOTES = frozenset({"TodoWrite", "update_plan", "todo_write"})
-_ASKED_IN_VAIN = "Claude requested permissions"
 _MISSING = re.compile(
     r"no module named ['\"]?([\w.-]{1,80})|cannot find (?:module|package) ['\"]?([\w./@-]{1,80})"
     r"|([\w.-]{1,60}): (?:command )?not found|no matching distribution found for ([\w.-]{1,80})"
@@ -115,7 +111,9 @@ class _Thread:
 class SignalBuilder:
     """Collects one session's rows in order; `finish` may be called at any time and again after more rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Vocabulary) -> None:
+        self._words = words
+        self._looks_only = _LOOKS_ONLY | words.looks
         self._signs: dict[tuple[str, str], _Sign] = {}
         self._threads: dict[str | bool, _Thread] = {}
         self._calls: dict[str, _Call] = {}
@@ -152,9 +150,9 @@ class SignalBuilder:
 
     def _on_call(self, row: Row, thread: _Thread) -> None:
         detail = orjson.loads(row.detail) if row.detail else {}
-        is_edit = row.tool in EDIT_TOOLS or row.lines_added is not None
-        is_test, is_note = "test" in detail, row.tool in _NOTES
-        looks = is_test or is_note or (detail.get("program") or row.tool) in _LOOKS_ONLY
+        is_edit = row.tool in self._words.edits or row.lines_added is not None
+        is_test, is_note = "test" in detail, row.tool in self._words.plans
+        looks = is_test or is_note or (detail.get("program") or row.tool) in self._looks_only
         if row.call_id:
             self._calls[row.call_id] = _Call(row.record_key, row.input_hash, row.file_path, is_edit, is_test, looks)
         thread.calls += 1
@@ -174,7 +172,7 @@ class SignalBuilder:
         result = _Result(row.record_key, row.ts_us, row.tool, test)
         if row.call_id:
             self._results[row.call_id] = result
-        if row.status == "denied" or (row.summary or "").startswith(_ASKED_IN_VAIN):
+        if row.status == "denied" or (row.summary or "").startswith(self._words.refusals):
             self._refused[row.call_id or str(row.seq)] = result
         if row.status == "error":
             self._on_failure(row, thread, call)
@@ -274,8 +272,8 @@ class SignalBuilder:
             self._compacted.clear()
 
     def _on_usage(self, row: Row) -> None:
-        """How full the window was. Grok tells its usage by turn, not by request, so it says nothing of that."""
-        window = next((size for prefix, size in _WINDOWS if (row.model or "").startswith(prefix)), None)
+        """How full the window was; unknown for an agent that reports its usage by turn, not by request."""
+        window = next((size for prefix, size in self._words.windows if (row.model or "").startswith(prefix)), None)
         if window is None:
             return
         written = (row.cache_write_5m_tokens or 0) + (row.cache_write_1h_tokens or 0)

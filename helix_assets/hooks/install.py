@@ -20,12 +20,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from helix_assets.agents import SPECS
 from helix_assets.hooks import hook, json_edit
 from helix_assets.hooks.inbox import inbox_of
+from helix_assets.model.agent import HookRecipe
 from helix_assets.model.errors import StopRun
 from helix_assets.settings.folders import agent_roots
 
-AGENTS = ("claude", "codex", "grok")
+RECIPES: Mapping[str, HookRecipe] = {spec.flavor: spec.hook for spec in SPECS if spec.hook}
+_TITLES = {spec.flavor: spec.title for spec in SPECS}
 CLOSING = ("SessionStart", "Stop", "SubagentStop", "SessionEnd")
 TIMINGS = ("UserPromptSubmit", "PreToolUse")
 _TIMEOUT_S = 5
@@ -71,9 +74,7 @@ def shell_line(command: Sequence[str]) -> str:
 
 def settings_file(agent: str, environ: Mapping[str, str]) -> Path:
     """The file that names the agent's hooks."""
-    root = agent_roots(environ)[agent][0]
-    places = {"claude": "settings.json", "codex": "config.toml", "grok": "hooks/helix-assets.json"}
-    return root / places[agent]
+    return agent_roots(environ)[agent][0] / RECIPES[agent].file
 
 
 def plan_install(agent: str, data_dir: Path, environ: Mapping[str, str], *, timings: bool = False) -> Edit:
@@ -84,8 +85,8 @@ def plan_install(agent: str, data_dir: Path, environ: Mapping[str, str], *, timi
         raise StopRun(f"there is no {root}: start {agent} once, or set its variable if its folder is elsewhere")
     before = _read(path)
     command = command_of(agent, data_dir)
-    if agent == "codex":
-        return Edit(agent, path, before, _toml_with(path, before or "", command))
+    if RECIPES[agent].style == "notify":
+        return Edit(agent, path, before, _toml_with(path, before or "", command, _TITLES[agent]))
     events = [*CLOSING, *(TIMINGS if timings else ())]
     return Edit(agent, path, before, _json_with(path, before or "", shell_line(command), events))
 
@@ -96,8 +97,9 @@ def plan_uninstall(agent: str, environ: Mapping[str, str]) -> Edit:
     before = _read(path)
     if before is None:
         return Edit(agent, path, None, None)
-    after = _toml_without(path, before) if agent == "codex" else _json_without(path, before)
-    is_ours = agent == "grok" and not json_edit.parse(after)
+    recipe = RECIPES[agent]
+    after = _toml_without(path, before) if recipe.style == "notify" else _json_without(path, before)
+    is_ours = recipe.is_ours and not json_edit.parse(after)
     return Edit(agent, path, before, None if is_ours else after)
 
 
@@ -107,7 +109,7 @@ def installed_events(agent: str, environ: Mapping[str, str]) -> list[str]:
     text = _read(path)
     if text is None:
         return []
-    if agent == "codex":
+    if RECIPES[agent].style == "notify":
         return ["Stop"] if _is_ours_toml(_toml(path, text).get("notify")) else []
     return sorted({str(place[1]) for place in _ours(_json(path, text))})
 
@@ -132,7 +134,7 @@ def apply(edit: Edit, now: datetime) -> Path | None:
     return backup
 
 
-# -- Claude Code and Grok: JSON --------------------------------------------------------------------------------------
+# -- style "events": JSON --------------------------------------------------------------------------------------------
 
 
 def _json_with(path: Path, text: str, command: str, events: list[str]) -> str:
@@ -233,10 +235,10 @@ def _json(path: Path, text: str) -> dict[str, Any]:
     return dict(found)
 
 
-# -- Codex: TOML -----------------------------------------------------------------------------------------------------
+# -- style "notify": TOML --------------------------------------------------------------------------------------------
 
 
-def _toml_with(path: Path, text: str, command: list[str]) -> str:
+def _toml_with(path: Path, text: str, command: list[str], title: str) -> str:
     """The settings with our command as `notify`; one that is there already is somebody else's."""
     found = _toml(path, text)
     there = found.get("notify")
@@ -244,7 +246,7 @@ def _toml_with(path: Path, text: str, command: list[str]) -> str:
         return text
     if there is not None and not _is_ours_toml(there):
         raise StopRun(
-            f"{path}: `notify` already runs another program, and Codex has room for one: have that program run "
+            f"{path}: `notify` already runs another program, and {title} has room for one: have that program run "
             f"`{shlex.join(command)}` with the same last argument. Nothing was changed"
         )
     rest = _toml_without(path, text)

@@ -58,7 +58,7 @@ def read_projects(store: Store, now: str) -> Read:
         if not os.path.isdir(folder):
             reader.done.projects_missing += 1
             continue
-        project = repo_of(folder, store.places, repository_root(folder)) or os.path.basename(folder)
+        project = repo_of(folder, store.settings.places, repository_root(folder)) or os.path.basename(folder)
         unread: list[Problem] = []
         for path in _files_of(os.path.realpath(folder), unread):
             reader.done.files += 1

@@ -188,7 +188,8 @@ def _readable_again(store: Store, ids: Sequence[int]) -> set[int]:
     """Sessions whose files all lie where they were and still say, to where they were read, what they said then."""
     if not ids:
         return set()
-    paths = {store.path_key(path): path for path in discover(store.settings).files}
+    seen = discover(store.settings.roots, store.settings.exclude.paths)
+    paths = {store.path_key(path): path for path in seen.files}
     found = set()
     for number, read in store.catalog.sources_of(ids).items():
         if all(

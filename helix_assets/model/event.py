@@ -136,6 +136,13 @@ class Pieces(Protocol):
         """The record with another text in the place of its own."""
         ...
 
+    def said_by(self, native_type: str, text: str | None) -> tuple[str, str] | None:
+        """Kind and role of what a piece says, None for another record: its event stands with the line behind the last.
+
+        Search does without where an adapter from outside does not have it.
+        """
+        ...
+
 
 _BOTH, _RECORDS = ("events", "records"), ("records",)
 _KINDS = ", ".join(f"`{kind}`" for kind in EventKind)

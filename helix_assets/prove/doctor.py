@@ -22,6 +22,7 @@ from typing import Literal
 
 from sqlalchemy import exists, func, select
 
+from helix_assets.agents import AGENTS
 from helix_assets.agents.discover import discover
 from helix_assets.ask.reading import NamedFile, has_store, named_files, of_one_moment, open_existing, refuse_changed
 from helix_assets.ask.status import Status, read_status
@@ -104,7 +105,7 @@ def _programs() -> Iterator[Finding]:
 
 def _logs(settings: Settings) -> Iterator[Finding]:
     """Each agent's folders: there, readable, and with something in them."""
-    seen = discover(settings)
+    seen = discover(settings.roots, settings.exclude.paths)
     for flavor, roots in settings.roots.items():
         count = sum(of == flavor for of in seen.flavors.values())
         here = [root for root in roots if root.is_dir()]
@@ -118,7 +119,8 @@ def _logs(settings: Settings) -> Iterator[Finding]:
         what = f"{flavor}: {problem.path}: {problem.reason}"
         yield Finding("logs", "wrong", what, "make it readable for this user, or leave it out under [exclude]")
     if not seen.files:
-        do = "set claude_roots, codex_roots or grok_roots under [sources] to where the logs are"
+        keys = ", ".join(f"{agent}_roots" for agent in AGENTS)
+        do = f"under [sources], set one of {keys} to where the logs are"
         yield Finding("logs", "wrong", "no agent has any log", do)
 
 

@@ -1,4 +1,4 @@
-"""Names of files and folders that spell another text: Grok names a folder by a path, percent-encoded.
+"""Names of files and folders that spell another text: an agent may name a folder by a path, percent-encoded.
 
 Belongs here: having the redaction rules read such a name as it is and as it reads decoded, alone or in what a reader
 is about to show. Not here: the rules (`redaction`), or whose names these are.

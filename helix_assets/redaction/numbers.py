@@ -1,4 +1,4 @@
-"""Bytes that a log writes as an array of numbers: Grok's output of commands, Node's buffers.
+"""Bytes that a log writes as an array of numbers: some agents' output of commands, Node's buffers.
 
 Belongs here: reading such arrays as the text that they are, and writing the redacted text back as numbers. What is a
 secret in it is the caller's to say.

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helix_assets.model.errors import StopRun
-from helix_assets.settings.folders import checkout, home
+from helix_assets.settings.folders import agent_variables, checkout, home
 from helix_assets.settings.model import known_settings
 
 LABEL = "helix-assets"
-_PLACES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GROK_HOME", "HELIX_CONFIG")
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def is_running(service: Service) -> bool | None:
 
 def _variables(data_dir: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment the service needs: at login the shell's own variables are not there."""
-    names = [*_PLACES, *(setting.env for setting in known_settings().values())]
+    names = [*agent_variables().values(), "HELIX_CONFIG", *(setting.env for setting in known_settings().values())]
     kept = {name: environ[name] for name in names if environ.get(name)}
     if source_tree := checkout():
         kept["PYTHONPATH"] = str(source_tree)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from helix_assets.model.errors import SettingsError
 from helix_assets.settings import folders, refuse
-from helix_assets.settings.model import AGENTS, SECTIONS, Known, Settings, known_settings
+from helix_assets.settings.model import SECTIONS, Known, Settings, known_settings
 from helix_assets.settings.rules_stamp import rules_stamp
 from helix_assets.settings.toml_file import KeyPath, TomlFile, read_toml
 from helix_assets.settings.values import ItemError, parse_text
@@ -133,9 +133,8 @@ def _build(found: _Found, file: TomlFile | None, environ: Mapping[str, str]) -> 
 def _roots(settings: Settings, environ: Mapping[str, str]) -> dict[str, tuple[Path, ...]]:
     """The folders to read per enabled agent: the usual ones and those of [sources], each once."""
     usual = folders.agent_roots(environ)
-    extra = {agent: getattr(settings.sources, f"{agent}_roots") for agent in AGENTS}
-    extra |= {agent: (root,) for agent, root in settings.sources.other_roots.items()}
-    return {
-        agent: tuple(dict.fromkeys([*usual.get(agent, ()), *(folders.expand(path, environ) for path in extra[agent])]))
+    extra = {
+        agent: [folders.expand(path, environ) for path in settings.sources.roots_of(agent)]
         for agent in settings.enabled_agents
     }
+    return {agent: tuple(dict.fromkeys([*usual.get(agent, ()), *more])) for agent, more in extra.items()}

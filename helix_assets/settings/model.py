@@ -5,11 +5,12 @@ A section of helix.toml is a class here. How the values are found and checked st
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from helix_assets.derive.overhead import INFRA_TOOLS
+from helix_assets.agents import AGENTS, PLUMBING, SPECS, spec_of, worktrees_of
+from helix_assets.derive.places import PlaceRules
 from helix_assets.settings.values import (
     AGENT_LIST,
     AGENT_ROOTS,
@@ -29,7 +30,6 @@ from helix_assets.settings.values import (
 
 MIB = 1024**2
 GIB = 1024**3
-AGENTS = ("claude", "codex", "grok")
 CADENCE = one_of("daily", "weekly", "on-hook")
 BACKUP_SCHEDULE = one_of("daily", "off")
 ON_OFF = one_of("on", "off")
@@ -56,20 +56,45 @@ class RetentionSettings:
     cadence: Literal["daily", "weekly", "on-hook"] = setting("HELIX_CADENCE", CADENCE, "daily")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSettings:
     """[sources]: which agents are read, and folders of theirs beside the usual ones.
 
-    `claude_cleanup_days` is what Claude Code's own `cleanupPeriodDays` says: after so long it deletes a log.
+    `<agent>_roots` and `<agent>_cleanup_days` come from the agents' specs. The latter is there for an agent that
+    deletes a log after so long, for who changed that in the agent's own settings.
     `other_roots` gives the folder of each agent whose adapter another package brings along.
     """
 
-    agents: tuple[str, ...] = setting("HELIX_AGENTS", AGENT_LIST, AGENTS)
-    claude_roots: tuple[str, ...] = setting("HELIX_CLAUDE_ROOTS", TEXTS, ())
-    codex_roots: tuple[str, ...] = setting("HELIX_CODEX_ROOTS", TEXTS, ())
-    grok_roots: tuple[str, ...] = setting("HELIX_GROK_ROOTS", TEXTS, ())
-    claude_cleanup_days: int = setting("HELIX_CLAUDE_CLEANUP_DAYS", COUNT, 30)
-    other_roots: Mapping[str, str] = setting("HELIX_OTHER_ROOTS", AGENT_ROOTS, dict)
+    __slots__ = ()
+    agents: tuple[str, ...]
+    other_roots: Mapping[str, str]
+
+    def roots_of(self, agent: str) -> tuple[str, ...]:
+        """The folders that the person adds to an agent's usual ones."""
+        if agent in self.other_roots:
+            return (self.other_roots[agent],)
+        found: tuple[str, ...] = getattr(self, f"{agent}_roots", ())
+        return found
+
+    def cleanup_days_of(self, agent: str) -> int | None:
+        """After how many days an agent deletes a log; None for one that keeps them."""
+        found: int | None = getattr(self, f"{agent}_cleanup_days", spec_of(agent).cleanup_days)
+        return found
+
+
+def _source_settings() -> type[SourceSettings]:
+    """The section with the settings of each agent, as if they were written out."""
+    days = [(spec.flavor, spec.cleanup_days) for spec in SPECS if spec.cleanup_days is not None]
+    table = [
+        ("agents", tuple[str, ...], setting("HELIX_AGENTS", AGENT_LIST, AGENTS)),
+        *((f"{a}_roots", tuple[str, ...], setting(f"HELIX_{a.upper()}_ROOTS", TEXTS, ())) for a in AGENTS),
+        *((f"{a}_cleanup_days", int, setting(f"HELIX_{a.upper()}_CLEANUP_DAYS", COUNT, n)) for a, n in days),
+        ("other_roots", Mapping[str, str], setting("HELIX_OTHER_ROOTS", AGENT_ROOTS, dict)),
+    ]
+    options = {"frozen": True, "slots": True, "kw_only": True}
+    return make_dataclass("Sources", table, bases=(SourceSettings,), namespace={"__module__": __name__}, **options)
+
+
+Sources = _source_settings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +167,7 @@ class KaizenSettings:
     """[kaizen]: folders of projects that record metrics; which tools are plumbing (globs), not the built-in ones."""
 
     projects: tuple[str, ...] = setting("HELIX_KAIZEN_PROJECTS", TEXTS, ())
-    infra_tools: tuple[str, ...] = setting("HELIX_INFRA_TOOLS", TEXTS, INFRA_TOOLS)
+    infra_tools: tuple[str, ...] = setting("HELIX_INFRA_TOOLS", TEXTS, PLUMBING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +186,7 @@ class Settings:
     rules_stamp: str = ""
     roots: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
-    sources: SourceSettings = field(default_factory=SourceSettings)
+    sources: SourceSettings = field(default_factory=Sources)
     exclude: ExclusionSettings = field(default_factory=ExclusionSettings)
     repos: RepoSettings = field(default_factory=RepoSettings)
     tasks: TaskSettings = field(default_factory=TaskSettings)
@@ -186,6 +211,12 @@ class Settings:
         return Path(self.backup.dir) if self.backup.dir else self.data_dir / "backup"
 
     @property
+    def places(self) -> PlaceRules:
+        """How to tell repositories, domains and task references: the person's map, and where agents put worktrees."""
+        worktrees = worktrees_of(*self.sources.other_roots)
+        return PlaceRules(self.repos.paths, self.repos.domains, self.tasks.patterns, worktrees)
+
+    @property
     def enabled_agents(self) -> tuple[str, ...]:
         """The agents whose logs are read: those of [sources] that [exclude] does not name."""
         agents = dict.fromkeys([*self.sources.agents, *self.sources.other_roots])
@@ -194,7 +225,7 @@ class Settings:
 
 SECTIONS: Mapping[str, type] = {
     "retention": RetentionSettings,
-    "sources": SourceSettings,
+    "sources": Sources,
     "exclude": ExclusionSettings,
     "repos": RepoSettings,
     "tasks": TaskSettings,

@@ -7,8 +7,9 @@ import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from helix_assets.agents import AGENTS
 from helix_assets.model.errors import SettingsError
-from helix_assets.settings.model import AGENTS, SECTIONS, Known, Settings
+from helix_assets.settings.model import SECTIONS, Known, Settings
 from helix_assets.settings.toml_file import KeyPath, TomlFile
 
 # Set for other programs when a session closes; never taken for settings.

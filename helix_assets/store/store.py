@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from helix_assets.derive.places import PlaceRules
 from helix_assets.model.errors import StoreError
 from helix_assets.model.identity import utf8_name
 from helix_assets.redaction import Redactor, Rule
@@ -80,11 +79,6 @@ class Store:
     def shown_path(self, path: str) -> str:
         """The path as it may be stored and shown: valid UTF-8, without secrets, encoded ones neither."""
         return name_again(self.redactor, utf8_name(path))
-
-    @property
-    def places(self) -> PlaceRules:
-        """The person's map of repositories, domains and task references."""
-        return PlaceRules(self.settings.repos.paths, self.settings.repos.domains, self.settings.tasks.patterns)
 
     def close(self) -> None:
         self.catalog.close()

@@ -42,7 +42,7 @@ def scan(store: Store, now: datetime | None = None, *, patient: bool = False) ->
     """
     now = now or datetime.now(UTC)
     with no_collection():
-        seen = discover(store.settings)
+        seen = discover(store.settings.roots, store.settings.exclude.paths)
         known = store.catalog.known_sources()
     found = seen.files
     if not found.keys() <= known.states.keys():

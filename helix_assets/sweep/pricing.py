@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, update
 
+from helix_assets.agents import spec_of
 from helix_assets.derive.prices import (
     MTOK_PICO,
     Band,
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 REMEMBERED = "prices"
 _PRICED_WITH = "priced_with"
-_WHOLE_TURNS = frozenset({"grok"})
-"""Agents whose usage is that of a turn: a sum of requests, which says nothing of how large any of them was."""
 
 
 def load_table(settings: Settings, remembered: str | None, models: Iterable[str]) -> tuple[PriceTable, str]:
@@ -257,7 +256,7 @@ def table_of(store: Store, models: Iterable[str]) -> PriceTable:
 
 def price_rows(table: PriceTable, flavor: str, usage: Iterable[TokenUsage]) -> list[TokenUsage]:
     """The rows with the agent's own cost where it told one, else the table's; null where the model is unknown."""
-    is_one_request = flavor not in _WHOLE_TURNS
+    is_one_request = spec_of(flavor).price_family == "request"
     prices_of = cache(table.prices_of)
     return [row if row.cost_from == "agent" else _priced(row, prices_of, is_one_request) for row in usage]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import orjson
 
-from helix_assets.agents import ADAPTERS, pieces_of
+from helix_assets.agents import ADAPTERS, pieces_of, vocabulary_of
 from helix_assets.agents.jsonl import (
     PACKED,
     READING_FAILED,
@@ -328,7 +328,8 @@ class _SessionRun:
         if not task.append and not task.is_bare:  # what is carried over all the same may rest on older rules
             self.facts = SessionFacts(**value_again(shop.redactor, asdict(self.facts)))
         self._foreign = set(task.foreign_messages)
-        self.linker = (BareLinker if task.is_bare else Linker)(self._foreign)
+        words = vocabulary_of(task.flavor)
+        self.linker = (BareLinker if task.is_bare else Linker)(words, self._foreign)
         self._earlier = task.earlier
         self._counted = task.earlier.keys.all if task.earlier else frozenset[int]()
         self._open_before: dict[int, Counter[str | None]] = {}
@@ -339,8 +340,8 @@ class _SessionRun:
         self.light: set[int] = set()
         if task.merges and task.earlier is not None:
             self.linker.start_at(task.earlier.first_seq)
-        self.digests = DigestBuilder()
-        self.fact_builder = FactBuilder()
+        self.digests = DigestBuilder(words)
+        self.fact_builder = FactBuilder(words)
         self.failure = task.no_digest_because
         self.changed: set[int] = set()
         self.sources = [_Source(f, self.adapter, shop, self._hash64) for f in task.files]

@@ -178,7 +178,7 @@ class _Sweep:
         self._only = None if only is None else set(only)
         self._report = SweepReport()
         repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
-        self._exclusions = Exclusions(store.settings, store.places)
+        self._exclusions = Exclusions(store.settings.exclude.repos, store.settings.exclude.paths, store.settings.places)
         self._workers: Workers | None = None
         self._aside: list[dict[str, Any]] = []
         self._aside_problems: list[dict[str, Any]] = []
@@ -228,7 +228,9 @@ class _Sweep:
             settings = store.settings.sweep
             limits = Limits(settings.session_seconds, settings.worker_memory_bytes)
             is_indexed = store.settings.search.index == "on"
-            shop = Workshop(store.key, store.redactor, str(store.raw.staging), store.places, limits, is_indexed)
+            shop = Workshop(
+                store.key, store.redactor, str(store.raw.staging), store.settings.places, limits, is_indexed
+            )
             self._workers = Workers(shop, settings.workers, store.prepare_engine)
         return self._workers
 

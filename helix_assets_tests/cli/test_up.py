@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from helix_assets.agents import AGENTS
 from helix_assets.cli import up as command
 from helix_assets.cli.main import run
 from helix_assets.cli.up import enter_demo
@@ -43,7 +44,7 @@ def test_the_demo_reads_the_sample_home_alone(home: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HELIX_CONFIG", str(config))
     settings = enter_demo(home / "data", print)
     sample = home / "data" / "demo-home"
-    assert settings.roots == {agent: (sample / agent,) for agent in ("claude", "codex", "grok")}
+    assert settings.roots == {agent: (sample / agent,) for agent in AGENTS}
     assert [os.environ[name] for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GROK_HOME")] == [
         str(sample / agent) for agent in ("claude", "codex", "grok")
     ]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from helix_assets.agents import AGENTS
 from helix_assets.model.errors import SettingsError
 from helix_assets.settings import folders, load_settings
 from helix_assets.settings.model import GIB, known_settings
@@ -84,6 +85,19 @@ def test_each_kind_of_setting_can_be_a_variable(
     assert found == value
 
 
+def test_each_agent_has_its_settings_in_their_place() -> None:
+    named = [
+        ("sources.agents", "HELIX_AGENTS"),
+        ("sources.claude_roots", "HELIX_CLAUDE_ROOTS"),
+        ("sources.codex_roots", "HELIX_CODEX_ROOTS"),
+        ("sources.grok_roots", "HELIX_GROK_ROOTS"),
+        ("sources.claude_cleanup_days", "HELIX_CLAUDE_CLEANUP_DAYS"),
+        ("sources.other_roots", "HELIX_OTHER_ROOTS"),
+    ]
+    found = [(item.name, item.env) for item in known_settings().values()]
+    assert [item for item in found if item in named] == named
+
+
 def test_every_setting_has_a_variable_of_its_own() -> None:
     variables = [item.env for item in known_settings().values()]
     assert len(set(variables)) == len(variables)
@@ -133,7 +147,7 @@ def test_session_close_variables_are_no_settings(machine: Machine, variable: str
             "[tasks]\npatterns = [\n  'a = b',\n  '(',\n]\n",
             "helix.toml:2: patterns '(' is not a regular expression: missing ), unterminated subpattern at position 0",
         ),
-        ("[sources]\nagents = ['cursor']\n", "helix.toml:2: agents 'cursor' is not one of claude, codex, grok"),
+        ("[sources]\nagents = ['cursor']\n", f"helix.toml:2: agents 'cursor' is not one of {', '.join(AGENTS)}"),
     ],
 )
 def test_refusal_names_line_and_reason(machine: Machine, text: str, refusal: str) -> None:
@@ -211,7 +225,7 @@ def test_state_inside_an_agents_folder_is_refused(machine: Machine) -> None:
 def test_excluded_agent_has_no_roots(machine: Machine) -> None:
     machine.write("[exclude]\nagents = ['grok']\n[sources]\nclaude_roots = ['~/old/.claude']\n")
     roots = load_settings(machine.environ).roots
-    assert list(roots) == ["claude", "codex"]
+    assert list(roots) == [agent for agent in AGENTS if agent != "grok"]
     assert roots["claude"][-1] == machine.home / "old/.claude"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from helix_assets.agents.claude.spec import SPEC
 from helix_assets.agents.jsonl import count_or_zero, decode, timestamp_us
 from helix_assets.agents.loose import as_count, line_count
 from helix_assets.agents.spec import FoundFile, Identity, JsonObject, SessionFacts
@@ -81,7 +82,8 @@ _TITLE_FIELD = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "cu
 class ClaudeAdapter:
     """Transcripts of Claude Code, all three subagent layouts."""
 
-    flavor = "claude"
+    spec = SPEC
+    flavor = SPEC.flavor
     version = 3
     shares_history = True
 
@@ -217,7 +219,7 @@ class ClaudeParser:
         place |= {"message_id": _id_or_none(message.get("id")), "model": model, "usage": _usage(message.get("usage"))}
         events: list[SessionEvent] = []
         for block in _blocks(message.get("content")):
-            kind = block.get("type")
+            kind = _text(block.get("type"))
             if kind == "text":
                 said = _text(block.get("text"))
                 text = shorten(said)
@@ -298,7 +300,7 @@ class ClaudeParser:
                 EventKind.HUMAN_INTERVENTION, "user", summary=shorten(text), status="interrupt", **place
             )
         is_told = obj.get("isCompactSummary") is True or obj.get("isMeta") is True
-        if is_told or _dict(obj.get("origin")).get("kind") in _MACHINES or start.startswith(_INJECTED):
+        if is_told or _text(_dict(obj.get("origin")).get("kind")) in _MACHINES or start.startswith(_INJECTED):
             return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)
         end = last_words(text)
         return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), detail=end, size=len(text), **place)
@@ -309,14 +311,14 @@ class ClaudeParser:
         subtype = _text(obj.get("subtype"))
         place = self._place(obj)
         if subtype == "compact_boundary":
-            detail = _detail({"trigger": _dict(obj.get("compactMetadata")).get("trigger")})
+            detail = _detail({"trigger": _str_or_none(_dict(obj.get("compactMetadata")).get("trigger"))})
             return [
                 SessionEvent(
                     EventKind.LIFECYCLE, "system", summary="compaction", status="compaction", detail=detail, **place
                 )
             ]
         if subtype == "api_error":
-            detail = _detail({"attempt": obj.get("retryAttempt"), "of": obj.get("maxRetries")})
+            detail = _detail({"attempt": as_count(obj.get("retryAttempt")), "of": as_count(obj.get("maxRetries"))})
             return [
                 SessionEvent(
                     EventKind.RETRY, "system", summary="API error, tried again", status="api", detail=detail, **place
@@ -353,7 +355,7 @@ class ClaudeParser:
 
     def _attachment(self, obj: JsonObject) -> list[SessionEvent]:
         body = _dict(obj.get("attachment"))
-        kind = body.get("type")
+        kind = _text(body.get("type"))
         place = self._place(obj)
         if kind == "queued_command":
             prompt = body.get("prompt")
@@ -396,9 +398,10 @@ class ClaudeParser:
         data = _dict(obj.get("data"))
         inner = _dict(data.get("message"))
         handler = {"assistant": ClaudeParser._assistant, "user": ClaudeParser._user}.get(_text(inner.get("type")))
-        if data.get("type") != "agent_progress" or handler is None:
-            if data.get("type") not in _QUIET_PROGRESS and data.get("type") != "agent_progress":
-                self._unknown("progress", data.get("type"))
+        kind = _text(data.get("type"))
+        if kind != "agent_progress" or handler is None:
+            if kind not in _QUIET_PROGRESS and kind != "agent_progress":
+                self._unknown("progress", kind)
             return []
         return handler(self, {**inner, "isSidechain": True, "agentId": data.get("agentId")})
 
@@ -481,7 +484,8 @@ def _patch_lines(result: JsonObject) -> tuple[int | None, int | None]:
     patch = result.get("structuredPatch")
     if not isinstance(patch, list):
         return None, None
-    lines = [line for hunk in patch for line in (_dict(hunk).get("lines") or []) if isinstance(line, str)]
+    hunks = [hunk for hunk in map(_dict, patch) if isinstance(hunk.get("lines"), list)]
+    lines = [line for hunk in hunks for line in hunk["lines"] if isinstance(line, str)]
     if not lines and result.get("type") == "create":
         return line_count(_text(result.get("content"))), 0
     return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)

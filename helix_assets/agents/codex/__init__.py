@@ -3,7 +3,3 @@
 `adapter` finds the files, `parser` turns their lines into events; `replay` knows which lines are another thread's,
 `tokens` what was spent, `tools` what calls and outputs say. The evidence for every rule is in docs/formats/codex.md.
 """
-
-from helix_assets.agents.codex.adapter import CodexAdapter
-
-__all__ = ["CodexAdapter"]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from helix_assets.agents.codex.parser import CodexParser
+from helix_assets.agents.codex.spec import SPEC
 from helix_assets.agents.jsonl import decode, timestamp_us
 from helix_assets.agents.loose import as_name, as_object, as_text
 from helix_assets.agents.spec import FoundFile, Identity, JsonObject, SessionFacts
@@ -23,7 +24,8 @@ _HEAD_CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 class CodexAdapter:
     """Rollouts of Codex CLI, IDE and Desktop, every version."""
 
-    flavor = "codex"
+    spec = SPEC
+    flavor = SPEC.flavor
     version = 3
     shares_history = False
 

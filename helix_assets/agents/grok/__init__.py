@@ -3,8 +3,3 @@
 `adapter` finds the files, `updates`, `events` and `chat` turn the lines of one file each into session events, `tools`
 knows what calls and results say. The evidence for every rule is in docs/formats/grok.md.
 """
-
-from helix_assets.agents.grok.adapter import GrokAdapter
-from helix_assets.agents.grok.updates import said_by
-
-__all__ = ["GrokAdapter", "said_by"]

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from helix_assets.agents.grok.chat import ChatParser
 from helix_assets.agents.grok.events import EventsParser
-from helix_assets.agents.grok.pieces import PIECES
+from helix_assets.agents.grok.spec import SPEC
 from helix_assets.agents.grok.summary import SummaryParser
 from helix_assets.agents.grok.updates import UpdatesParser
 from helix_assets.agents.jsonl import open_source, timestamp_us
@@ -17,23 +17,17 @@ from helix_assets.agents.spec import FoundFile, Identity, JsonObject, Parser, Se
 from helix_assets.agents.walk import Entry, entries
 from helix_assets.model.errors import Problem, SkipSource
 
-_ROLES = {
-    "summary.json": "about",
-    "signals.json": "about",
-    "events.jsonl": "events",
-    "updates.jsonl": "main",
-    "chat_history.jsonl": "fallback",
-}
+_ROLES = dict(SPEC.file_kinds)
 _LONGEST_PATH = 4096
 
 
 class GrokAdapter:
     """Sessions of Grok Build."""
 
-    flavor = "grok"
+    spec = SPEC
+    flavor = SPEC.flavor
     version = 4
     shares_history = True
-    pieces = PIECES
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
         for place in entries(os.path.join(root, "sessions"), problems):

@@ -13,6 +13,7 @@ CHUNKS = {
     "agent_message_chunk": EventKind.ASSISTANT_MSG,
     "agent_thought_chunk": EventKind.THINKING,
 }
+INJECTED = ("<user_info>", "<system-reminder>", "<task-notification>", "<git_status>", "<project_layout>")
 _new = tuple.__new__  # a named tuple without the call that checks its length: a log has many chunks
 _NUMBER = re.compile(r"(\d{1,15})\Z")
 
@@ -42,6 +43,14 @@ class GrokPieces:
         kept = {name: value for name, value in content.items() if name not in ("text", "content")}
         said = {"type": "text", **kept, "text": text}
         return {**obj, "params": {**params, "update": {**update, "content": said}}}
+
+    def said_by(self, native_type: str, text: str | None) -> tuple[str, str] | None:
+        kind = CHUNKS.get(native_type)
+        if kind is EventKind.USER_MSG and text is not None and text.lstrip().startswith(INJECTED):
+            return EventKind.LIFECYCLE, "system"
+        if kind is None:
+            return None
+        return kind, "user" if kind is EventKind.USER_MSG else "assistant"
 
 
 PIECES = GrokPieces()

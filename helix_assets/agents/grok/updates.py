@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from helix_assets.agents.grok.pieces import CHUNKS, PIECES
+from helix_assets.agents.grok.pieces import CHUNKS, INJECTED, PIECES
 from helix_assets.agents.grok.tools import model_name, read_call, read_result, tool_name
 from helix_assets.agents.jsonl import count_or_zero
 from helix_assets.agents.loose import as_count, as_name, as_object, as_text, packed
@@ -18,7 +18,6 @@ from helix_assets.model.event import EventKind, Piece, Record, SessionEvent, Usa
 
 TICKS_PER_DOLLAR = 10_000_000_000
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.I)
-_INJECTED = ("<user_info>", "<system-reminder>", "<task-notification>", "<git_status>", "<project_layout>")
 _QUERY = re.compile(r"\A\s*<user_query>\n?(.*?)\n?</user_query>\s*\Z", re.S)
 _RUN_CHARS = 4000
 _REMEMBERED = 500
@@ -28,20 +27,10 @@ def prompt_event(text: str, synthetic: bool, facts: SessionFacts, ts_us: int | N
     """A person's prompt; or, in a subagent's session and for injected text, what Grok itself put there."""
     query = _QUERY.match(text)
     said = query.group(1) if query else text
-    if synthetic or facts.is_subagent or said.lstrip().startswith(_INJECTED):
+    if synthetic or facts.is_subagent or said.lstrip().startswith(INJECTED):
         return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(said), status="injected", ts_us=ts_us)
     prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(said), size=len(said), ts_us=ts_us)
     return prompt._replace(detail=last_words(said))
-
-
-def said_by(native_type: str, text: str | None) -> tuple[str, str] | None:
-    """Kind and role of what a line with a piece of a message says; its event stands with the line behind the last."""
-    kind = CHUNKS.get(native_type)
-    if kind is EventKind.USER_MSG and text is not None and text.lstrip().startswith(_INJECTED):
-        return EventKind.LIFECYCLE, "system"
-    if kind is None:
-        return None
-    return kind, "user" if kind is EventKind.USER_MSG else "assistant"
 
 
 class _Run(NamedTuple):

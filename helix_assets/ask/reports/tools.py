@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from helix_assets.agents import known_tool
 from helix_assets.ask.plots import Shares
 from helix_assets.ask.reports.frame import Asking, Report, ReportTable
-from helix_assets.derive.fact_builder import known_tool
 
 VIEWS = ("tool_calls",)
 TOTALS = {"calls": "tool_calls"}

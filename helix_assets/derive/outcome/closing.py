@@ -235,7 +235,6 @@ _AUTOMATED = _any(
     r"\A\s*(?:analy[sz]e|summari[sz]e) this (?:coding )?(?:conversation|message|session|transcript)\b",
     r"\A\s*you are an? [^.\n]{0,60}\b(?:classifier|grader|judge|security monitor|summari[sz]er|title generator)\b",
     r"\A\s*(?:reply|respond|answer) with (?:exactly|just|only)\b",
-    r"\A\s*the following is the (?:codex )?agent history",
 )
 
 _WORD = re.compile(r"[^\W\d_]+")

@@ -14,12 +14,10 @@ from typing import NamedTuple
 
 import orjson
 
-from helix_assets.derive.link import EDIT_TOOLS
 from helix_assets.derive.outcome import closing
+from helix_assets.derive.vocabulary import Vocabulary
 from helix_assets.model.event import EventKind, Row
 
-_PLAN_TOOLS = frozenset({"ExitPlanMode", "exit_plan_mode"})
-_ASKING_TOOLS = frozenset({"AskUserQuestion", "request_user_input", "ask_user_question"}) | _PLAN_TOOLS
 _STREAK = 3
 _NOBODY = "<synthetic>"
 """The model of replies that the program makes up itself, such as those to a resumed session."""
@@ -60,6 +58,7 @@ class _Turn:
 class Ending:
     """The last state of everything that tells how a session ended; takes rows in `seq` order."""
 
+    words: Vocabulary
     last: str = ""
     prompts: int = 0
     replies: int = 0
@@ -110,7 +109,7 @@ class Ending:
         self.last_call = (row.call_id, row.tool)
         self._go_on("call")
         if row.call_id:
-            is_edit = row.tool in EDIT_TOOLS or row.lines_added is not None
+            is_edit = row.tool in self.words.edits or row.lines_added is not None
             self.open_calls[row.call_id] = (row.tool, is_edit, _purposes(row))
             if is_edit and row.file_path:
                 self.turn.files.add(row.file_path.replace("\\", "/").rpartition("/")[2])
@@ -225,6 +224,11 @@ class _Facts:
         return closing.gives_up(reply) if self.wants_words else closing.says_not_done(reply)
 
     @property
+    def is_automated(self) -> bool:
+        prompt = self.end.first_prompt
+        return closing.is_automated(prompt) or self.end.words.is_own_prompt(prompt)
+
+    @property
     def names_its_edit(self) -> bool:
         return self.edited and any(name and name in self.end.reply for name in self.end.turn.files)
 
@@ -281,7 +285,7 @@ RULES: tuple[Rule, ...] = (
     # nothing to judge
     Rule("nothing_was_asked", "unknown", "high",
          lambda f: not f.end.prompts and not f.end.replies and f.last not in ("api_error", "interrupt")),
-    Rule("automated", "unknown", "high", lambda f: closing.is_automated(f.end.first_prompt)),
+    Rule("automated", "unknown", "high", lambda f: f.is_automated),
     Rule("only_a_greeting", "unknown", "high",
          lambda f: f.replied and bool(f.end.prompts) and not f.end.has_task and not f.end.calls),
     # how it was cut
@@ -289,9 +293,9 @@ RULES: tuple[Rule, ...] = (
          lambda f: f.last == "api_error" or (f.last == "prompt" and f.end.after_error)),
     Rule("ended_on_interrupt", "abandoned", "high", lambda f: f.last == "interrupt"),
     Rule("plan_was_rejected", "abandoned", "high",
-         lambda f: f.last == "denied" and f.end.last_call[1] in _PLAN_TOOLS),
+         lambda f: f.last == "denied" and f.end.last_call[1] in f.end.words.approvals),
     Rule("waits_for_the_person", "abandoned", "high",
-         lambda f: f.last == "call" and f.end.last_call[1] in _ASKING_TOOLS),
+         lambda f: f.last == "call" and f.end.last_call[1] in f.end.words.asks),
     Rule("ended_on_a_refusal", "abandoned", "medium", lambda f: f.last == "denied"),
     # the person's last words
     Rule("person_had_it_undone", "fail", "medium",
