@@ -109,7 +109,7 @@ def test_status_tells_how_far_the_rescan_is(outdated: Path, capsys: pytest.Captu
 
 
 def test_status_tells_of_what_restores_set_aside(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "set aside by restores" not in shown(capsys, "status")
+    assert "from before restores" not in shown(capsys, "status")
     shown(capsys, "restore", "--yes")
     assert "0 of 1 redacted by them; sweeps do the rest" in shown(capsys, "status")
     assert json.loads(shown(capsys, "status", "--json"))["set_aside"] == {"folders": 1, "waiting": 1, "unread": []}

@@ -190,7 +190,7 @@ def test_note_of_its_loss_keeps_the_figures(memory: Memory) -> None:
             connection, at="2026-06-20T12:00:00.000Z", session_uid=UID, flavor="claude", day="2026-06-05", bytes=7,
             records=1, generation=1, reason="overflow",
         )  # fmt: skip
-    note = carry_out._tell_loss(memory.store, "2026-06-20T12:00:00.000Z")
+    note = carry_out._report_loss(memory.store, "2026-06-20T12:00:00.000Z")
     forgets(memory)
     (loss,) = rows(memory.store, losses)
     assert loss.bytes == 7

@@ -68,7 +68,7 @@ def test_a_damaged_catalog_is_set_aside_not_deleted(memory: Memory) -> None:
     memory.store.close()
     (memory.folder / "data" / "helix.db").write_bytes(b"no database")
     done = put_back(memory)
-    assert (done.aside / "helix.db").read_bytes() == b"no database"
+    assert (done.before_restore / "helix.db").read_bytes() == b"no database"
     assert verify(memory.store) == []
 
 
@@ -142,7 +142,7 @@ def test_no_copy_is_told(tmp_path: Path) -> None:
 def test_what_was_being_written_is_not_set_aside(memory: Memory) -> None:
     staged = memory.store.raw.staging / "half-a-file"
     staged.write_bytes(b"PAR1")
-    assert "half-a-file" not in {path.name for path in put_back(memory).aside.rglob("*")}
+    assert "half-a-file" not in {path.name for path in put_back(memory).before_restore.rglob("*")}
     memory.sweep()
     assert not staged.exists()
 

@@ -112,7 +112,7 @@ def test_who_writes_is_told_and_so_is_who_was_killed(memory: Memory) -> None:
     with writer_lock(memory.store.data_dir, "sweep"):
         assert any("(sweep) is writing" in f.what for f in look(memory))
     (memory.store.data_dir / "lock").write_text('{"pid": 1, "what": "sweep"}')
-    assert any("was killed at work" in f.what for f in look(memory))
+    assert any("was killed while writing" in f.what for f in look(memory))
 
 
 def test_runs_that_never_ended_are_named_without_dagster(memory: Memory) -> None:
