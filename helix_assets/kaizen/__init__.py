@@ -1,4 +1,4 @@
-"""What downstream projects get beside the digests: a feed of them, their own executions joined in, a scorecard.
+"""What downstream projects get in addition to the digests: a feed of them, their own executions, a scorecard.
 
-Derived and made anew at any time, but for the feed, which has to say the same to whoever read it before.
+All of it is derived and can be rebuilt at any time, except the feed, which must stay the same for its readers.
 """
