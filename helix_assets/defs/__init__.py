@@ -1,1 +1,1 @@
-"""The Dagster skin: assets, checks, jobs, a sensor, schedules. What a sweep does stands in `sweep`."""
+"""The Dagster skin: assets, checks, jobs, sensors, schedules. Not here: what a sweep does (`sweep`)."""

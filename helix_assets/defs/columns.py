@@ -1,4 +1,4 @@
-"""The columns of the four assets as Dagster shows them. Their shapes come from core and storage, the words are here."""
+"""The columns of the four assets as Dagster shows them. Their types come from model and store, the words are here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TYPE_NAMES = {int: "int64", float: "double", bool: "bool", str: "string", bytes
 _SESSION = {"session_uid": "agent and native id of the session", "flavor": "the agent", "day": "partition day, UTC"}
 
 EVENT_COLUMNS = _SESSION | {
-    "seq": "place in the session, from 0; -1 for what stands beside the conversation",
+    "seq": "place in the session, from 0; -1 for what has no place in the conversation",
     "parent_seq": "place of the event it follows",
     "ts_us": "microseconds since 1970",
     "kind": "one of thirteen kinds; none for a record that yields no event",
@@ -23,7 +23,7 @@ EVENT_COLUMNS = _SESSION | {
     "summary": "one redacted line",
     "status": "how it went, such as ok, error or denied",
     "tokens": "all tokens of the API message; counted once per message",
-    "is_sidechain": "told by a subagent",
+    "is_sidechain": "written by a subagent",
     "agent_id": "which subagent",
     "call_id": "ties a tool's result to its call",
     "message_id": "the API message it is part of",
@@ -33,20 +33,20 @@ EVENT_COLUMNS = _SESSION | {
     "cache_read_tokens": "input read from the cache",
     "cache_write_5m_tokens": "input written to the five-minute cache",
     "cache_write_1h_tokens": "input written to the one-hour cache",
-    "reasoning_tokens": "the part of the output that is reasoning, if told",
-    "cost_usd": "price, if the agent tells it",
+    "reasoning_tokens": "the part of the output that is reasoning, if recorded",
+    "cost_usd": "price, if the agent records it",
     "exit_code": "of a command",
     "duration_ms": "from call to result",
     "file_path": "the file that was read or edited",
     "lines_added": "by an edit",
     "lines_removed": "by an edit",
-    "input_hash": "tells two calls of one tool apart",
+    "input_hash": "distinguishes two calls of one tool",
     "detail": "a small JSON object for what has no column",
     "size": "characters of a message",
     "native_type": "the agent's own type of the record",
     "record_id": "the agent's own id of the record",
     "parent_id": "the agent's own id of the record before",
-    "record_key": "names the record for good, whatever its place",
+    "record_key": "identifies the record for good, whatever its place",
     "order_us": "time that orders the record in its session",
     "file": "which of the session's files",
     "line": "line in that file, from 1",
@@ -66,7 +66,7 @@ DIGEST_COLUMNS = _SESSION | {
     "written_at": "when it was built",
 }
 SOURCE_COLUMNS = {
-    "path": "where the file lies, redacted",
+    "path": "where the file is, redacted",
     "flavor": "the agent that wrote it",
     "role": "main log, subagent log or other",
     "size": "bytes",
