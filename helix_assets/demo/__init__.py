@@ -1,4 +1,4 @@
-"""Makes sample homes: invented Claude, Codex and Grok logs with the true figures beside them.
+"""Makes sample homes: invented Claude, Codex and Grok logs, with their true figures.
 
 For people without logs of their own, for the tests and for the benchmarks. Nothing here reads real logs.
 """
