@@ -1,1 +1,1 @@
-"""The command line: one module per command, `main` names them all, `output` is how they speak."""
+"""The command line: one module per command, `listing` lists them, `main` runs them, `output` is how they print."""

@@ -30,7 +30,7 @@ def test_a_dry_run_shows_and_changes_nothing(settings: Path, home: Path, capfd: 
 
 def test_installed_shown_and_removed(settings: Path, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["hooks", "install", "--agent", "claude"]) == 0
-    assert "As it was: " in capfd.readouterr().out
+    assert "The old file: " in capfd.readouterr().out
     assert (home / "data" / "inbox").is_dir()
     assert run(["hooks", "status", "--json"]) == 0
     agents = json.loads(capfd.readouterr().out)["agents"]

@@ -56,7 +56,7 @@ def test_missing_index_is_made_anew_and_said(home: Path, capsys: pytest.CaptureF
     rmtree(home / "data" / "search")
     assert run(["search", "step"]) == 0
     told = capsys.readouterr()
-    assert "made anew from the raw cache" in told.err
+    assert "they were read from the raw cache" in told.err
     assert UID in told.out
 
 
@@ -66,7 +66,7 @@ def test_damaged_index_is_made_anew_and_said(home: Path, capsys: pytest.CaptureF
     path.write_bytes(data[:-50] + bytes(50))
     assert run(["search", "step"]) == 0
     told = capsys.readouterr()
-    assert "made anew from the raw cache" in told.err
+    assert "they were read from the raw cache" in told.err
     assert UID in told.out
 
 
