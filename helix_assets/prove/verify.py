@@ -405,7 +405,7 @@ def _names(session: _Session) -> Iterator[Violation]:
         yield session.wrong("names_agree", "uid, agent and native id differ")
     for part in session.parts:
         if not part.name.startswith(f"flavor={row.flavor}/day={row.day}/"):
-            yield session.wrong("names_agree", "lies in another partition than the session's", path=part.name)
+            yield session.wrong("names_agree", "is in another partition than the session", path=part.name)
     for source in session.sources:
         if source.path != source.path_key and not source.path_key.startswith("hidden:"):
             yield session.wrong("names_agree", "a source's path and its key differ", path=source.path)

@@ -38,7 +38,7 @@ _LONGEST = 1 << 20
 _JUDGED = 128
 _MOST_OF_TOKEN = 8_192
 # A prefix of this length identifies a token, and this much after it the beginning of one.
-_TELLING_PREFIX = 3
+_LEAST_PREFIX = 3
 _BEGUN = re.compile(rb"[A-Za-z0-9_.+/=-]{6,}\Z")
 _COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
 _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
@@ -123,9 +123,7 @@ class Finder:
     @cached_property
     def _named(self) -> dict[bytes, str]:
         """The kind of each keyword that is long enough to identify a token by its beginning."""
-        return {
-            rule.keyword.encode(): rule.kind or rule.name for rule in TOKENS if len(rule.keyword) >= _TELLING_PREFIX
-        }
+        return {rule.keyword.encode(): rule.kind or rule.name for rule in TOKENS if len(rule.keyword) >= _LEAST_PREFIX}
 
     @cached_property
     def _keywords(self) -> re.Pattern[bytes]:
