@@ -181,7 +181,7 @@ def _erase_again(store: Store) -> None:
 
 
 def _clear_before_restore(store: Store, uids: Sequence[str]) -> None:
-    """Delete what killed copies and restores left, and all but raw files of other sessions before restores."""
+    """Delete what killed copies and restores left. Before-restore folders keep only raw files of other sessions."""
     for half_made in (store.data_dir / STAGED, store.settings.backup_dir / FRESH):
         if half_made.exists():
             shutil.rmtree(half_made)

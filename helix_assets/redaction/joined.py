@@ -119,7 +119,7 @@ class Joiner(Generic[T]):
             held.waits = False
 
     def _redact(self, run: list[_Held[T]], done: list[_Held[T]], *, is_open: bool = False) -> None:
-        """Redact the text of the run as one. Of the records not `done`, only those that share a secret are settled."""
+        """Redact the text of the run as one. Of the other records only those that share a secret with `done` change."""
         placed = sorted(run, key=lambda held: held.order)
         redacted = self._redactor.pieces([held.text for held in placed], is_open=is_open, heals=self._heals)
         for held in done:

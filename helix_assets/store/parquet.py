@@ -237,7 +237,7 @@ def keys_without_text(paths: Sequence[Path]) -> set[int]:
 
 
 def read_record(paths: Sequence[Path | IO[bytes]], wanted: int | str) -> Row | None:
-    """The first row of a record, which contains its text: by an event's number, or by the id that its agent gave.
+    """The first row of a record, which has its text: by an event's number, its key, or the id that its agent gave.
 
     Only one row group is read whole, so that it costs the same in a session of any size.
     """
