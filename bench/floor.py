@@ -1,4 +1,4 @@
-"""What a cold sweep's libraries alone take: nothing is derived, so no sweep of this design can be faster.
+"""The time that a cold sweep's libraries alone take: nothing is derived, so no sweep of this design can be faster.
 
     python -m bench.floor HOME
 
@@ -42,7 +42,7 @@ def sessions(home: Path) -> list[list[str]]:
 
 
 def store(task: tuple[str, Sequence[str]]) -> dict[str, float]:
-    """One session through the libraries; gives CPU seconds by step."""
+    """One session through the libraries. Returns CPU seconds by step."""
     import orjson
 
     from helix_assets.model.event import Row

@@ -20,8 +20,9 @@ from helix_assets.ask.coverage import is_covered
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.redaction.again import value_again
 from helix_assets.settings import Settings
+from helix_assets.store.before_restore import BeforeRestore, read_before_restore
 from helix_assets.store.catalog.catalog import Catalog, index_bytes
-from helix_assets.store.catalog.retries import set_aside
+from helix_assets.store.catalog.retries import failed_sessions
 from helix_assets.store.catalog.schema import (
     CATALOG_VERSION,
     digests,
@@ -33,7 +34,6 @@ from helix_assets.store.catalog.schema import (
 )
 from helix_assets.store.key import text_hash
 from helix_assets.store.lock import holder, is_locked
-from helix_assets.store.set_aside import SetAside, read_set_aside
 from helix_assets.store.store import Store
 
 NEWEST = 5
@@ -91,7 +91,7 @@ class Status:
     versions: dict[str, Any]
     last_sweep: dict[str, Any] | None
     writer: str | None
-    set_aside: SetAside
+    set_aside: BeforeRestore
 
 
 def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
@@ -140,7 +140,7 @@ def read_status(store: Store) -> Status:
             versions=_versions(connection, store.redactor.version),
             last_sweep=_last_sweep(connection),
             writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,
-            set_aside=read_set_aside(store),
+            set_aside=read_before_restore(store),
         )
 
 
@@ -170,7 +170,7 @@ def bytes_of(paths: Iterable[Path]) -> int:
 def _trouble(connection: Connection, store: Store) -> Trouble:
     s, p = sessions.c, problems.c
     alive = s.evicted_at.is_(None)
-    failed = set_aside(connection)
+    failed = failed_sessions(connection)
     newest = select(p.path, p.line, p.offset, p.reason, p.seen_at).order_by(p.id.desc()).limit(NEWEST)
 
     def count(table: Any, *conditions: ColumnElement[bool]) -> int:

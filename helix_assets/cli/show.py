@@ -34,7 +34,7 @@ def _event_range(_: click.Context, param: click.Parameter, value: str | None) ->
         return None
     match = _RANGE.fullmatch(value)
     if match is None or value == "..":
-        raise click.BadParameter(f"{value!r} is no range of events; say 10..20, 10.., ..20 or 10", param=param)
+        raise click.BadParameter(f"{value!r} is not a range of events; write 10..20, 10.., ..20 or 10", param=param)
     if match[3]:
         return range(int(match[3]), int(match[3]) + 1)
     return range(int(match[1] or 0), int(match[2]) + 1 if match[2] else sys.maxsize)
@@ -106,7 +106,7 @@ def _head(session: OpenSession) -> dict[str, Any]:
 
 
 def _event(session: OpenSession, row: Row) -> dict[str, Any]:
-    """An event with all that is known of it; nulls left out."""
+    """An event with all that is known of it, without nulls."""
     values = {name: getattr(row, name) for name in _DETAILS}
     values |= {"ts": iso(row.ts_us)} | {name: orjson.loads(text) for name in _JSON if (text := getattr(row, name))}
     values["payload_ref"] = f"blob://{session.row.session_uid}/{row.record_key}"
@@ -131,13 +131,13 @@ def _timeline_row(row: Row) -> list[str]:
 
 
 def _show_evicted(session: OpenSession, as_json: bool) -> None:
-    """The digest in place of the events that are gone."""
+    """Show the digest instead of the events that are gone."""
     found = orjson.loads(session.digest) if session.digest else None
     if as_json:
         emit({**_head(session), "events": None, "digest": found}, as_json=True)
         return
     if session.evicted_at:
-        say(f"The events of this session were evicted at {session.evicted_at}; this is what stays of it:")
+        say(f"The events of this session were evicted at {session.evicted_at}; this is what is kept of it:")
     else:
         say("This session has no records of its own (they belong to the session it was copied from).")
     print_tables(digest_tables(found) if found else [])
@@ -153,7 +153,7 @@ def _show_payload(session: OpenSession, wanted: str, as_json: bool) -> None:
 
 
 def _record(session: OpenSession, wanted: str) -> Row:
-    """The first row of the record that is meant: it carries the source line."""
+    """The first row of the record that is meant, which contains the source line."""
     name = wanted.removeprefix(f"blob://{session.row.session_uid}/")
     is_number = _NUMBER.fullmatch(name) and abs(int(name)) < 1 << 63
     row = session.record(int(name) if is_number else name)

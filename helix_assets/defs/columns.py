@@ -1,6 +1,4 @@
-"""The columns of the four assets as Dagster shows them. Those of events come from the
-fields of a row; those of the catalog get their words here.
-"""
+"""The columns of the four assets as Dagster shows them. Those of events come from the fields of a row."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ DIGEST_COLUMNS = _SESSION | {
     "written_at": "when it was built",
 }
 SOURCE_COLUMNS = {
-    "path": "where the file lies, redacted",
+    "path": "where the file is, redacted",
     "flavor": "the agent that wrote it",
     "role": "main log, subagent log or other",
     "size": "bytes",

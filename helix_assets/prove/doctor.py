@@ -1,8 +1,8 @@
 """What is wrong with the set-up, in plain words, and what to do about it.
 
-Belongs here: looking at the surroundings of the store (settings, logs, clock, disk, rights, leftovers) and at figures
-that others count. Nothing is changed, no lock is taken, Dagster is not imported. Not here: the proof of the store
-itself (`prove.verify`).
+Belongs here: checks of what surrounds the store (settings, logs, clock, disk, rights, leftovers) and of figures that
+others count. They change nothing, take no lock and do not import Dagster. Not here: the proof of the store itself
+(`prove.verify`).
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _LEAST_FREE, _LEAST_WRITTEN = 256 << 20, 64 << 10
 _PROVEN_BYTES = 256 << 20
 _RESTORE = "`helix verify` names the sessions; `helix restore` puts a copy back, and logs that are there are read again"
 _RUN_TAKES = timedelta(hours=6)
-# Longer than a note waits for its session to get a log: then nobody takes notes in.
+# A note waits less than this for its session to get a log; an older one means that nobody reads the notes.
 _NOTE_WAITS = timedelta(hours=2)
 _UNFINISHED = "select run_id, start_time from runs where status in ('STARTING', 'STARTED', 'CANCELING')"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; `do` is empty where nothing needs doing."""
+    """The result of one check; `do` is empty if nothing needs doing."""
 
     check: str
     state: State
@@ -62,7 +62,7 @@ class Finding:
 
 
 def examine(now: datetime, environ: Mapping[str, str] | None = None) -> list[Finding]:
-    """Look at everything; a check that cannot be made is a finding itself. Told by the redaction rules in force."""
+    """Run all checks. A check that cannot run is a finding itself. All texts are redacted by the rules in force."""
     found = list(_programs())
     try:
         settings = load_settings(environ)
@@ -89,7 +89,7 @@ def _with(settings: Settings, now: datetime) -> list[Finding]:
             found += check()
         except DiskFullError as exc:
             found.append(Finding("disk", "wrong", str(exc), "make room"))
-        except Exception as exc:  # noqa: BLE001 - whatever a damaged store makes of a check, it is a finding
+        except Exception as exc:  # noqa: BLE001 - whatever error a damaged store causes, it is a finding
             what = str(exc) if isinstance(exc, OSError | HelixError | sqlite3.Error) else type(exc).__name__
             found.append(Finding("store", "wrong", what, "`helix verify` says what is damaged"))
     return found
@@ -104,7 +104,7 @@ def _programs() -> Iterator[Finding]:
 
 
 def _logs(settings: Settings) -> Iterator[Finding]:
-    """Each agent's folders: there, readable, and with something in them."""
+    """Whether each agent's folders exist, can be read and contain logs."""
     seen = discover(settings.roots, settings.exclude.paths)
     for flavor, roots in settings.roots.items():
         count = sum(of == flavor for of in seen.flavors.values())
@@ -125,7 +125,7 @@ def _logs(settings: Settings) -> Iterator[Finding]:
 
 
 def _rights(data_dir: Path) -> Iterator[Finding]:
-    """Whether the data folder is its owner's alone."""
+    """Whether only its owner can open the data folder."""
     if not data_dir.exists():
         return
     foreign, open_to_others = [], []
@@ -134,7 +134,7 @@ def _rights(data_dir: Path) -> Iterator[Finding]:
             try:
                 info = os.lstat(path)
             except FileNotFoundError:
-                continue  # temporary files come and go beside a sweep
+                continue  # temporary files come and go during a sweep
             if info.st_uid != os.getuid():
                 foreign.append(path)
             elif not os.path.islink(path) and info.st_mode & 0o077:
@@ -156,7 +156,7 @@ def _writer(data_dir: Path) -> Iterator[Finding]:
     if is_locked(data_dir):
         yield Finding("writer", "note", f"{holder(data_dir)} is writing")
     elif lock.exists() and lock.stat().st_size:
-        yield Finding("writer", "note", f"{holder(data_dir)} was killed at work; the next sweep tidies up")
+        yield Finding("writer", "note", f"{holder(data_dir)} was killed while writing; the next sweep cleans up")
 
 
 def _runs(data_dir: Path, now: datetime) -> Iterator[Finding]:
@@ -166,7 +166,7 @@ def _runs(data_dir: Path, now: datetime) -> Iterator[Finding]:
             try:
                 rows = connection.execute(_UNFINISHED).fetchall()
             except sqlite3.OperationalError:
-                continue  # made, and no run in it yet
+                continue  # a new database without tables
         stale = [run for run, start in rows if start is None or now.timestamp() - start > _RUN_TAKES.total_seconds()]
         if stale:
             what = f"{len(stale)} Dagster runs never ended, such as {stale[0]}"
@@ -174,7 +174,7 @@ def _runs(data_dir: Path, now: datetime) -> Iterator[Finding]:
 
 
 def _room(settings: Settings) -> Iterator[Finding]:
-    """Whether anything can be written to the disks of the memory and of its copies: they may be full, or a quota is."""
+    """Whether the disks of the memory and of its copies accept writes: a disk or a quota may be full."""
     for folder in filter(Path.is_dir, (settings.data_dir, settings.backup_dir)):
         try:
             with TemporaryFile(dir=folder) as file:
@@ -225,7 +225,7 @@ def _clock(now: datetime, store: Store | None) -> Iterator[Finding]:
 
 
 def _catalog(store: Store) -> Iterator[Finding]:
-    """The database as `verify` proves it: an index alone may be damaged, which readers overlook and sweeps end at."""
+    """Check the database as `verify` does: readers do not notice a damaged index, but sweeps fail on it."""
     if what := next(store.catalog.damage(), None):
         yield Finding("store", "wrong", f"the catalog is damaged: {what}", _RESTORE)
     else:
@@ -234,7 +234,7 @@ def _catalog(store: Store) -> Iterator[Finding]:
 
 
 def _files(store: Store) -> Iterator[Finding]:
-    """Whether every file that the catalog names is there with its size; facts and the newest parts by their hashes."""
+    """Whether every file in the catalog exists with its size. Facts and the newest parts are also compared by hash."""
 
     def look() -> tuple[int, int, list[NamedFile]]:
         files = named_files(store)
@@ -253,11 +253,11 @@ def _files(store: Store) -> Iterator[Finding]:
 
 
 def _index(store: Store) -> Iterator[Finding]:
-    """The search index, as `verify` looks at it."""
+    """Check the search index as `verify` does."""
     damaged = index_of(store).open(thorough=True)[1]
     if damaged:
         what = f"{len(damaged)} files of the search index are damaged, such as {damaged[0].name}"
-        yield Finding("search", "wrong", what, "run `helix search WORD`: it makes them again from the raw cache")
+        yield Finding("search", "wrong", what, "run `helix search WORD`: it rebuilds them from the raw cache")
 
 
 def _is_as_written(file: NamedFile, key: bytes | None) -> bool:
@@ -268,7 +268,7 @@ def _is_as_written(file: NamedFile, key: bytes | None) -> bool:
 
 
 def _space(settings: Settings, status: Status) -> Iterator[Finding]:
-    """Whether the caps fit on the disk, and are kept."""
+    """Whether the caps fit on the disk and are respected."""
     usage, free = status.usage, shutil.disk_usage(settings.data_dir).free
     to_come = max(0, usage.raw_hard_cap_bytes - usage.raw_bytes) + max(
         0, usage.distilled_cap_bytes - usage.distilled_bytes
@@ -287,7 +287,8 @@ def _space(settings: Settings, status: Status) -> Iterator[Finding]:
         do = 'run `helix evict --apply`; if that is not enough, raise that cap, or set index = "off" under [search]'
         yield Finding("disk", "wrong", "the raw cache with its search index is over raw_hard_cap_bytes", do)
     if index > usage.raw_soft_cap_bytes:
-        what = f"the search index alone ({index / 2**20:.1f} MiB) is above raw_soft_cap_bytes: raw sessions go for it"
+        size = f"{index / 2**20:.1f} MiB"
+        what = f"the search index alone ({size}) is above raw_soft_cap_bytes: raw sessions are evicted for it"
         yield Finding("disk", "wrong", what, 'raise that cap, or set index = "off" under [search]')
     if usage.distilled_bytes > usage.distilled_cap_bytes:
         do = "raise distilled_cap_bytes: they are never dropped"

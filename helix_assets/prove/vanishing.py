@@ -1,7 +1,7 @@
-"""Logs that agents delete before they were read: those that are gone already, and those that soon will be.
+"""Logs that agents delete before they are read: those already gone, and those that soon will be.
 
-Some agents delete what was not written to for so many days. What has been read stays in the memory whatever happens to
-its log; this is about the rest. Belongs here: looking, by names and times alone.
+Some agents delete logs that were not written to for some weeks. What has been read stays in the memory whatever happens
+to its log; this is about the rest. Only names and times are read here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DAY_US = 86_400_000_000
 
 @dataclass(frozen=True)
 class Vanishing:
-    """Counts of files. `due` are not read, or not to their end, and deleted within a week; the first at `first_due`."""
+    """Counts of files. `due` ones are not read to their end and will be deleted within a week, first at `first_due`."""
 
     vanished: int
     due: int
@@ -32,7 +32,7 @@ class Vanishing:
 
 
 def vanishing(store: Store, now: datetime, found: Scan | None = None) -> Vanishing:
-    """What was lost unread, and what will be unless a sweep reads it first. `found` spares looking at the disk."""
+    """What was lost unread, and what will be unless a sweep reads it first. `found` saves a scan of the disk."""
     found = found or scan(store)
     left_out = _left_out(store)
     unread = [found.found[key] for key in found.changes.changed if key not in left_out]

@@ -1,7 +1,7 @@
 """Proves the store: every row has its file and the reverse, numbers match the disk, digests cover what they say.
 
-Belongs here: looking and naming what is wrong. Nothing is changed and no lock is taken, so a sweep may run beside it:
-what changed while it was looked at is looked at again. Not here: putting things right.
+Belongs here: finding and naming what is wrong. Nothing is changed and no lock is taken, so a sweep may run meanwhile:
+what changed during its check is checked again. Not here: repairs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Session:
 
 @dataclass
 class _Contents:
-    """What a session's files hold, counted anew."""
+    """What a session's files contain, counted from the files."""
 
     rows: int = 0
     records: int = 0
@@ -112,20 +112,20 @@ def _integrity(store: Store) -> Iterator[Violation]:
 
 
 def _modes(store: Store) -> Iterator[Violation]:
-    """Files and folders that others than their owner could open."""
+    """Files and folders that other users could open."""
     for folder, _, names in os.walk(store.data_dir):
         for path in [folder, *(os.path.join(folder, name) for name in names)]:
             try:
                 info = os.lstat(path)
             except FileNotFoundError:
-                continue  # temporary files come and go beside a sweep
+                continue  # temporary files come and go during a sweep
             if not stat.S_ISLNK(info.st_mode) and info.st_mode & 0o077:
                 mode = stat.S_IMODE(info.st_mode)
                 yield Violation("private", f"has mode {mode:04o}: run `chmod go= {path}`", path=path)
 
 
 def _unknown_files(store: Store) -> Iterator[Violation]:
-    """Files of raw cache and facts that the catalog does not name; a writer at work, or a killed one, may have some."""
+    """Files of the raw cache and the facts that the catalog does not name. A running or killed writer may have some."""
     on_disk = {path for root in (store.raw.root, store.facts.root) for path in root.rglob("*") if path.is_file()}
     if _is_being_written(store):
         return
@@ -136,7 +136,7 @@ def _unknown_files(store: Store) -> Iterator[Violation]:
     if unknown and not _is_being_written(store):
         for path in unknown:
             root = store.raw.root if path.is_relative_to(store.raw.root) else store.data_dir
-            yield Violation("file_has_row", "is in no row of the catalog", path=str(path.relative_to(root)))
+            yield Violation("file_has_row", "is not in the catalog", path=str(path.relative_to(root)))
 
 
 def _facts(store: Store) -> Iterator[Violation]:
@@ -144,12 +144,12 @@ def _facts(store: Store) -> Iterator[Violation]:
 
 
 def _search(store: Store) -> Iterator[Violation]:
-    """The search index is whole and holds nothing that is gone. What it lacks, the next sweep adds."""
+    """The search index is undamaged and contains nothing that is gone. The next sweep adds what it lacks."""
     from helix_assets.store.words.segment import names_of  # loads numpy
 
     whole, damaged = index_of(store).open(thorough=True)
     for path in damaged:
-        what = "is damaged: run `helix search`, which makes it anew from the raw cache"
+        what = "is damaged: run `helix search`, which rebuilds it from the raw cache"
         yield Violation("search_index", what, path=path.name)
     if names_of(whole) - _searched(store) and not _is_being_written(store):
         gone = names_of(index_of(store).open()[0]) - _searched(store)
@@ -159,7 +159,7 @@ def _search(store: Store) -> Iterator[Violation]:
 
 
 def _searched(store: Store) -> set[str]:
-    """What may be in the search index: what ought to be, and files whose eviction has begun."""
+    """What the search index may contain: what belongs in it, and files whose eviction has begun."""
     with store.catalog.reading() as connection:
         return live_names(store).keys() | set(connection.execute(select(raw_files.c.name)).scalars())
 
@@ -188,7 +188,7 @@ def _sessions(store: Store) -> Iterator[Violation]:
 
 
 def _one_by_one(store: Store, some: Sequence[tuple[int, str]]) -> Iterator[Violation]:
-    """Where the catalog cannot be read: name the sessions that are affected, go on with the others."""
+    """Name the sessions for which the catalog cannot be read, and go on with the others."""
     for number, uid in some:
         try:
             for session in _load(store, [number]):
@@ -198,7 +198,7 @@ def _one_by_one(store: Store, some: Sequence[tuple[int, str]]) -> Iterator[Viola
 
 
 def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
-    """Sessions with all that belongs to them, of one moment."""
+    """Sessions with all that belongs to them, read at one moment."""
     with store.catalog.reading() as connection:
 
         def grouped(query: Any, key: str) -> dict[Any, list[Row[Any]]]:
@@ -238,7 +238,7 @@ def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
 
 
 def _settled(store: Store, session: _Session) -> list[Violation]:
-    """What is wrong with a session that nobody wrote to while it was looked at."""
+    """What is wrong with a session that nobody wrote to during the check."""
     while found := list(_session(store, session)):
         now = _load(store, [session.row.id])
         if not now or now[0].mark == session.mark:
@@ -268,7 +268,7 @@ def _session(store: Store, session: _Session) -> Iterator[Violation]:
 def _file(
     store: Store, session: _Session, part: Row[Any], contents: _Contents, shareable: list[int]
 ) -> Iterator[Violation]:
-    """One live file: there, of the right bytes, and holding what the catalog says."""
+    """One live file exists, has the right bytes and contains what the catalog says."""
     import pyarrow as pa
 
     try:
@@ -382,14 +382,14 @@ def _digest(store: Store, session: _Session, contents: _Contents | None) -> Iter
 
 
 def _coverage(session: _Session, covers: dict[str, int], contents: _Contents) -> Iterator[Violation]:
-    """A digest at the current generation covers every stored record; those evicted before may be more."""
+    """A digest at the current generation covers every stored record, and those evicted before."""
     for name, stored in (("records", contents.parsed), ("events", contents.kinds.total())):
         if covers[name] < stored or (covers[name] > stored and not session.was_evicted):
             yield session.wrong("digest_covers", f"covers {covers[name]} {name} where {stored} are stored")
 
 
 def _counted_once(session: _Session, digest: dict[str, Any], contents: _Contents | None) -> Iterator[Violation]:
-    """A digest counts every record that is recorded as counted, evicted or not, once; a current one all stored ones."""
+    """A digest counts every recorded key once, evicted or not. Those of a current one include all stored records."""
     keys = session.keys
     if keys is None and digest["record_count"] and (session.row.analyze_order or 0) > session.keys_since:
         yield session.wrong("counted_once", "which records its digest counts is not recorded")
@@ -422,7 +422,7 @@ def _names(session: _Session) -> Iterator[Violation]:
         yield session.wrong("names_agree", "uid, agent and native id differ")
     for part in session.parts:
         if not part.name.startswith(f"flavor={row.flavor}/day={row.day}/"):
-            yield session.wrong("names_agree", "lies in another partition than the session's", path=part.name)
+            yield session.wrong("names_agree", "is in another partition than the session", path=part.name)
     for source in session.sources:
         if source.path != source.path_key and not source.path_key.startswith("hidden:"):
             yield session.wrong("names_agree", "a source's path and its key differ", path=source.path)
@@ -430,7 +430,7 @@ def _names(session: _Session) -> Iterator[Violation]:
 
 def _cursors(session: _Session) -> Iterator[Violation]:
     for source in session.sources:
-        # Of a packed file it counts unpacked bytes; one that was left out since says nothing of how far it was read.
+        # The offset of a packed file counts unpacked bytes; that of a doubted file does not say how far it was read.
         if source.offset > source.size and not source.path.endswith(PACKED) and not source.is_doubted:
             yield session.wrong(
                 "cursor_within_file", f"read up to {source.offset} of {source.size} bytes", path=source.path
@@ -438,15 +438,15 @@ def _cursors(session: _Session) -> Iterator[Violation]:
 
 
 def _ownership(store: Store, session: _Session, keys: Sequence[int]) -> Iterator[Violation]:
-    """A record that several sessions tell is stored by its owner alone, and the ledger knows everyone who tells it."""
-    tellers: dict[int, set[int]] = {}
+    """A record that several sessions contain is stored by its owner alone, and the ledger lists all these sessions."""
+    claims: dict[int, set[int]] = {}
     with store.catalog.reading() as connection:
-        for key, teller in claims_on(connection, keys, session.news):
-            tellers.setdefault(key, set()).add(teller)
-        shared = [key for key, who in tellers.items() if len(who) > 1]
+        for key, claimant in claims_on(connection, keys, session.news):
+            claims.setdefault(key, set()).add(claimant)
+        shared = [key for key, claimants in claims.items() if len(claimants) > 1]
         owners = owners_of(connection, shared)
     me = session.row.id
-    missing = sum(me not in tellers.get(key, ()) for key in keys)
+    missing = sum(me not in claims.get(key, ()) for key in keys)
     foreign = sum(owners.get(key) != me for key in shared)
     if missing:
         yield session.wrong("ledger_knows_records", f"the ledger misses {missing} of its records")
@@ -455,7 +455,7 @@ def _ownership(store: Store, session: _Session, keys: Sequence[int]) -> Iterator
 
 
 def is_sound(settings: Settings) -> bool:
-    """Whether the store that is there now proves itself; one that is not there does not."""
+    """Whether the store exists and nothing is wrong with it."""
     if not settings.catalog_path.is_file():
         return False
     try:

@@ -1,6 +1,6 @@
-"""Proves the facts: every file that the catalog names is there and unharmed, and every digest has the facts it counts.
+"""Proves the facts: every file in the catalog exists undamaged, and every digest has the facts it counts.
 
-Belongs here: looking, partition by partition; what changed meanwhile is looked at again. Part of `prove.verify`.
+Belongs here: checks by partition. What changed during its check is checked again. Part of `prove.verify`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def wrong_facts(store: Store) -> Iterator[Wrong]:
 
 
 def _settled(store: Store, key: tuple[str, str]) -> list[Wrong]:
-    """What is wrong with a partition that nobody wrote to while it was looked at."""
+    """What is wrong with a partition that nobody wrote to during the check."""
     held = _load(store, key)
     while found := list(_partition(store, held)):
         now = _load(store, key)
@@ -93,7 +93,7 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
         except StoreError as exc:
             is_whole = False
             yield Wrong("fact_file", str(exc), path=file.name)
-            yield from _hit(store, held, file)
+            yield from _affected(store, held, file)
             continue
         place = f"{file.fact}/flavor={file.flavor}/day={file.day}."
         if table.num_rows != file.row_count or not file.name.startswith(place):
@@ -117,7 +117,7 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
 def _twice(store: Store, file: FactFile, held: _Partition) -> Iterator[Wrong]:
     """Sessions that an earlier version merged and in which something counts more than once.
 
-    It took a log that was cut for a new one. Elsewhere a record may well say the same thing twice.
+    That version took a log that was cut for a new one. In other sessions equal rows are fine: a log may repeat itself.
     """
     for session in store.facts.rows(file) if held.merged else ():
         if session.session_uid in held.merged and len(set(session.rows)) < len(session.rows):
@@ -150,8 +150,8 @@ def _sums(store: Store, held: _Partition, counted: _Counts, spent: _Counts) -> I
             yield Wrong("tokens_add_up", "its cost counts other tokens than it has", row.session_uid)
 
 
-def _hit(store: Store, held: _Partition, file: FactFile) -> Iterator[Wrong]:
-    """The sessions that have rows in a file which cannot be read: by their digests, for the file tells no more."""
+def _affected(store: Store, held: _Partition, file: FactFile) -> Iterator[Wrong]:
+    """The sessions that have rows in an unreadable file, according to their digests."""
     for row, said in _counts(store, held):
         if rows := said.get(file.fact):
             yield Wrong(
@@ -160,7 +160,7 @@ def _hit(store: Store, held: _Partition, file: FactFile) -> Iterator[Wrong]:
 
 
 def _counts(store: Store, held: _Partition) -> Iterator[tuple[Row[Any], dict[str, int]]]:
-    """Each whole digest, and how many rows of which fact it counts; of a damaged one, which `verify` names, nothing."""
+    """Each undamaged digest with the number of rows of each fact that it counts. `verify` names the damaged ones."""
     for row, digest in _whole_digests(store, held):
         yield row, digest["coverage"].get("facts", {})
 

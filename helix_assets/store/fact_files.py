@@ -1,7 +1,7 @@
 """The facts on disk: one Parquet file per fact and partition, replaced as a whole under a new name.
 
-Belongs here: naming, writing, merging and reading these files. Which of them are live is the catalog's word; what a
-fact is, `derive.fact_builder`'s. Importing it loads no pyarrow.
+Belongs here: naming, writing, merging and reading these files. The catalog says which of them are live,
+`derive.fact_builder` what a fact is. Importing it loads no pyarrow.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FactFile(NamedTuple):
 
 @dataclass(frozen=True)
 class SessionRows:
-    """The rows of one session for one fact, made of its stored rows at `generation`."""
+    """The rows of one session for one fact, derived from its stored rows at `generation`."""
 
     session_uid: str
     generation: int
@@ -51,11 +51,11 @@ class FactFiles:
         self._key = key
 
     def path(self, name: str) -> Path:
-        """Where a fact file lies."""
+        """The path of a fact file."""
         return self.root / name
 
     def remove(self, name: str) -> None:
-        """Delete a file that was replaced by a newer one, or that nothing names."""
+        """Delete a file that was replaced by a newer one, or that the catalog does not name."""
         self.path(name).unlink(missing_ok=True)
 
     def names(self) -> Iterator[str]:
@@ -73,9 +73,9 @@ class FactFiles:
         *,
         carries_over: bool = True,
     ) -> FactFile | None:
-        """Write the file that follows `old`: these sessions' rows instead of their old ones, all others carried over.
+        """Write the successor of `old`: these sessions' rows replace their old ones, all other rows are carried over.
 
-        None when nothing is left to write. The file is no part of the store before the catalog names it.
+        None if nothing is left to write. The file is not part of the store before the catalog names it.
         """
         import pyarrow as pa
 
@@ -96,27 +96,29 @@ class FactFiles:
         return FactFile(fact, flavor, day, version, name, len(data), text_hash(self._key, data), table.num_rows)
 
     def read(self, file: FactFile) -> pa.Table:
-        """The rows of a live file, proven by its hash; StoreError when it is not there or not what was written."""
+        """The rows of a live file, proven by its hash. StoreError if it is missing or not what was written."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         if file.fact not in FACTS:
-            raise StoreError(f"the catalog names facts {file.fact!r}, which there are none of: run `helix verify`")
+            raise StoreError(f"the catalog names an unknown kind of fact, {file.fact!r}: run `helix verify`")
         try:
             data = self.path(file.name).read_bytes()
         except OSError as exc:
             raise StoreError(f"{file.name} cannot be read ({exc.strerror}): run `helix verify`") from exc
         if text_hash(self._key, data) != file.hash:
             raise StoreError(
-                f"{file.name} is damaged: `helix verify` names its sessions, `helix restore` puts a copy back"
+                f"{file.name} is damaged: `helix verify` names its sessions, `helix restore` restores a copy"
             )
-        return _of_today(pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False), schema_of(file.fact))
+        return _with_current_columns(
+            pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False), schema_of(file.fact)
+        )
 
     def rows(self, file: FactFile) -> list[SessionRows]:
-        """The rows of a live file as they went in, by session."""
+        """The rows of a live file as they were written, by session."""
         table = self.read(file)
-        moments = table.column("ts").cast("int64").to_pylist()
-        columns = [moments if name == "ts" else table.column(name).to_pylist() for name in table.column_names]
+        times = table.column("ts").cast("int64").to_pylist()
+        columns = [times if name == "ts" else table.column(name).to_pylist() for name in table.column_names]
         found: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
         for uid, generation, *row in zip(*columns, strict=True):
             found.setdefault((uid, generation), []).append(tuple(row))
@@ -149,8 +151,8 @@ def schema_of(fact: str) -> pa.Schema:
     return pa.schema([pa.field(field.name, others.get(field.name, ARROW_TYPES[field.type])) for field in fields])
 
 
-def _of_today(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns in force; those that it was written without are null."""
+def _with_current_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the current columns; those that an older version did not write are null."""
     import pyarrow as pa
 
     there = set(table.column_names)

@@ -27,6 +27,7 @@ from helix_assets.model.errors import StoreError
 from helix_assets.redaction.again import rows_again
 from helix_assets.redaction.encoded import name_again
 from helix_assets.redaction.redactor import Redactor
+from helix_assets.store.before_restore import NOTE, STAGED, Note, folders_before_restore, read_note, shown_name
 from helix_assets.store.catalog.catalog import CATALOG, Catalog, open_catalog
 from helix_assets.store.catalog.pages import rewrite, truncate_log
 from helix_assets.store.catalog.schema import digests, fact_files, metadata, raw_files, retries, sessions
@@ -34,7 +35,6 @@ from helix_assets.store.durable import replace_file, sync
 from helix_assets.store.fact_files import packed
 from helix_assets.store.key import load_key
 from helix_assets.store.raw import RawFiles, file_hash
-from helix_assets.store.set_aside import NOTE, STAGED, Note, folders_set_aside, read_note, shown_name
 from helix_assets.store.store import Store
 from helix_assets.sweep.rescan import changed_texts, part_again, redact_digest, table_again
 
@@ -54,7 +54,7 @@ def redact_set_aside(store: Store, limit: int) -> list[tuple[str, str]]:
     """
     shutil.rmtree(store.data_dir / STAGED, ignore_errors=True)  # left by a killed restore: its copy is still there
     trouble: list[tuple[str, str]] = []
-    for folder in folders_set_aside(store):
+    for folder in folders_before_restore(store):
         note = read_note(folder, store.redactor.version)
         if note.is_through or limit <= 0 or _is_live(store, folder):
             continue

@@ -46,7 +46,7 @@ from helix_assets.redaction.again import value_again
 from helix_assets.redaction.joined import Joiner
 from helix_assets.store.catalog.session_keys import SessionKeys, message_key
 from helix_assets.store.key import hasher, text_hash
-from helix_assets.store.parquet import SessionWriter, keys_without_text, read_beside, read_placed, read_rows
+from helix_assets.store.parquet import SessionWriter, keys_without_text, read_placed, read_rows, read_unplaced
 from helix_assets.store.raw import PartFile, file_hash
 from helix_assets.store.words.hashing import WordHasher
 from helix_assets.sweep.task import BEFORE_TIME, FileTask, Ingested, IngestTask, SourceCursor, Workshop
@@ -363,7 +363,7 @@ class _SessionRun:
         streams = [source.read() for source in self.sources]
         if stored and not self.task.append:
             self._told = self._keys_told()
-            streams += [self._kept(read_placed(stored, raw=True)), self._kept(read_beside(stored, raw=True))]
+            streams += [self._kept(read_placed(stored, raw=True)), self._kept(read_unplaced(stored, raw=True))]
         for item in heapq.merge(*streams, key=_place) if len(streams) > 1 else streams[0] if streams else ():
             self._take(item)
         if not self._told <= self._marks.keys():

@@ -25,7 +25,7 @@ from helix_assets.agents.repositories import repository_root
 from helix_assets.agents.spec import FoundFile
 from helix_assets.hooks.inbox import read_notes, sessions_named, take_in
 from helix_assets.keep.backup import back_up_if_due
-from helix_assets.keep.evict import make_room, tell_memory_over_cap
+from helix_assets.keep.evict import make_room, report_memory_over_cap
 from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError, Problem, RetryLater, SkipSource, StoreError
 from helix_assets.model.event import DIGEST_VERSION
@@ -144,7 +144,7 @@ def sweep(
             take_in(store, run.notes)
         keep_up(store, changed=bool(report.touched or report.digests_repriced), words=run.words)
         if report.touched:
-            tell_memory_over_cap(store, clock())
+            report_memory_over_cap(store, clock())
         back_up_if_due(store, clock())
         return report
 

@@ -107,7 +107,7 @@ def test_exit_code_says_what_to_do(raised: list[BaseException], error: BaseExcep
     assert frame.run(["status"]) == exit_code
 
 
-def test_error_is_told_on_stderr_without_control_characters(
+def test_error_is_reported_on_stderr_without_control_characters(
     raised: list[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
     raised.append(HelixError("x\x1b[31m.jsonl:3: torn"))
@@ -123,7 +123,7 @@ def test_argument_that_is_no_text_is_named(monkeypatch: pytest.MonkeyPatch, caps
 
     monkeypatch.setattr(frame, "resolve", lambda entry: show)
     assert frame.run(["show", "a\udcff"]) == 2
-    assert capsys.readouterr().err == "helix: 'a\\udcff' is no text in UTF-8\n"
+    assert capsys.readouterr().err == "helix: 'a\\udcff' is not text in UTF-8\n"
 
 
 def test_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,7 +95,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("served")
-def test_a_program_is_told_in_one_line_once_the_ui_answers(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_line_once_the_ui_answers(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["up", "--demo", "--port", "3111", "--read-only", "--json"]) == 0
     (line,) = capfd.readouterr().out.splitlines()
     answer = json.loads(line)

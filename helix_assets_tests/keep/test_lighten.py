@@ -1,4 +1,4 @@
-"""The texts of records go before the light rows of their events: crash-safe, told by a reason of its own, and real."""
+"""The texts of records go before the light rows of their events: crash-safe, with a reason of its own, and for good."""
 
 from collections.abc import Iterator
 from pathlib import Path

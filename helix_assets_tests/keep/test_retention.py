@@ -177,7 +177,7 @@ def test_budget_holds_whatever_the_clock_says() -> None:
     assert told(plan(raw("a", 60, 1), raw("b", 60, 2), last_sweep_at=NOW + timedelta(days=3650))) == {"a": SOFT}
 
 
-def test_memory_over_its_cap_is_told_and_drops_nothing() -> None:
+def test_memory_over_its_cap_is_reported_and_drops_nothing() -> None:
     made = plan(raw("a", 10), memory_bytes=1001)
     assert made.memory_over_cap
     assert made.goes == ()
@@ -340,7 +340,7 @@ def test_search_index_counts_and_falls_with_what_it_is_made_of() -> None:
     assert told(plan(*sessions, index_bytes=20)) == {}
 
 
-def test_index_that_fills_the_soft_cap_alone_is_told_and_takes_all_that_is_covered() -> None:
+def test_index_that_fills_the_soft_cap_alone_is_reported_and_takes_all_that_is_covered() -> None:
     made = plan(raw("a", 1, 1), raw("b", 1, 2), index_bytes=50_000)
     assert made.index_over_soft_cap
     assert told(made) == {"a": SOFT, "b": SOFT}

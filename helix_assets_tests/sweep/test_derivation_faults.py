@@ -118,7 +118,7 @@ def records(memory: Memory, uid: str = BAD) -> int:
 
 def aside(memory: Memory) -> dict[str, str]:
     with memory.store.catalog.reading() as connection:
-        return {one.session_uid: one.failure for one in retries.set_aside(connection)}
+        return {one.session_uid: one.failure for one in retries.failed_sessions(connection)}
 
 
 def never_faulty(folder: Path, *lines: bytes) -> bytes:

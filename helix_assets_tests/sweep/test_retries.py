@@ -62,9 +62,9 @@ def later(memory: Memory, minutes: float) -> None:
     memory.now += timedelta(minutes=minutes)
 
 
-def aside(memory: Memory) -> list[retries.SetAside]:
+def aside(memory: Memory) -> list[retries.FailedSession]:
     with memory.store.catalog.reading() as connection:
-        return retries.set_aside(connection)
+        return retries.failed_sessions(connection)
 
 
 def test_others_are_taken_in(memory: Memory, trouble: Callable[[bool], list[str]]) -> None:

@@ -227,7 +227,7 @@ def test_copy_with_nothing_of_its_own_is_tried_again_when_its_digest_failed(
     memory.now += timedelta(days=2)
     memory.sweep()
     with memory.store.catalog.reading() as connection:
-        assert retries.set_aside(connection) == []
+        assert retries.failed_sessions(connection) == []
     assert memory.digest("claude:copy")["user_prompts"] == 0
     memory.close()
 

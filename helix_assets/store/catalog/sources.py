@@ -1,4 +1,4 @@
-"""Questions about and changes of the sources in the catalog."""
+"""Changes of the sources in the catalog."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from helix_assets.store.catalog.schema import sessions, sources
 
 
 def read_again(connection: Connection, session_id: int) -> str | None:
-    """Have the next sweep read a session's files from the start; None where they are there no more.
+    """Let the next sweep read a session's files from the start. Returns its uid, or None if the files are gone.
 
-    What was evicted of it is then derived in passing, as whenever it grows.
+    What was evicted of it is then derived along with the rest, as whenever it grows.
     """
     mine = sources.c.session_id == session_id
     if connection.execute(select(sources.c.id).where(mine, sources.c.status == "gone")).first() is not None:
