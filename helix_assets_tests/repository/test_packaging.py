@@ -126,9 +126,18 @@ def test_changelog_knows_the_version() -> None:
     assert f"## {helix_assets.__version__}" in (CHECKOUT / "CHANGELOG.md").read_text()
 
 
-@pytest.mark.parametrize("path", ["data/helix.db", "uv.lock", ".venv/bin/python", "helix.toml"])
+@pytest.mark.parametrize("path", ["data/helix.db", "data/raw/a.parquet", "uv.lock", ".venv/bin/python", "helix.toml"])
 def test_state_and_machine_files_stay_out_of_git(path: str) -> None:
-    ended = subprocess.run(["git", "check-ignore", "--quiet", path], cwd=CHECKOUT, check=False)
+    assert is_ignored(path)
+
+
+def test_the_data_folder_is_in_git_with_its_readme_alone() -> None:
+    listed = subprocess.run(["git", "ls-files", "data"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    assert not is_ignored("data/README.md")
+    assert listed.stdout == "data/README.md\n"
+
+
+def is_ignored(path: str) -> bool:
     if not (CHECKOUT / ".git").exists():
         pytest.skip("not a git checkout, so nothing can be committed")
-    assert ended.returncode == 0
+    return subprocess.run(["git", "check-ignore", "--quiet", path], cwd=CHECKOUT, check=False).returncode == 0
