@@ -70,7 +70,8 @@ def test_dev_lock_moves_no_version_of_the_run_time_lock() -> None:
 
 
 def test_locks_serve_every_python_that_the_project_names() -> None:
-    assert PROJECT["project"]["requires-python"] == ">=3.11,<3.14"
+    assert PROJECT["project"]["requires-python"] == ">=3.11,<3.15"
+    assert "(3, 11) <= sys.version_info[:2] <= (3, 14)" in (CHECKOUT / "scripts" / "make_environment").read_text()
     # A pin for some Pythons only comes with another for the rest.
     forked = [pins for pins in entries(LOCKS[1]).values() if any("python_full_version" in text for _, text in pins)]
     assert all(len(pins) > 1 for pins in forked)
