@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix_assets.agents.codex import CodexAdapter
@@ -69,7 +69,6 @@ LINES = st.lists(OBJECTS | FRAMED | UPDATES, max_size=8)
 @pytest.mark.parametrize("adapter", [CodexAdapter(), GrokAdapter()], ids=lambda adapter: adapter.flavor)
 @pytest.mark.parametrize("role", ["main", "events", "fallback", "document", "about"])
 @given(lines=LINES)
-@settings(max_examples=150, deadline=None)
 def test_any_object_is_survived(adapter: Adapter, role: str, lines: list[dict[str, Any]]) -> None:
     facts = SessionFacts()
     parser = adapter.parser(role, facts, hash64)
@@ -84,7 +83,6 @@ def test_any_object_is_survived(adapter: Adapter, role: str, lines: list[dict[st
 
 @pytest.mark.parametrize("adapter", [CodexAdapter(), GrokAdapter()], ids=lambda adapter: adapter.flavor)
 @given(head=st.binary(max_size=200))
-@settings(max_examples=100, deadline=None)
 def test_any_head_names_a_session(adapter: Adapter, head: bytes) -> None:
     assert adapter.native_id_from_head("/h/sessions/%2Fr/abc/rollout-abc.jsonl", head)
     adapter.cwd_from_head("/h/sessions/%2Fr/abc/rollout-abc.jsonl", head)

@@ -27,7 +27,7 @@ from helix_assets.demo import make_home
 from helix_assets_tests.conftest import CHECKOUT
 from helix_assets_tests.serve.tree import START_SECONDS, environment, free_port, wait_until
 
-pytestmark = [pytest.mark.xdist_group("upgrade"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 OLD = "c4a903b0dc8149b0652ae6431c2eef576f02a63d"
 AGENTS = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "grok": "GROK_HOME"}
