@@ -1,11 +1,11 @@
 # Shortcuts for people with make; ./up and ./check are the commands themselves.
 
-.PHONY: check format lint types definitions tests up lock
+.PHONY: check format lint types definitions tests servers nightly up lock
 
 check:
 	./check
 
-format lint types definitions tests:
+format lint types definitions tests servers nightly:
 	./check $@
 
 up:

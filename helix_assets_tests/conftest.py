@@ -15,12 +15,14 @@ Tests start with the usual umask 022, so that code which forgets its own 077 is 
 
 import os
 import pwd
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 SHARED = CHECKOUT.parent / "shared"
@@ -28,6 +30,14 @@ REAL_HOME = os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir)
 _WATCHED = frozenset(
     ["open", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir", "sqlite3.connect"]
 )
+
+# By day a property meets few examples, others each time; `./check nightly` takes its time over many, as over the gates.
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+settings.register_profile("day", max_examples=30, deadline=None)
+settings.register_profile("nightly", max_examples=500, deadline=None)
+settings.load_profile("nightly" if NIGHTLY else "day")
+SWEEPING = settings(max_examples=50 if NIGHTLY else 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+"""For properties whose every example sweeps."""
 
 
 class RealHomeTouchedError(AssertionError):
@@ -77,7 +87,21 @@ def pytest_report_header() -> str:
     return f"reference corpus: {'found' if SHARED.is_dir() else 'missing, tests marked shared are skipped'}"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share a fixture of their module, such as a tree of servers, run in one process: it is made once."""
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs.values()  # pytest offers no other way to ask
+        if any(fixture.scope == "module" for of_name in fixtures for fixture in of_name):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("servers"):
+        missing = [program for program in marker.args if shutil.which(program) is None]
+        is_wanted = item.config.option.markexpr == "servers"
+        if missing:
+            (pytest.fail if is_wanted else pytest.skip)(f"left out: there is no {', '.join(missing)} here")
     if item.get_closest_marker("shared") and not SHARED.is_dir():
         pytest.skip("the reference corpus ../shared is not beside this checkout")
 
@@ -99,6 +123,18 @@ def home(tmp_path: Path, tool_cache: Path, monkeypatch: pytest.MonkeyPatch) -> I
     """The temporary home folder of this test; its `data` is the state, `.claude`, `.codex` and `.grok` the logs."""
     folder = tmp_path / "home"
     folder.mkdir()
+    live_in(folder, tool_cache, monkeypatch)
+    umask = os.umask(0o022)
+    _guard.touched.clear()
+    _guard.on = True
+    yield folder
+    _guard.on = False
+    os.umask(umask)
+    assert not _guard.touched, f"the real home folder was touched: {_guard.touched}"
+
+
+def live_in(folder: Path, tool_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Point all variables to a home folder; for fixtures that several tests share, too."""
     no_config = folder / "no-helix.toml"
     no_config.touch()
     for name in [name for name in os.environ if name.startswith(("HELIX_", "DAGSTER_"))]:
@@ -117,10 +153,3 @@ def home(tmp_path: Path, tool_cache: Path, monkeypatch: pytest.MonkeyPatch) -> I
         "HELIX_CONFIG": no_config,
     }.items():
         monkeypatch.setenv(name, str(value))
-    umask = os.umask(0o022)
-    _guard.touched.clear()
-    _guard.on = True
-    yield folder
-    _guard.on = False
-    os.umask(umask)
-    assert not _guard.touched, f"the real home folder was touched: {_guard.touched}"

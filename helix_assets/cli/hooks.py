@@ -20,6 +20,7 @@ from helix_assets.hooks.install import (
 from helix_assets.model.errors import StopRun
 from helix_assets.redaction.encoded import shown_by
 from helix_assets.settings import load_settings
+from helix_assets.store.folder import own_folder
 from helix_assets.store.store import rules_in_force
 from helix_assets.sweep.sweep import utc_now
 
@@ -46,7 +47,8 @@ def install(agent: str, timings: bool, dry_run: bool, as_json: bool) -> None:
     data_dir = load_settings().data_dir
     edit = plan_install(agent, data_dir, os.environ, timings=timings)
     if not dry_run:
-        inbox_of(data_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+        own_folder(data_dir)
+        own_folder(inbox_of(data_dir))
     _carry_out(edit, f"{edit.path} has the hook already.", dry_run=dry_run, as_json=as_json)
 
 

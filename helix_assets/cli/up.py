@@ -16,6 +16,7 @@ from helix_assets.model.errors import BusyError
 from helix_assets.settings import Settings, load_settings
 from helix_assets.settings.folders import agent_variables, checkout
 from helix_assets.settings.model import known_settings
+from helix_assets.store.folder import own_folder
 
 # This seed has sessions on the last day: on a Tuesday the weekly retro covers only that day.
 _DEMO_SEED = 2
@@ -74,7 +75,8 @@ def enter_demo(data_dir: Path, say: Callable[[str], None]) -> Settings:
     from helix_assets.demo import make_home
 
     home, state = data_dir / "demo-home", data_dir / "demo"
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own_folder(data_dir)
+    own_folder(state)
     if not home.exists():
         say(f"Making a sample home of {_DEMO_SESSIONS} sessions in {home} ...")
         yesterday = datetime.now(UTC).date() - timedelta(days=1)

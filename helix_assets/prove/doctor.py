@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -34,6 +35,7 @@ from helix_assets.redaction.encoded import name_again
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.catalog.schema import day_marks, digests, sessions
+from helix_assets.store.folder import all_in
 from helix_assets.store.lock import holder, is_locked
 from helix_assets.store.raw import file_hash
 from helix_assets.store.store import Store, rules_in_force
@@ -129,16 +131,11 @@ def _rights(data_dir: Path) -> Iterator[Finding]:
     if not data_dir.exists():
         return
     foreign, open_to_others = [], []
-    for folder, _, names in os.walk(data_dir):
-        for path in [folder, *(os.path.join(folder, name) for name in names)]:
-            try:
-                info = os.lstat(path)
-            except FileNotFoundError:
-                continue  # temporary files come and go during a sweep
-            if info.st_uid != os.getuid():
-                foreign.append(path)
-            elif not os.path.islink(path) and info.st_mode & 0o077:
-                open_to_others.append(path)
+    for path, info in all_in(data_dir):
+        if info.st_uid != os.getuid():
+            foreign.append(path)
+        elif not stat.S_ISLNK(info.st_mode) and info.st_mode & 0o077:
+            open_to_others.append(path)
     if foreign:
         what = f"{len(foreign)} files belong to another user, such as {foreign[0]}"
         yield Finding("rights", "wrong", what, f"run `sudo chown -R $(id -u) {data_dir}`")

@@ -36,6 +36,7 @@ from helix_assets.store.catalog.schema import (
     sources,
 )
 from helix_assets.store.catalog.session_keys import SessionKeys, all_keys, gathered
+from helix_assets.store.folder import all_in
 from helix_assets.store.key import text_hash
 from helix_assets.store.proof import stream_hash
 from helix_assets.store.store import Store, open_store
@@ -113,15 +114,10 @@ def _integrity(store: Store) -> Iterator[Violation]:
 
 def _modes(store: Store) -> Iterator[Violation]:
     """Files and folders that other users could open."""
-    for folder, _, names in os.walk(store.data_dir):
-        for path in [folder, *(os.path.join(folder, name) for name in names)]:
-            try:
-                info = os.lstat(path)
-            except FileNotFoundError:
-                continue  # temporary files come and go during a sweep
-            if not stat.S_ISLNK(info.st_mode) and info.st_mode & 0o077:
-                mode = stat.S_IMODE(info.st_mode)
-                yield Violation("private", f"has mode {mode:04o}: run `chmod go= {path}`", path=path)
+    for path, info in all_in(store.data_dir):
+        if not stat.S_ISLNK(info.st_mode) and info.st_mode & 0o077:
+            mode = stat.S_IMODE(info.st_mode)
+            yield Violation("private", f"has mode {mode:04o}: run `chmod go= {path}`", path=path)
 
 
 def _unknown_files(store: Store) -> Iterator[Violation]:

@@ -6,11 +6,10 @@ the project's own dagster.yaml instead.
 
 import json
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
-from helix_assets.model.errors import StoreError
+from helix_assets.store.folder import own_folder
 
 _HEADER = "# Written by helix at each start; changes made here are lost. (JSON is YAML too.)\n"
 
@@ -18,8 +17,8 @@ _HEADER = "# Written by helix at each start; changes made here are lost. (JSON i
 def prepare_dagster_home(data_dir: Path) -> Path:
     """Create <data dir>/dagster (0700), write its dagster.yaml, and return its absolute path."""
     home = data_dir.absolute() / "dagster"
-    _make_private(data_dir)
-    _make_private(home)
+    own_folder(data_dir)
+    own_folder(home)
     text = _HEADER + json.dumps(instance_config(home), indent=2) + "\n"
     # Another process may be reading the config: it must see the old one or the new one, never half of one.
     temporary = home / f"dagster.yaml.{os.getpid()}"
@@ -75,14 +74,3 @@ def instance_config(home: Path) -> dict[str, Any]:
             "schedule": {"purge_after_days": {"skipped": 7, "success": 30, "failure": 30}},
         },
     }
-
-
-def _make_private(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.stat()
-    if status.st_uid != os.getuid():
-        raise StoreError(f"{folder} belongs to another user; set HELIX_DATA_DIR to a folder of your own")
-    if stat.S_IMODE(status.st_mode) & 0o022:
-        raise StoreError(f"{folder} can be written by other users; look at what is in it, then: chmod 700 {folder}")
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        folder.chmod(0o700)

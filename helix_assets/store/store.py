@@ -6,7 +6,6 @@ Belongs here: opening and creating it. Not here: what is done with it (`sweep.sw
 from __future__ import annotations
 
 import os
-import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -21,6 +20,7 @@ from helix_assets.settings import Settings
 from helix_assets.store.catalog.catalog import CATALOG, Catalog, create_catalog, open_catalog
 from helix_assets.store.durable import drop, open_plain, replace_file
 from helix_assets.store.fact_files import FactFiles
+from helix_assets.store.folder import own_folder
 from helix_assets.store.key import load_key, make_key, text_hash
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.raw import RawFiles
@@ -112,8 +112,7 @@ def open_store(settings: Settings) -> Store:
     os.umask(0o077)
     data_dir = settings.data_dir
     try:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _refuse_foreign(data_dir)
+        own_folder(data_dir)
         if not (data_dir / CATALOG).exists():
             _make(data_dir)
         key = load_key(data_dir)
@@ -147,14 +146,6 @@ def refuse_lost_catalog(data_dir: Path) -> None:
             f"{data_dir / CATALOG} is gone, and the other files mean nothing without it: restore it from the backup, "
             f"or move {data_dir} away and sweep again"
         )
-
-
-def _refuse_foreign(data_dir: Path) -> None:
-    info = data_dir.stat()
-    if info.st_uid != os.getuid():
-        raise StoreError(f"{data_dir} belongs to another user: set HELIX_DATA_DIR to a folder of your own")
-    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise StoreError(f"{data_dir} can be written by others: run `chmod 700 {data_dir}`")
 
 
 def file_key(store: Store, session_uid: str) -> str:

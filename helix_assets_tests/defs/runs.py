@@ -2,9 +2,12 @@
 
 import io
 from collections.abc import Collection, Sequence
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 from sqlalchemy import select
@@ -13,10 +16,20 @@ from helix_assets.ask.export import export
 from helix_assets.definitions import defs
 from helix_assets.defs.figures import TIERS
 from helix_assets.defs.partitions import Partition, key_of
+from helix_assets.demo import make_home
 from helix_assets.store.catalog.schema import sessions
 from helix_assets.store.store import Store
 
 Result = dg.ExecuteInProcessResult
+
+
+def make_logs(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A sample home of Claude sessions over a few days, which the agents' variables point to."""
+    folder = home / "sample"
+    make_home(folder, sessions=6, seed=3, days=4, today=date(2026, 1, 31), agents=("claude",), dirty=False)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(folder / "claude"))
+    monkeypatch.setenv("HELIX_SWEEP_WORKERS", "1")
+    return folder
 
 
 def run_job(instance: dg.DagsterInstance, name: str, **options: Any) -> Result:

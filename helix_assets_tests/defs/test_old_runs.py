@@ -1,5 +1,6 @@
 """Dagster's own records of old runs go; what the UI shows of the assets stays as it was. On a real instance."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,27 +19,52 @@ from helix_assets.serve import old_runs
 from helix_assets.serve.dagster_home import prepare_dagster_home
 from helix_assets.serve.old_runs import evict_old_runs
 from helix_assets.store.store import Store
-from helix_assets_tests.defs.runs import partitions, run_job, staleness
+from helix_assets_tests.conftest import live_in
+from helix_assets_tests.defs.runs import make_logs, partitions, run_job, staleness
 from helix_assets_tests.defs.test_sensors import tick
 
+STATE = ("data", "history")
 
-@pytest.fixture
-def real_instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, tool_cache: Path) -> Path:
+    """A home after a first sweep, five that changed all sessions, and one that changed some; `kept` is a copy of it."""
+    home = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        live_in(home, tool_cache, patch)
+        logs = make_logs(home, patch)
+        with real_instance(home) as instance:
+            run_job(instance, "sweep")
+            for number, share in enumerate((1.0, 1.0, 1.0, 1.0, 1.0, 0.3)):
+                append(logs, seed=number, share=share)
+                run_job(instance, "sweep")
+    for name in STATE:
+        shutil.copytree(home / name, home / "kept" / name)
+    return home
+
+
+def real_instance(home: Path) -> dg.DagsterInstance:
     """An instance on the disk, set up as a person's is."""
-    with dg.DagsterInstance.from_config(str(prepare_dagster_home(tmp_path / "data"))) as instance:
-        yield instance
+    return dg.DagsterInstance.from_config(str(prepare_dagster_home(home / "history")))
 
 
 @pytest.fixture
-def swept(logs: Path, real_instance: dg.DagsterInstance) -> dg.DagsterInstance:
-    """The instance after a first sweep, five that changed all sessions, and one that changed some."""
-    run_job(real_instance, "sweep")
-    for number in range(5):
-        append(logs, seed=number, share=1.0)
-        run_job(real_instance, "sweep")
-    append(logs, seed=9, share=0.3)
-    run_job(real_instance, "sweep")
-    return real_instance
+def logs(made: Path, tool_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The logs of that home; its state is as it was made, whatever tests before did to it."""
+    for name in STATE:
+        shutil.rmtree(made / name)
+        shutil.copytree(made / "kept" / name, made / name)
+    live_in(made, tool_cache, monkeypatch)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(made / "sample" / "claude"))
+    monkeypatch.setenv("HELIX_SWEEP_WORKERS", "1")
+    return made / "sample"
+
+
+@pytest.fixture
+def swept(made: Path, logs: Path) -> Iterator[dg.DagsterInstance]:
+    """The instance that knows of those sweeps."""
+    with real_instance(made) as instance:
+        yield instance
 
 
 def materialized(instance: dg.DagsterInstance) -> dict[str, set[str]]:
@@ -108,17 +134,17 @@ def test_the_databases_fall_with_what_is_in_them(swept: dg.DagsterInstance) -> N
 
 
 def test_only_the_newest_evaluations_of_conditions_stay(
-    real_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    swept: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(old_runs, "KEEP_EVALUATIONS", 3)
-    file = Path(real_instance.storage_directory()).parent / "storage" / "schedules" / "schedules.db"
+    file = Path(swept.storage_directory()).parent / "storage" / "schedules" / "schedules.db"
     rows = [(number, '["a"]', "{}") for number in range(10)]
     into = (
         "insert into asset_daemon_asset_evaluations (evaluation_id, asset_key, asset_evaluation_body) values (?, ?, ?)"
     )
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.executemany(into, rows)
-    assert evict_old_runs(real_instance).evaluations == 7
+    assert evict_old_runs(swept).evaluations == 7
 
 
 def test_another_persons_storage_is_left_alone(logs: Path, instance: dg.DagsterInstance) -> None:

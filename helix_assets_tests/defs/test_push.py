@@ -1,12 +1,6 @@
-"""A hook's note asks for a sweep of its session, at once and once; its digest is there in seconds."""
+"""A hook's note asks for a sweep of its session, at once and once. How soon its digest is there: `test_real`."""
 
 import json
-import sqlite3
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import dagster as dg
@@ -17,15 +11,9 @@ from helix_assets.defs import sensors
 from helix_assets.defs.resources import StoreResource
 from helix_assets.hooks import hook
 from helix_assets.hooks.inbox import inbox_of, waiting
-from helix_assets.hooks.install import command_of
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import Store
 from helix_assets_tests.defs.runs import logged, run_job
-from helix_assets_tests.defs.test_real import HelixTree
-from helix_assets_tests.home import conversation
-from helix_assets_tests.serve.tree import wait_until
-
-WITHIN_S = 10
 
 
 @pytest.fixture(autouse=True)
@@ -100,38 +88,3 @@ def test_a_run_that_fails_leaves_the_note_to_the_next(
     assert len(waiting(store.data_dir)) == 1
     assert run_job(instance, "push_sweep").success
     assert waiting(store.data_dir) == []
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HelixTree]:
-    tree = HelixTree(tmp_path_factory.mktemp("helix"))
-    (tree.projects / "11111111-1111-4111-8111-111111111111.jsonl").write_bytes(b"".join(conversation(2)))
-    tree.start()
-    yield tree
-    assert tree.process is not None
-    tree.process.terminate()
-    tree.process.wait(30)
-
-
-def _seconds_to_digest(tree: HelixTree, number: int) -> float:
-    session = f"2222222{number}-2222-4222-8222-222222222222"
-    (tree.projects / f"{session}.jsonl").write_bytes(b"".join(conversation(2, session=str(number))))
-    event = json.dumps({"hook_event_name": "SessionEnd", "session_id": session}).encode()
-    begin = time.monotonic()
-    subprocess.run(command_of("claude", tree.data_dir), input=event, check=True)
-    with closing(sqlite3.connect(f"file:{tree.data_dir / 'helix.db'}?mode=ro", uri=True)) as reader:
-        ask = "select count(*) from digests where session_uid = ?"
-        assert wait_until(lambda: reader.execute(ask, (f"claude:{session}",)).fetchone() == (1,)), (
-            tree.output.read_text()
-        )
-    return time.monotonic() - begin
-
-
-@pytest.mark.real
-def test_from_hook_to_digest_in_under_ten_seconds(tree: HelixTree) -> None:
-    """Or four times what it takes to load the definitions, where so much else goes on that this alone needs 2.5."""
-    time.sleep(WITHIN_S)  # the run of the first sweep is through
-    begin = time.monotonic()
-    subprocess.run([sys.executable, "-c", "import helix_assets.definitions"], check=True, env=tree.environment)
-    allowed = max(WITHIN_S, 4 * (time.monotonic() - begin))
-    assert min(_seconds_to_digest(tree, number) for number in range(3)) < allowed

@@ -1,13 +1,18 @@
 """The real thing as a person has it: `helix up` on a home of logs, swept from the UI and by itself."""
 
+import json
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helix_assets.hooks.install import command_of
 from helix_assets_tests.home import conversation
 from helix_assets_tests.serve.tree import LAUNCH, Tree, wait_until
 
@@ -15,6 +20,8 @@ pytestmark = pytest.mark.real
 
 _MATERIALIZED = """{assetNodes{assetKey{path} assetPartitionStatuses{... on MultiPartitionStatuses{ranges{
     primaryDimStartKey primaryDimEndKey secondaryDim{... on DefaultPartitionStatuses{materializedPartitions}}}}}}}"""
+_AT_WORK = "{runsOrError(filter:{statuses:[QUEUED,STARTING,STARTED]}){... on Runs{count}}}"
+_WITHIN_S = 10
 TIERS = {"source_files", "session_events", "session_digests"}
 
 
@@ -75,3 +82,26 @@ def test_a_new_log_is_taken_in_without_any_command(tree: HelixTree) -> None:
     (tree.projects / "22222222-2222-4222-8222-222222222222.jsonl").write_bytes(lines)
     assert wait_until(lambda: tree.holding("2026-06-07") == TIERS, 75), tree.output.read_text()
     assert not tree.holding("2026-06-06")
+
+
+def _seconds_to_digest(tree: HelixTree, number: int) -> float:
+    session = f"2222222{number}-2222-4222-8222-222222222222"
+    (tree.projects / f"{session}.jsonl").write_bytes(b"".join(conversation(2, session=str(number))))
+    event = json.dumps({"hook_event_name": "SessionEnd", "session_id": session}).encode()
+    begin = time.monotonic()
+    subprocess.run(command_of("claude", tree.data_dir), input=event, check=True)
+    with closing(sqlite3.connect(f"file:{tree.data_dir / 'helix.db'}?mode=ro", uri=True)) as reader:
+        ask = "select count(*) from digests where session_uid = ?"
+        assert wait_until(lambda: reader.execute(ask, (f"claude:{session}",)).fetchone() == (1,)), (
+            tree.output.read_text()
+        )
+    return time.monotonic() - begin
+
+
+def test_from_hook_to_digest_in_under_ten_seconds(tree: HelixTree) -> None:
+    """Or four times what it takes to load the definitions, where so much else goes on that this alone needs 2.5."""
+    assert wait_until(lambda: tree.ask(_AT_WORK)["runsOrError"]["count"] == 0), "the sweeps before come to an end"
+    begin = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import helix_assets.definitions"], check=True, env=tree.environment)
+    allowed = max(_WITHIN_S, 4 * (time.monotonic() - begin))
+    assert min(_seconds_to_digest(tree, number) for number in range(3)) < allowed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,9 @@ CHANGING_CALLS = (
     "rename,renameat,renameat2,unlink,unlinkat,link,linkat,symlink,mkdir,mkdirat,rmdir,copy_file_range"
 )
 _PR_SET_PTRACER, _ANYBODY = 0x59616D61, -1
+_NOT_YET = 65535
+# strace -y: the thread, the call, and the file behind the descriptor that it takes first.
+_TRACED = re.compile(r"^(\d+) +(\w+)\((?:\d+<([^>]*)>)?")
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,13 @@ def can_inject() -> bool:
 
 def run(action: Callable[[], object], fault: Fault | None = None) -> Struck:
     """Run the action in a forked child. Call it from a process that has one thread."""
+    code, trace = _traced(action, fault)
+    killed = fault is not None and code == -signal.SIGKILL
+    return Struck(killed or "(INJECTED)" in trace, code)
+
+
+def _traced(action: Callable[[], object], fault: Fault | None) -> tuple[int, str]:
+    """How the action ended in the child, and its changing calls; none without a fault to come."""
     ready, go = os.pipe()
     child = os.fork()
     if child == 0:
@@ -65,10 +77,28 @@ def run(action: Callable[[], object], fault: Fault | None = None) -> Struck:
         os.close(go)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if tracer is None:
-            return Struck(False, code)
+            return code, ""
         tracer.wait()
-        killed = code == -signal.SIGKILL
-        return Struck(killed or "(INJECTED)" in trace.read_text(errors="replace"), code)
+        return code, trace.read_text(errors="replace")
+
+
+def turning_points(action: Callable[[], object]) -> list[int]:
+    """The numbers of the changing calls, less those in the middle of a row of equal calls on one file.
+
+    Between two of them a file is longer or shorter, no other in kind. Each thread counts its own, as strace does.
+    """
+    calls: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for line in _traced(action, Fault(_NOT_YET))[1].splitlines():
+        if seen := _TRACED.match(line):
+            calls[seen[1]].append((seen[2], seen[3] or line))
+    return sorted(
+        {
+            number
+            for of_thread in calls.values()
+            for number, call in enumerate(of_thread, 1)
+            if not (1 < number < len(of_thread) and of_thread[number - 2] == call == of_thread[number])
+        }
+    )
 
 
 def _act(action: Callable[[], object], ready: int) -> None:
@@ -87,7 +117,7 @@ def _act(action: Callable[[], object], ready: int) -> None:
 
 
 def _attach(child: int, fault: Fault, trace: Path) -> subprocess.Popen[bytes]:
-    options = ["-f", "-qqq", "-o", str(trace), "-e", f"trace={CHANGING_CALLS}", "-e", fault.option()]
+    options = ["-f", "-y", "-qqq", "-o", str(trace), "-e", f"trace={CHANGING_CALLS}", "-e", fault.option()]
     tracer = subprocess.Popen(["strace", *options, "-p", str(child)], stderr=subprocess.PIPE)
     give_up = time.monotonic() + 10
     while "TracerPid:\t0\n" in Path(f"/proc/{child}/status").read_text():

@@ -1,6 +1,6 @@
 """Strikes at every changing system call of each phase of a store's life, and looks at the store after each strike.
 
-    python -m helix_assets_tests.faults.kill_points [--sessions 1] [--error EIO] [--stays] [--every 1] [PHASE...]
+    python -m helix_assets_tests.faults.kill_points [--sessions 1] [--error EIO] [--stays] [--kinds] [PHASE...]
 
 What must hold right after the strike and again after a run that is left alone: `prove.verify` finds nothing; the
 export is for each session that of before or of after, never something between; and in the end it is that of an
@@ -9,6 +9,7 @@ undisturbed run.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
 import time
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 import orjson
@@ -31,7 +33,7 @@ from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError
 from helix_assets.prove.verify import verify
 from helix_assets.store.catalog.schema import forgotten, retries, sessions
-from helix_assets_tests.faults.injection import Fault, run
+from helix_assets_tests.faults.injection import Fault, run, turning_points
 from helix_assets_tests.home import Memory, conversation, prompt
 
 REPORT = "test_report"
@@ -165,13 +167,16 @@ def phases(count: int) -> dict[str, Phase]:
     }
 
 
-def strike_all(phase: Phase, *, error: str | None = None, stays: bool = False, every: int = 1) -> Tally:
-    """Strike at every (or every so many) changing call of the phase, one run for each."""
+def strike_all(
+    phase: Phase, *, error: str | None = None, stays: bool = False, every: int = 1, kinds: bool = False
+) -> Tally:
+    """Strike at every changing call of the phase (every so many, or every kind of them), one run for each."""
     with tempfile.TemporaryDirectory() as scratch:
         ground = _Ground(Path(scratch), phase)
-        number = 1
-        while ground.strike(Fault(number, error, stays)):
-            number += every
+        numbers = ground.turning_points() if kinds else itertools.count(1)
+        for number in itertools.islice(numbers, 0, None, every):
+            if not ground.strike(Fault(number, error, stays)):
+                break
         return ground.tally
 
 
@@ -187,6 +192,11 @@ class _Ground:
         self._before = _exported(self._folder)
         _do(self._folder, phase.under_fire)
         self._after = _exported(self._folder)
+
+    def turning_points(self) -> list[int]:
+        """The calls to strike at for one of each kind."""
+        self._reset()
+        return turning_points(lambda: _do(self._folder, self._phase.under_fire))
 
     def strike(self, fault: Fault) -> bool:
         """One strike and what comes of it; False when the phase was through before it."""
@@ -285,14 +295,15 @@ def _wrong_reports(memory: Memory) -> list[str]:
 @click.option("--error", help="Fail the call with this errno (EIO, ENOSPC, EDQUOT) instead of killing.")
 @click.option("--stays", is_flag=True, help="Let all later calls fail too, as on a full disk.")
 @click.option("--every", default=1, help="Strike at every so many calls.")
-def main(names: tuple[str, ...], count: int, error: str | None, stays: bool, every: int) -> None:
+@click.option("--kinds", is_flag=True, help="Leave out the middle of a row of equal calls on one file.")
+def main(names: tuple[str, ...], count: int, error: str | None, **how: Any) -> None:
     """Strike at every changing system call; exit code 1 when a promise breaks."""
     broken = 0
     for name, phase in phases(count).items():
         if names and name not in names:
             continue
         begin = time.monotonic()
-        tally = strike_all(phase, error=error, stays=stays, every=every)
+        tally = strike_all(phase, error=error, **how)
         broken += len(tally.broken)
         click.echo(f"{name}: {tally.strikes} strikes, {len(tally.broken)} broken, {time.monotonic() - begin:.0f} s")
         for line in tally.broken[:20]:

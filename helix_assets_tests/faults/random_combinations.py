@@ -50,7 +50,7 @@ from helix_assets_tests.faults.reckoning import Books, reckon, sound
 from helix_assets_tests.faults.strikes import KILLED, fill_disk, in_child, kill, struck
 from helix_assets_tests.home import NOW, Memory
 
-_DERIVING = (commit, digest_builder, sweep, stale, status)
+_DERIVING = (commit, sweep, stale, status)
 _RULES = "[{name = 'house-word', pattern = 'quokkaword1234'}]"
 _PRICES = ("{}", '{"claude-opus-4-5" = {input = 1.0, output = 2.0}}')
 _BOUNDLESS = 1 << 40

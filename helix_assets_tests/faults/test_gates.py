@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from helix_assets.demo import make_home
+from helix_assets_tests.conftest import NIGHTLY
 from helix_assets_tests.faults import (
     all_at_once,
     byte_flips,
@@ -47,7 +48,7 @@ def gate(name: str, *arguments: str) -> str:
 @pytest.mark.parametrize("phase", kill_points.phases(1))
 def test_a_kill_at_any_changing_call_is_only_a_pause(phase: str) -> None:
     # Reports can be made anew at any time, and forgetting has tests of its own for each step: every ninth call does.
-    every = ("--every", "9") if phase in ("report", "forget") else ()
+    every = ("--every", "9") if phase in ("report", "forget") else () if NIGHTLY else ("--kinds",)
     count = ("--sessions", "3") if phase == "drop-texts" else ()  # of one alone nothing is left to choose
     assert " 0 broken" in gate("kill_points", *every, *count, phase)
 
@@ -71,14 +72,14 @@ def test_random_combinations_of_all_that_can_happen_break_nothing() -> None:
 
 
 def test_every_record_of_a_live_writer_is_stored_once(tmp_path: Path) -> None:
-    sweeps, records, wrong = live_writer.watch(tmp_path, seconds=20, seed=1)
+    sweeps, records, wrong = live_writer.watch(tmp_path, seconds=20 if NIGHTLY else 8, seed=1)
     assert not wrong
     assert min(sweeps, records) > 5
 
 
 @pytest.mark.slow
 def test_readers_beside_writers_see_whole_sessions_only(tmp_path: Path) -> None:
-    assert side_by_side.run_rounds(tmp_path, rounds=10, processes=8) == []
+    assert side_by_side.run_rounds(tmp_path, rounds=10 if NIGHTLY else 4, processes=8) == []
 
 
 def test_readers_without_a_pause_get_answers_of_one_moment(tmp_path: Path) -> None:

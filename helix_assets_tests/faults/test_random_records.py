@@ -5,10 +5,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix_assets.prove.verify import verify
+from helix_assets_tests.conftest import SWEEPING
 from helix_assets_tests.home import Memory
 
 _COMMON_WORDS = """
@@ -94,7 +95,7 @@ def lines_of(objects: list[dict[str, Any]]) -> bytes:
 
 
 @given(claude=_RECORDS, codex=LINES, grok=LINES, more=_RECORDS)
-@settings(max_examples=40, deadline=None)
+@SWEEPING
 def test_any_records_are_taken_in(
     claude: list[dict[str, Any]], codex: list[dict[str, Any]], grok: list[dict[str, Any]], more: list[dict[str, Any]]
 ) -> None:

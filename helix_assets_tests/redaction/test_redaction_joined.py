@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix_assets.agents.grok.pieces import PIECES
@@ -53,7 +53,6 @@ def cut(text: str, places: Sequence[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", TEXTS)
-@settings(max_examples=150, deadline=None)
 @given(places=st.lists(st.integers(1, 200), max_size=12), is_ended=st.booleans())
 def test_message_in_pieces_is_redacted_as_the_whole_is(case: str, places: list[int], is_ended: bool):
     text, secret = TEXTS[case]

@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix_assets.redaction import Redactor
@@ -24,14 +24,12 @@ texts = st.lists(st.one_of(noise, assignments, secrets, contexts), min_size=1, m
 spaced = st.lists(st.one_of(assignments, secrets, contexts), min_size=1, max_size=4).map("\n".join)
 
 
-@settings(max_examples=150, deadline=None)
 @given(texts)
 def test_redaction_is_idempotent(text: str) -> None:
     once = REDACTOR.text(text).text
     assert REDACTOR.text(once).text == once
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.dictionaries(texts, st.one_of(texts, st.integers(), st.none(), st.lists(texts, max_size=3)), max_size=3))
 def test_json_line_stays_json(record: dict[str, object]) -> None:
     for line in (json.dumps(record), json.dumps({"o": json.dumps(record)}, ensure_ascii=False)):
@@ -40,7 +38,6 @@ def test_json_line_stays_json(record: dict[str, object]) -> None:
         assert result.withheld == 0
 
 
-@settings(max_examples=150, deadline=None)
 @given(secrets, noise, st.integers(1, 4))
 def test_one_more_layer_of_json_hides_no_secret(secret: str, before: str, layers: int) -> None:
     text = f"{before} {secret} "
@@ -51,7 +48,6 @@ def test_one_more_layer_of_json_hides_no_secret(secret: str, before: str, layers
         assert secret not in REDACTOR.text(text).text
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(spaced, min_size=1, max_size=8), st.data())
 def test_boundaries_of_chunks_do_not_matter(parts: list[str], data: st.DataObject) -> None:
     lines = [json.dumps({"content": part}).encode() + b"\n" for part in parts]
@@ -61,7 +57,6 @@ def test_boundaries_of_chunks_do_not_matter(parts: list[str], data: st.DataObjec
     assert whole.count(b"\n") == len(lines)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200), secrets)
 def test_any_bytes_around_a_secret_are_kept(raw: bytes, secret: str) -> None:
     raw = raw.replace(b"\n", b" ")
@@ -85,7 +80,6 @@ quoted = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from(["password", "m", "token"]), nested(3), min_size=1, max_size=3))
 def test_quotes_at_any_depth_end_no_string_and_no_field(record: dict[str, object]) -> None:
     line = json.dumps(record)

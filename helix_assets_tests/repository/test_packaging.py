@@ -70,7 +70,8 @@ def test_dev_lock_moves_no_version_of_the_run_time_lock() -> None:
 
 
 def test_locks_serve_every_python_that_the_project_names() -> None:
-    assert PROJECT["project"]["requires-python"] == ">=3.11,<3.14"
+    assert PROJECT["project"]["requires-python"] == ">=3.11,<3.15"
+    assert "(3, 11) <= sys.version_info[:2] <= (3, 14)" in (CHECKOUT / "scripts" / "make_environment").read_text()
     # A pin for some Pythons only comes with another for the rest.
     forked = [pins for pins in entries(LOCKS[1]).values() if any("python_full_version" in text for _, text in pins)]
     assert all(len(pins) > 1 for pins in forked)
@@ -126,9 +127,18 @@ def test_changelog_knows_the_version() -> None:
     assert f"## {helix_assets.__version__}" in (CHECKOUT / "CHANGELOG.md").read_text()
 
 
-@pytest.mark.parametrize("path", ["data/helix.db", "uv.lock", ".venv/bin/python", "helix.toml"])
+@pytest.mark.parametrize("path", ["data/helix.db", "data/raw/a.parquet", "uv.lock", ".venv/bin/python", "helix.toml"])
 def test_state_and_machine_files_stay_out_of_git(path: str) -> None:
-    ended = subprocess.run(["git", "check-ignore", "--quiet", path], cwd=CHECKOUT, check=False)
+    assert is_ignored(path)
+
+
+def test_the_data_folder_is_in_git_with_its_readme_alone() -> None:
+    listed = subprocess.run(["git", "ls-files", "data"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    assert not is_ignored("data/README.md")
+    assert listed.stdout == "data/README.md\n"
+
+
+def is_ignored(path: str) -> bool:
     if not (CHECKOUT / ".git").exists():
         pytest.skip("not a git checkout, so nothing can be committed")
-    assert ended.returncode == 0
+    return subprocess.run(["git", "check-ignore", "--quiet", path], cwd=CHECKOUT, check=False).returncode == 0

@@ -65,6 +65,7 @@ def test_folders_and_config_are_private_whatever_the_umask(tmp_path: Path) -> No
 def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     data_dir.mkdir()
+    (data_dir / "helix.db").touch()
     data_dir.chmod(0o777)
     with pytest.raises(StoreError, match="chmod 700"):
         prepare_dagster_home(data_dir)

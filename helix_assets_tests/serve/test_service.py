@@ -3,6 +3,7 @@
 import json
 import plistlib
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -166,3 +167,12 @@ def test_json_reports_a_failing_systemctl(home: Path, told: Path) -> None:
     result = helix_service("install", "--json")
     assert "no bus" in json.loads(result.output)["problems"][0]
     assert isinstance(result.exception, StopRun)
+
+
+@pytest.mark.servers("systemd-analyze")
+def test_systemd_itself_finds_nothing_wrong_with_the_unit(home: Path, told: Path) -> None:
+    helix_service("install", "--port", "3100")
+    command = ["systemd-analyze", "verify", str(unit_path(home))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = [line for line in (done.stdout + done.stderr).splitlines() if unit_path(home).name in line]
+    assert (done.returncode, said) == (0, [])

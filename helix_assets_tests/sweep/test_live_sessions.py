@@ -8,11 +8,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from helix_assets.prove.verify import verify
 from helix_assets_tests.agents.reading import FIXTURES
+from helix_assets_tests.conftest import SWEEPING
 from helix_assets_tests.home import Memory, cut
 
 CASES = sorted(
@@ -23,11 +24,7 @@ CASES = sorted(
 )
 # No shrinking: each example sweeps several times.
 BRIEFLY = settings(
-    max_examples=4,
-    deadline=None,
-    derandomize=True,
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    SWEEPING, max_examples=SWEEPING.max_examples // 2, derandomize=True, phases=(Phase.explicit, Phase.generate)
 )
 
 

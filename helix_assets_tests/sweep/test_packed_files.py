@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix_assets.agents import jsonl
@@ -18,6 +18,7 @@ from helix_assets.keep.evict import apply
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
 from helix_assets_tests.agents.reading import FIXTURES
+from helix_assets_tests.conftest import SWEEPING
 from helix_assets_tests.home import Memory, cut
 
 NAME = "rollout-2025-09-25T12-00-00-01998000-0000-7000-8000-000000000040.jsonl"
@@ -57,7 +58,7 @@ def test_packed_rollout_tells_what_the_plain_one_told(memory: Memory, tmp_path: 
     assert memory.sweep().files_changed == 0
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@SWEEPING
 @given(places=st.lists(st.integers(0, 10_000), max_size=4), packed_at=st.integers(0, 5), frames=st.booleans())
 def test_packed_between_any_two_sweeps_it_tells_nothing_twice(places: list[int], packed_at: int, frames: bool):
     """Grown in pieces, packed after any of them; what comes behind may be a frame of its own."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helix_assets.ask.export import session_figures
@@ -17,6 +17,7 @@ from helix_assets.keep import evict
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
 from helix_assets.sweep.sweep import sweep
+from helix_assets_tests.conftest import SWEEPING
 from helix_assets_tests.home import Memory, answer, call, conversation, cut, line, prompt, result
 
 
@@ -53,7 +54,7 @@ def test_append_reads_just_its_lines(memory: Memory, tmp_path: Path):
     assert memory.exported() == in_one_go(tmp_path / "once", ("s1", conversation(5)))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@SWEEPING
 @given(places=st.lists(st.integers(0, 10_000), max_size=6), repeats=st.integers(0, 1))
 def test_any_splitting_of_an_append_gives_the_same_memory(places: list[int], repeats: int):
     with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +84,7 @@ def red_then_green() -> list[bytes]:
     ]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@SWEEPING
 @given(places=st.lists(st.integers(0, 10_000), min_size=1, max_size=5))
 def test_test_runs_do_not_depend_on_how_the_log_grew(places: list[int]):
     with tempfile.TemporaryDirectory() as folder:
@@ -327,7 +328,7 @@ def test_changed_parser_derives_anew_from_stored_records_when_the_source_is_gone
 def test_changed_digest_rules_write_no_raw_file(memory: Memory, monkeypatch):
     memory.write("s1", *conversation(2))
     memory.sweep()
-    for module in ("sweep.stale", "sweep.commit", "derive.digest_builder"):
+    for module in ("sweep.stale", "sweep.commit", "sweep.sweep"):
         monkeypatch.setattr(f"helix_assets.{module}.DIGEST_VERSION", 99)
     report = memory.sweep()
     assert (report.digests_written, report.bytes_written) == (1, 0)

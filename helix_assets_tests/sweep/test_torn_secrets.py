@@ -27,6 +27,7 @@ from helix_assets.settings import load_settings
 from helix_assets.store.parquet import read_rows
 from helix_assets.store.store import open_store
 from helix_assets.sweep.rescan import part_again
+from helix_assets_tests.conftest import SWEEPING
 from helix_assets_tests.home import Memory, cut
 from helix_assets_tests.redaction.made_up import made_up
 
@@ -87,7 +88,7 @@ def test_secret_in_pieces_is_in_nothing_that_is_stored(tmp_path: Path, kind: str
     memory.close()
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(SWEEPING, derandomize=True)
 @given(places=st.lists(st.integers(0, 4000), min_size=1, max_size=4), is_ended=st.booleans())
 def test_export_is_the_same_however_sweeps_split_a_message(places: list[int], is_ended: bool):
     data = b"".join(chunks(["hello "])) + END + b"".join(chunks(SAID, "agent_thought_chunk")) + END * is_ended

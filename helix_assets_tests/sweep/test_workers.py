@@ -123,7 +123,7 @@ def test_a_killed_sweep_leaves_no_worker_behind(method: str) -> None:
     code = (
         "import multiprocessing, os, time\n"
         "from concurrent.futures import ProcessPoolExecutor\n"
-        "from helix_assets import workers\n"
+        "from helix_assets.sweep import workers\n"
         "if __name__ == '__main__':\n"
         f"    pool = ProcessPoolExecutor(2, multiprocessing.get_context({method!r}), workers._set_up, (None,))\n"
         "    print(pool.submit(os.getpid).result(), flush=True)\n"
