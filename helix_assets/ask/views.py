@@ -20,7 +20,7 @@ from helix_assets.ask.reading import T, is_outdated, of_one_moment, refuse_chang
 from helix_assets.ask.snapshot import LiveFile, Moment, read_moment
 from helix_assets.ask.view_columns import selected
 from helix_assets.derive.patterns import SEEN_IN, Sighting, find_patterns, key_of_hex, sightings
-from helix_assets.model.event import AFTER_THE_END, BESIDE, ROW_FIELDS
+from helix_assets.model.event import AFTER_THE_END, ROW_FIELDS, UNPLACED
 from helix_assets.model.facts import FACTS, fields_of_fact
 from helix_assets.model.fields import JSON, LINES, SESSION_UID, TEXT, Field
 from helix_assets.redaction.again import digest_again, json_again, line_again, text_again, value_again
@@ -373,12 +373,12 @@ def _row_view(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[
         return f"SELECT {selected(name)} FROM ({rows}) r WHERE kind IS NOT NULL"
     grown = [file for file in files if file.has_siblings]
     # A document is stored anew with each part of a growing session: the newest counts.
-    beside = f"""SELECT * FROM ({_rows_of(connection, "grown", grown, again, SCHEMA)}) WHERE seq = {BESIDE}
+    beside = f"""SELECT * FROM ({_rows_of(connection, "grown", grown, again, SCHEMA)}) WHERE seq = {UNPLACED}
         QUALIFY row_number() OVER (PARTITION BY session_uid, file, line ORDER BY {_PART} DESC) = 1"""
     alone = _rows_of(connection, "alone", [file for file in files if not file.has_siblings], again, SCHEMA)
-    placed = f"SELECT * FROM ({rows}) WHERE seq <> {BESIDE}"
+    placed = f"SELECT * FROM ({rows}) WHERE seq <> {UNPLACED}"
     return f"""
         SELECT {selected(name)}
-        FROM ({placed} UNION ALL BY NAME SELECT * FROM ({alone}) WHERE seq = {BESIDE} UNION ALL BY NAME {beside}) r
+        FROM ({placed} UNION ALL BY NAME SELECT * FROM ({alone}) WHERE seq = {UNPLACED} UNION ALL BY NAME {beside}) r
         LEFT JOIN _sources s ON s.session_uid = r.session_uid AND s.file_rank = r.file
         WHERE r.raw IS NOT NULL AND r.native_type <> '{AFTER_THE_END}'"""

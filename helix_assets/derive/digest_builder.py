@@ -26,7 +26,7 @@ from helix_assets.model.digest import (
     RunTally,
     Tokens,
 )
-from helix_assets.model.event import AFTER_THE_END, BESIDE, DOCUMENT, UNPARSED, EventKind, Row, light
+from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED, UNPLACED, EventKind, Row, light
 from helix_assets.model.fingerprint import fingerprint
 from helix_assets.model.time import SECOND_US, iso
 
@@ -113,7 +113,7 @@ class DigestBuilder:
     def add(self, rows: Iterable[Row]) -> None:
         """Take in rows in `seq` order."""
         for row in rows:
-            if row.seq != BESIDE:
+            if row.seq != UNPLACED:
                 if row.seq != self._last_seq + 1:
                     self._gaps.append((self._last_seq, row.seq))
                 self._last_seq = row.seq

@@ -14,7 +14,7 @@ import orjson
 from helix_assets.derive.failures import telling_part
 from helix_assets.derive.tests import SCRIPT, TestRun, parse_test_runs
 from helix_assets.derive.vocabulary import Vocabulary
-from helix_assets.model.event import BESIDE, EventKind, Record, Row, SessionEvent, Usage
+from helix_assets.model.event import UNPLACED, EventKind, Record, Row, SessionEvent, Usage
 
 FAILED = frozenset({"error", "denied"})
 _NO_EVENT = (SessionEvent(None),)
@@ -58,7 +58,7 @@ class Linker:
     def resume(self, rows: Iterable[Row]) -> None:
         """Take in rows stored earlier, so that the next record continues them."""
         for row in rows:
-            if row.seq == BESIDE:
+            if row.seq == UNPLACED:
                 continue
             self._seq = row.seq + 1
             if row.record_id:
@@ -108,7 +108,7 @@ class Linker:
     def beside(self, record: Record, events: Sequence[SessionEvent]) -> list[Row]:
         """The one row of a record that has no place in the conversation; its event, if any, is without a kind."""
         event = events[0]._replace(kind=None) if events else SessionEvent(None)
-        return [self._row(record, event, BESIDE, None, record.raw)]
+        return [self._row(record, event, UNPLACED, None, record.raw)]
 
     def _is_copy(self, event: SessionEvent) -> bool:
         """A call, result or subagent message that was already told under the same id (progress records repeat them)."""

@@ -1,7 +1,7 @@
 """What an agent is, as data: where its logs lie, what its tools are called, how its hooks are written.
 
-Belongs here: the shape alone. The values are in `agents/<name>/spec.py`, one file for each agent; how its lines are
-read is its adapter.
+Belongs here: the shape alone. The values are in `agents/<name>/spec.py`, one file for each agent. Its adapter reads
+its lines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 class Tools:
     """Names of tools by what they do, as the logs write them.
 
-    `edit` and `write` change a file, `ask` and `approve` wait for the person, `other` are known and do none of this.
+    `edit` and `write` change a file, `ask` and `approve` wait for the person, `other` do none of this.
     `plumbing` are globs over names: what the agent does for itself rather than for the task (docs/kaizen.md).
     """
 
@@ -52,7 +52,7 @@ class HookRecipe:
     """How to add a hook: `file` lies in the agent's folder.
 
     Style "events": JSON, `hooks` has a list of commands for each event. Style "notify": TOML, `notify` is the one
-    command. `is_ours`: the file holds hooks of helix_assets alone and goes with them.
+    command. `is_ours`: the file holds only hooks of helix_assets and is deleted with them.
     """
 
     file: str
@@ -62,7 +62,7 @@ class HookRecipe:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSpec:
-    """All that is known of an agent but how to read its lines. Everything except the name has a default.
+    """All that is known of an agent except how to read its lines. Only the name has no default.
 
     - `flavor` is its name in the store, the settings and on the command line, `title` the one that people know.
     - `adapter` and `pieces` say `module:name` and are imported when they are needed. `pieces` is for an agent that
@@ -70,11 +70,11 @@ class AgentSpec:
     - `roots` are the usual folders; `~` and `$XDG_CONFIG_HOME` are filled in. `variable` replaces them all: the
       agent's own, or `<NAME>_HOME` for one that has none, so that tests and the demo can point elsewhere.
     - `file_kinds`: a pattern for the name of each kind of file, the most special first, and its role (`agents.spec`).
-    - `cleanup_days`: the agent deletes a log that was not written to for so long.
-    - `price_family`: what one usage figure is about. The price of some models depends on the size of a request, which
-      the sum of a whole turn does not show.
+    - `cleanup_days`: after how many days without writing the agent deletes a log.
+    - `price_family`: whether a usage figure is of one request or of a whole turn. The price of some models depends on
+      the size of a request, which the sum of a turn does not show.
     - `windows`: tokens that fit into the context window, by how the model's name begins.
-    - `refusals`: how the result of a call begins that waited for a permission in vain.
+    - `refusals`: how the result of a call begins if the permission was not given.
     - `own_prompts`: regular expressions for prompts that the agent writes itself.
     """
 

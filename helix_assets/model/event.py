@@ -1,7 +1,7 @@
 """The normalized shapes of Tier 1: what a session and an event are, for every agent.
 
-Belongs here: names, kinds and plain records. Not here: how an agent writes its log (adapters) or how rows
-lie on disk (storage).
+Belongs here: names, kinds and plain records. Not here: how an agent writes its log (`agents`) or how rows are stored
+(`store`).
 """
 
 from collections.abc import Collection
@@ -14,18 +14,18 @@ from helix_assets.model.fields import About, fields_of
 
 SCHEMA_VERSION = 1
 DIGEST_VERSION = 5
-"""Grows whenever the same rows would yield another digest: digests of an older one are derived anew."""
+"""Grows whenever the same rows would yield another digest; digests of older versions are derived again."""
 FACTS_SINCE = 3
-"""The first version of digests that have facts beside them."""
+"""The first version of digests that come with facts."""
 SUMMARY_CHARS = 200
 UNPARSED = "unparsed"
-"""Native type of a line that is no JSON object: its text is kept, it yields no event and counts as no record."""
+"""Native type of a line that is not a JSON object: its text is kept, but it yields no event and is not counted."""
 DOCUMENT = "document"
-"""Native type of a file that is one object: it tells of the session as a whole and counts as no record."""
-BESIDE = -1
-"""`seq` of a record beside the conversation, such as a document or an agent's second copy: it has no place in it."""
+"""Native type of a file that is one object: it describes the whole session and is not counted as a record."""
+UNPLACED = -1
+"""`seq` of a record without a place in the conversation, such as a document or an agent's second copy."""
 AFTER_THE_END = "(end of file)"
-"""Native type of rows for what only the end of a file brought to light."""
+"""Native type of rows for what only the end of a file shows."""
 
 
 class EventKind(StrEnum):
@@ -47,7 +47,7 @@ class EventKind(StrEnum):
 
 
 class Usage(NamedTuple):
-    """Tokens of one API message as its log line gives them: disjoint kinds, but reasoning is part of output."""
+    """Tokens of one API message as its log line reports them: disjoint kinds, but reasoning is part of output."""
 
     input: int = 0
     output: int = 0
@@ -61,9 +61,9 @@ class SessionEvent(NamedTuple):
     """One event as an adapter emits it, before its place in the session is known.
 
     `detail` is a small JSON object for what has no column (test counts, command program, error text).
-    `input_hash` tells two calls of one tool apart without keeping the input. `ts_us` is set only where the event
-    happened at another time than its record. `text` is the whole text of a tool's result, for what is derived from it
-    in passing; it is not stored. `size` is how many characters a message has.
+    `input_hash` distinguishes calls of one tool without keeping their input. `ts_us` is set only if the event
+    happened at another time than its record. `text` is the whole text of a tool's result; it is not stored, only
+    derived from. `size` is how many characters a message has.
     """
 
     kind: EventKind | None
@@ -91,9 +91,9 @@ class SessionEvent(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One source line: where it stands, what identifies it, and its redacted text.
+    """One source line: its position, what identifies it, and its redacted text.
 
-    `order_us` is the greatest timestamp of its file so far, so that a file's own order always holds.
+    `order_us` is the greatest timestamp of its file so far, so that the lines of a file stay in their order.
     """
 
     order_us: int
@@ -109,9 +109,9 @@ class Record(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """One record's part of a message. `order` is its place among the others where it is not that of the records.
+    """One record's part of a message. `order` is its place among the parts if that differs from the records' order.
 
-    `kind` and `key` tell one message from the next; a key that is not given fits any.
+    `kind` and `key` distinguish one message from the next; None as a key matches any.
     """
 
     kind: str
@@ -120,7 +120,7 @@ class Piece(NamedTuple):
     text: str
 
     def continues(self, first: Self) -> bool:
-        """Whether this goes on with the message that `first` began."""
+        """Whether this continues the message that `first` began."""
         return self.kind == first.kind and (self.key is None or first.key is None or self.key == first.key)
 
 
@@ -133,13 +133,13 @@ class Pieces(Protocol):
     def piece(self, obj: dict[str, Any]) -> Piece: ...
 
     def with_text(self, obj: dict[str, Any], text: str) -> dict[str, Any]:
-        """The record with another text in the place of its own."""
+        """The record with its text replaced."""
         ...
 
     def said_by(self, native_type: str, text: str | None) -> tuple[str, str] | None:
-        """Kind and role of what a piece says, None for another record: its event stands with the line behind the last.
+        """Kind and role of a piece, None for any other record. The message's event follows its last piece.
 
-        Search does without where an adapter from outside does not have it.
+        Optional: search manages without it for an adapter from another package.
         """
         ...
 
@@ -192,11 +192,11 @@ class Row(NamedTuple):
 
 
 ROW_FIELDS = fields_of(Row)
-"""The one table of a row's fields: all that has to know every field goes by it."""
+"""The one table of a row's fields; whatever handles every field uses it."""
 
 
 def light(row: Row) -> Row:
-    """The row without its source line and the ids in it: what is kept of many rows for later should be small."""
+    """The row without its source line and ids, small enough to keep many of them in memory."""
     return Row._make((*row[:_IDS], None, None, *row[_IDS + 2 : -1], None))  # a third of _replace's time
 
 
@@ -204,9 +204,9 @@ _IDS = Row._fields.index("record_id")
 
 
 def last_words(text: str) -> str | None:
-    """The end of a text that its summary has no room for, as an event's `detail`; None of a short one.
+    """The end of a text that is too long for its summary, as an event's `detail`; None for a short text.
 
-    Begins behind a space, so that no mark of a redaction is torn.
+    Begins after a space, so that no mark of a redaction is cut in two.
     """
     if len(text) <= SUMMARY_CHARS:
         return None

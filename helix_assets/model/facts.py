@@ -1,7 +1,7 @@
 """The fact tables: a row per call, file, test run, API message and message of a session. They outlive the raw bytes.
 
-Belongs here: which tables there are and what their columns mean. No transcript text but redacted file paths and program
-names. Not here: how a session's rows become facts (`derive.fact_builder`).
+Belongs here: which tables there are and what their columns mean. The only transcript text in them is redacted file
+paths and program names. Not here: how a session's rows become facts (`derive.fact_builder`).
 """
 
 from collections.abc import Mapping

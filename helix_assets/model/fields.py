@@ -1,6 +1,6 @@
-"""The fields of a row, read off its row class, where each is `Annotated` with what it means.
+"""The fields of a row, read from its row class, where each is `Annotated` with what it means.
 
-Whatever has to know all fields goes by `fields_of`: the Parquet schema, the views, the export, the columns in Dagster,
+Whatever handles all fields uses `fields_of`: the Parquet schema, the views, the export, the columns in Dagster,
 redacting again, the tables in the docs. So a field is written once. Not here: the row classes (`model.event`,
 `model.facts`).
 """
@@ -8,14 +8,14 @@ redacting again, the tables in the docs. So a field is written once. Not here: t
 from typing import Any, NamedTuple, get_args
 
 TEXT, JSON, LINES = "text", "json", "lines"
-"""How a text is redacted: as it is, text by text inside its JSON, or as a line of a log."""
+"""How a text is redacted: as plain text, each text inside its JSON, or as a line of a log."""
 
 
 class About(NamedTuple):
-    """What a row class says of a field.
+    """What a row class says about a field.
 
     A string is text of a log and has to be redacted, unless it `is_ours`: a word that this program chose. `views` are
-    those over stored rows that show the field; a fact has a view of its own.
+    the views over stored rows that show the field. Each fact has its own view.
     """
 
     meaning: str
@@ -26,7 +26,7 @@ class About(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One field of a row; `text` is how its text is redacted, None where it holds no text of a log."""
+    """One field of a row. `text` is how its text is redacted, None if it contains no text of a log."""
 
     name: str
     type: type
@@ -37,12 +37,12 @@ class Field(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether redaction rules are used on it."""
+        """Whether it is redacted."""
         return self.text is not None
 
 
 SESSION_UID = Field("session_uid", str, TEXT, "the session: agent and the agent's own id, such as `claude:0f3c...`")
-"""What every stored row, also of a fact, has before the fields of its class."""
+"""The first field of every stored row and fact, before the fields of its class."""
 
 
 def fields_of(row_class: type[tuple[Any, ...]]) -> tuple[Field, ...]:

@@ -19,7 +19,7 @@ from sqlalchemy import Row, select
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import PACKED
 from helix_assets.model.errors import StoreError
-from helix_assets.model.event import AFTER_THE_END, BESIDE, DOCUMENT, UNPARSED
+from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED, UNPLACED
 from helix_assets.model.identity import is_worldwide
 from helix_assets.model.time import iso
 from helix_assets.prove.verify_facts import wrong_facts
@@ -303,7 +303,7 @@ def _rows(
         rows += table.num_rows
         records += sum(has_raw)
         contents.kinds.update(kind for kind in table.column("kind").to_pylist() if kind is not None)
-        for seq in (seq for seq in table.column("seq").to_pylist() if seq != BESIDE):
+        for seq in (seq for seq in table.column("seq").to_pylist() if seq != UNPLACED):
             if seq != last_seq + 1 and not (session.was_evicted and seq > last_seq):
                 yield session.wrong("rows_in_sequence", f"seq {seq} follows {last_seq}", path=part.name)
             last_seq = seq

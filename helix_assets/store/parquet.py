@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from helix_assets.model.errors import StoreError
-from helix_assets.model.event import AFTER_THE_END, BESIDE, ROW_FIELDS, Row
+from helix_assets.model.event import AFTER_THE_END, ROW_FIELDS, UNPLACED, Row
 from helix_assets.model.fields import SESSION_UID
 from helix_assets.store.arrow import ARROW_TYPES
 from helix_assets.store.durable import naming
@@ -208,7 +208,7 @@ def read_rows(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
     for path in paths:
         has_unplaced = False
         for row in _rows(path, raw=raw):
-            if row.seq == BESIDE:
+            if row.seq == UNPLACED:
                 has_unplaced = True
             else:
                 yield row
@@ -252,7 +252,7 @@ def read_record(paths: Sequence[Path | IO[bytes]], wanted: int | str) -> Row | N
 def read_placed(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
     """Only the rows of the conversation, in `seq` order."""
     for path in paths:
-        yield from (row for row in _rows(path, raw=raw) if row.seq != BESIDE)
+        yield from (row for row in _rows(path, raw=raw) if row.seq != UNPLACED)
 
 
 def read_texts(path: Path, key: bytes, proof: str) -> Iterator[bytes]:
@@ -309,7 +309,7 @@ def _line_of(row: Row) -> tuple[int, int]:
 
 
 def _unplaced(path: Path | IO[bytes], *, raw: bool) -> Iterator[Row]:
-    return (row for row in _rows(path, raw=raw, unplaced=True) if row.seq == BESIDE)
+    return (row for row in _rows(path, raw=raw, unplaced=True) if row.seq == UNPLACED)
 
 
 def _rows(path: Path | IO[bytes], *, raw: bool, unplaced: bool = False) -> Iterator[Row]:
@@ -317,7 +317,7 @@ def _rows(path: Path | IO[bytes], *, raw: bool, unplaced: bool = False) -> Itera
     columns = list(Row._fields) if raw else LIGHT
     with _opened(path) as file:
         for group in range(file.num_row_groups):
-            if unplaced and BESIDE not in file.read_row_group(group, ["seq"], use_threads=False)["seq"].to_pylist():
+            if unplaced and UNPLACED not in file.read_row_group(group, ["seq"], use_threads=False)["seq"].to_pylist():
                 continue
             yield from _rows_of(file.read_row_group(group, columns=columns, use_threads=False), raw=raw)
 

@@ -154,8 +154,8 @@ def test_what_stays_says_why() -> None:
     ("last_sweep_at", "doubt"),
     [
         (None, "no earlier day of work"),
-        (NOW + timedelta(seconds=1), "was at work at 2026-03-01 00:00 already"),
-        (NOW + timedelta(days=3650), "was at work at 2036"),
+        (NOW + timedelta(seconds=1), "already worked at 2026-03-01 00:00"),
+        (NOW + timedelta(days=3650), "already worked at 2036"),
         (NOW - timedelta(days=7, seconds=1), "7 days past"),
         (NOW - timedelta(days=3650), "3650 days past"),
     ],
