@@ -15,6 +15,7 @@ from sqlalchemy import Row
 
 from helix_assets.agents import ADAPTERS, pieces_of
 from helix_assets.agents.jsonl import PACKED, begins_alike
+from helix_assets.agents.kinds import ONE_RECORD, READ_WHOLE, UNITS
 from helix_assets.agents.spec import FoundFile, SessionFacts
 from helix_assets.store.store import Store
 from helix_assets.sweep.merging import earlier_of
@@ -60,9 +61,9 @@ def file_rank(path: str, role: str) -> int:
 
 def _rank(place: str, role: str) -> int:
     number = crc32(place.encode("utf-8", "surrogateescape"))
-    if role in ("document", "about"):
+    if role in ONE_RECORD:
         return number % _MAIN_RANKS
-    if role in ("main", "fallback", "aside"):
+    if role in ("main", "fallback", "aside", UNITS):
         return _MAIN_RANKS + number % (_SUBAGENT_RANKS - _MAIN_RANKS)
     return _SUBAGENT_RANKS + number % _SUBAGENT_RANKS
 
@@ -149,7 +150,7 @@ def can_be_told(store: Store, state: SessionState, present: Mapping[str, Candida
     if (state.row is not None and state.row.is_partial) or any(source.is_outlived for source in state.sources):
         return False
     told = {s.path_key for c in present.values() for s in _told_again(store, state, c, present)}
-    return {s.path_key for s in state.sources if s.role not in ("document", "about")} <= told
+    return {s.path_key for s in state.sources if s.role not in ONE_RECORD} <= told
 
 
 def can_be_read(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
@@ -242,7 +243,7 @@ def _from_start(
         ranks[candidate.path_key],
         bytes_ahead=file.size,
         took_over=tuple(s.path_key for s in told_again if s.path_key != candidate.path_key),
-        is_same=bool(told_again) and file.role in ("document", "about"),
+        is_same=bool(told_again) and file.role in ONE_RECORD,
     )
 
 
@@ -284,7 +285,7 @@ def _says_again(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     """Whether the log still says what was read of it; it may be a copy, as a restored home or an editor leaves it."""
     file = candidate.file
     is_cut = file.size < source.offset and not file.path.endswith(PACKED)
-    return file.role not in ("document", "about") and not is_cut and begins_alike(store.key, file.path, source)
+    return file.role not in READ_WHOLE and not is_cut and begins_alike(store.key, file.path, source)
 
 
 def _told_again(
@@ -304,7 +305,7 @@ def _told_again(
 
 def _is_same_document(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     file = candidate.file
-    is_document = file.role in ("document", "about") and file.size == source.offset
+    is_document = file.role in READ_WHOLE and file.size == source.offset
     return is_document and begins_alike(store.key, file.path, source)
 
 
@@ -322,7 +323,7 @@ def _goes_behind(file: FileTask, *, is_new: bool) -> bool:
     """Whether what is read of a file has its place behind, or beside, what is stored."""
     if file.role == "about":
         return file.state is not None
-    return file.role != "document" and (is_new or (file.offset > 0 and file.state is not None))
+    return file.role not in READ_WHOLE and (is_new or (file.offset > 0 and file.state is not None))
 
 
 def _may_append(

@@ -17,11 +17,14 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import orjson
 
 from helix_assets.agents import ADAPTERS, pieces_of
 from helix_assets.agents.jsonl import (
+    CHUNK_BYTES,
+    MAX_LINE_BYTES,
     PACKED,
     READING_FAILED,
     WholeLines,
@@ -31,6 +34,8 @@ from helix_assets.agents.jsonl import (
     hashed_up_to,
     open_source,
 )
+from helix_assets.agents.kinds import ONE_RECORD, READ_WHOLE, UNITS, SplitsDocuments
+from helix_assets.agents.loose import dumped
 from helix_assets.agents.repositories import repository_root
 from helix_assets.agents.spec import Adapter, Identity, JsonObject, Parser, SessionFacts
 from helix_assets.derive.digest_builder import DigestBuilder, SessionHead
@@ -52,7 +57,6 @@ from helix_assets.store.words.hashing import WordHasher
 from helix_assets.sweep.task import BEFORE_TIME, FileTask, Ingested, IngestTask, SourceCursor, Workshop
 
 MAX_DOCUMENT_BYTES = 8 << 20
-DOCUMENTS = frozenset({"document", "about"})
 BESIDE_ROLES = frozenset({"about", "aside"})
 NOT_UNDERSTOOD = "kept, but cannot be understood"
 _LISTED_PROBLEMS = 50
@@ -84,6 +88,32 @@ def _place(item: _Line) -> tuple[int, int, int]:
 
 def _renewed(item: _Line, raw: bytes, obj: JsonObject) -> _Line:
     return item[0]._replace(raw=raw), obj
+
+
+class _Unit(NamedTuple):
+    """A unit that the adapter made, as a line of JSON, and where it stands in its file."""
+
+    data: bytes
+    line: int
+    offset: int
+
+
+def _batches(units: Iterable[_Unit]) -> Iterator[list[_Unit]]:
+    """Units in so large groups that redacting them costs as little as for lines."""
+    batch: list[_Unit] = []
+    held = 0
+    for unit in units:
+        batch.append(unit)
+        held += len(unit.data)
+        if held >= CHUNK_BYTES:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
+
+
+def _is_touched(before: os.stat_result, now: os.stat_result) -> bool:
+    return (now.st_mtime_ns, now.st_size) != (before.st_mtime_ns, before.st_size)
 
 
 class _Counting:
@@ -118,7 +148,7 @@ class _Source:
         self._fell_short = False
         self.unparsed = self.lines = self.objects = self.bytes_read = self.redactions = self.withheld = 0
         pieces = pieces_of(adapter.flavor)
-        self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in DOCUMENTS else None
+        self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in ONE_RECORD else None
 
     def read(self) -> Iterator[_Line]:
         try:
@@ -130,7 +160,7 @@ class _Source:
         try:
             # Taken before reading: what is appended meanwhile must look like news to the next sweep.
             self._opened = os.fstat(fd)
-            yield from self._document(fd) if self.task.role in DOCUMENTS else self._jsonl(fd)
+            yield from self._records(fd)
         except OSError as exc:
             self.problem = f"{READING_FAILED}: {exc.strerror}"
             self.problems.append(Problem(self.task.shown, self.problem, self.line, self.offset))
@@ -141,6 +171,12 @@ class _Source:
             self.redactions += self.joiner.hits
             self.withheld += self.joiner.withheld
 
+    def _records(self, fd: int) -> Iterator[_Line]:
+        """The records of the open file, whatever kind of file it is."""
+        if self.task.role == UNITS:
+            return self._units(fd)
+        return self._document(fd) if self.task.role in ONE_RECORD else self._jsonl(fd)
+
     def _document(self, fd: int) -> Iterator[_Line]:
         data = os.pread(fd, MAX_DOCUMENT_BYTES + 1, 0)
         self.offset = len(data)
@@ -150,6 +186,37 @@ class _Source:
         else:
             self.bad(1, 0, obj if len(data) <= MAX_DOCUMENT_BYTES else "larger than a document may be")
         self._read_hash = text_hash(self._shop.key, data)
+
+    def _units(self, fd: int) -> Iterator[_Line]:
+        """The units of a document. One that is half written says nothing for now, and what is stored of it stays."""
+        data = os.pread(fd, MAX_LINE_BYTES + 1, 0)
+        self._refuse_touched(fd)
+        obj = decode(data) if len(data) <= MAX_LINE_BYTES else "larger than a document may be"
+        if not isinstance(obj, dict):
+            self.problems.append(Problem(self.task.shown, f"not read: {obj}"))
+            return
+        made = cast(SplitsDocuments, self._adapter).units(obj)
+        yield from self._made(_Unit(dumped(unit), number, 0) for number, unit in enumerate(made, 1))
+        self.offset = len(data)
+        self._read_hash = text_hash(self._shop.key, data)
+
+    def _made(self, units: Iterable[_Unit]) -> Iterator[_Line]:
+        """The records of units that the adapter made: each is redacted as a line of JSON Lines would be."""
+        for batch in _batches(units):
+            data = b"\n".join(unit.data for unit in batch)
+            lines = self._redacted(data).split(b"\n")
+            for unit, text in zip(batch, lines, strict=True):
+                self.lines += 1
+                item = self._line(unit.data, text, unit.line, unit.offset)
+                yield from (item,) if self.joiner is None else self._joined(item, unit.data, text)
+
+    def _redacted(self, data: bytes) -> bytes:
+        """Whole lines without secrets; what was found in them is counted."""
+        redacted = self._shop.redactor.lines(data)
+        self.redactions += redacted.hits
+        self.withheld += redacted.withheld
+        self.bytes_read += len(data)
+        return redacted.data
 
     def _jsonl(self, fd: int) -> Iterator[_Line]:
         path, key = self.task.path, self._shop.key
@@ -181,17 +248,20 @@ class _Source:
         if opened is None or self.task.path.endswith(PACKED):
             return
         self._fell_short = reached < opened.st_size
-        is_touched = (now.st_mtime_ns, now.st_size) != (opened.st_mtime_ns, opened.st_size)
-        if is_touched and hash_of_read(fd, self.task.path, self.offset, self._shop.key) != self._read_hash:
+        if (
+            _is_touched(opened, now)
+            and hash_of_read(fd, self.task.path, self.offset, self._shop.key) != self._read_hash
+        ):
+            raise _Rewritten
+
+    def _refuse_touched(self, fd: int) -> None:
+        """A document that was written to while it was read may be half of one version and half of the next."""
+        if self._opened is None or _is_touched(self._opened, os.fstat(fd)):
             raise _Rewritten
 
     def _chunk(self, data: bytes, line: int, offset: int) -> Generator[_Line, None, int]:
         """The records of some whole lines; returns how many lines they are."""
-        redacted = self._shop.redactor.lines(data)
-        clean = redacted.data
-        self.redactions += redacted.hits
-        self.withheld += redacted.withheld
-        self.bytes_read += len(data)
+        clean = self._redacted(data)
         originals = data.split(b"\n")
         lines = originals if clean is data else clean.split(b"\n")
         for original, text in zip(originals, lines, strict=True):
@@ -231,7 +301,7 @@ class _Source:
             obj, native_id, parent_id, ts_us, native_type = None, None, None, None, UNPARSED
         if ts_us is not None and ts_us > self.order_us and task.role not in BESIDE_ROLES:
             self.order_us = ts_us
-        if task.role in DOCUMENTS:
+        if task.role in ONE_RECORD:
             native_id, native_type = None, DOCUMENT
             key = self._hash64(b"document:" + self._name)
         elif native_id:
@@ -643,7 +713,7 @@ class _SessionRun:
         if rank in self._states:
             return self._states[rank]
         file = self._files[rank]
-        return file.state if self.task.append and file.role not in DOCUMENTS else {}
+        return file.state if self.task.append and file.role not in READ_WHOLE else {}
 
     def finish_part(self) -> PartFile | None:
         if self._writer is None:
@@ -774,7 +844,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
 
 def _next_state(run: _SessionRun, source: _Source) -> JsonObject | None:
     """What the next append starts from. A document that is bad now is counted anew when it has changed."""
-    is_bad = source.task.role in DOCUMENTS and source.unparsed
+    is_bad = source.task.role in ONE_RECORD and source.unparsed
     return None if is_bad else run.parser_state(source.task.rank)
 
 
