@@ -6,14 +6,16 @@ of JSON, named by `Adapter.identify` and turned into events by the parser.
 
 - "units", with `SplitsDocuments`: a JSON object that holds one session. It is read whole whenever it changes; a unit's
   `line` is its number from 1 on, its `offset` 0.
+- "database", with `ReadsDatabases`: an SQLite database that holds many sessions, each a source of its own. A session is
+  read whole whenever its mark changes; a unit's `line` is its number from 1 on, its `offset` 0.
 
 Belongs here: names and protocols. Not here: opening and reading (`sweep.read`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from helix_assets.agents.spec import JsonObject
 
@@ -33,4 +35,43 @@ class SplitsDocuments(Protocol):
         The newest version of a unit counts, and one that the file no longer has is kept. A unit is known by its own id
         (`identify`), else by its content.
         """
+        ...
+
+
+class Query(NamedTuple):
+    """A question to a database, and what it reads: columns by table, never `*`. Anything else is refused."""
+
+    sql: str
+    reads: Mapping[str, Collection[str]]
+
+
+Ask = Callable[..., Iterator[tuple[Any, ...]]]
+"""Asks a database: the name of a query, then the values of its parameters; gives the rows."""
+
+
+class Held(NamedTuple):
+    """A session as the file that holds it lists it.
+
+    `mark` differs between two states of the session, such as the newest change and the number of messages; `updated_us`
+    dates a session whose units bear no time; `cwd` is where it worked, as far as it is known, to honour exclusions.
+    """
+
+    native_id: str
+    mark: object
+    updated_us: int
+    cwd: str | None = None
+    bytes: int = 0
+
+
+class ReadsDatabases(Protocol):
+    """What an adapter adds that finds files of the role "database"; the file found has no `native_id`."""
+
+    queries: Mapping[str, Query]
+
+    def sessions(self, ask: Ask) -> Iterator[Held]:
+        """All sessions that the database holds now."""
+        ...
+
+    def rows(self, ask: Ask, native_id: str) -> Iterator[JsonObject]:
+        """The units of one session in their order; what is said of `SplitsDocuments.units` holds for them too."""
         ...
