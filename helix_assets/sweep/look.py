@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from helix_assets.agents.database import with_log
 from helix_assets.agents.discover import Discovery, discover
+from helix_assets.agents.kinds import DATABASE, SHARED, part_path, shared_path
 from helix_assets.agents.spec import FoundFile
 from helix_assets.model.changes import Changes, changed_sources
 from helix_assets.store.catalog import retries
+from helix_assets.store.catalog.sources import parts_of_files
 from helix_assets.store.catalog.tombstones import forgotten_marks, source_mark
 from helix_assets.store.store import HIDDEN, Store
 from helix_assets.sweep.resting import resting
@@ -26,12 +29,13 @@ EXCLUSIONS = "exclusions"
 
 @dataclass(frozen=True)
 class Scan:
-    """What lies on disk, by path key, and what of it is news."""
+    """What lies on disk, by path key, and what of it is news. `shared` are the files that hold many sessions."""
 
     seen: Discovery
     found: dict[str, FoundFile]
     changes: Changes
     resting: frozenset[str] = frozenset()
+    shared: tuple[FoundFile, ...] = ()
 
 
 def scan(store: Store, now: datetime | None = None, *, patient: bool = False) -> Scan:
@@ -40,11 +44,26 @@ def scan(store: Store, now: datetime | None = None, *, patient: bool = False) ->
     Files of sessions that are set aside are news again when it is time to try them; `patient` leaves those of large
     sessions alone that have grown a short while ago.
     """
-    now = now or datetime.now(UTC)
     with no_collection():
         seen = discover(store.settings)
+    return compare(store, seen, now or datetime.now(UTC), patient=patient)
+
+
+def compare(
+    store: Store,
+    seen: Discovery,
+    now: datetime,
+    *,
+    patient: bool,
+    listed: Mapping[str, Sequence[FoundFile]] | None = None,
+) -> Scan:
+    """What of the files that were seen is news. `listed` are the sessions of the shared files that were opened."""
+    with no_collection():
         known = store.catalog.known_sources()
-    found = seen.files
+        found = seen.files
+        if shared := [file for file in found.values() if file[1] in SHARED]:
+            shared = [with_log(file) if file.role == DATABASE else file for file in shared]
+            found = found | _with_parts(store, seen, shared, listed or {})
     if not found.keys() <= known.states.keys():
         found = {path if path in known.states else store.path_key(path): file for path, file in found.items()}
     # Nearly all files are fine: only the others are looked at one by one below.
@@ -70,7 +89,26 @@ def scan(store: Store, now: datetime | None = None, *, patient: bool = False) ->
     rest = resting(store, seen, found, changes.changed, now) if may_rest else frozenset()
     if rest:
         changes = Changes(tuple(key for key in changes.changed if key not in rest), changes.gone)
-    return Scan(seen, found, changes, rest)
+    return Scan(seen, found, changes, rest, tuple(shared))
+
+
+def _with_parts(
+    store: Store, seen: Discovery, shared: Iterable[FoundFile], listed: Mapping[str, Sequence[FoundFile]]
+) -> dict[str, FoundFile]:
+    """Files that hold many sessions, and these: as they were listed now, else as they were when they last were.
+
+    A session that is to be read again (its time in the catalog is -1) differs from what is known of it, so it is news.
+    """
+    found = {file.path: file for file in shared}
+    names = {store.shown_path(path): path for path in found if path not in listed}
+    parts = [part for path in found for part in listed.get(path, ())]
+    with store.catalog.reading() as connection:
+        for row in parts_of_files(connection, SHARED):
+            if path := names.get(shared_path(row.path)):
+                state = row.dev, row.inode, row.size, max(row.mtime_ns, 0)
+                parts.append(FoundFile(part_path(path, row.native_id), row.role, row.native_id, *state))
+    seen.flavors |= {part.path: seen.flavors[shared_path(part.path)] for part in parts}
+    return found | {part.path: part for part in parts}
 
 
 @contextmanager

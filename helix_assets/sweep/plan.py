@@ -15,7 +15,7 @@ from sqlalchemy import Row
 
 from helix_assets.agents import ADAPTERS, pieces_of
 from helix_assets.agents.jsonl import PACKED, begins_alike
-from helix_assets.agents.kinds import ONE_RECORD, READ_WHOLE, UNITS
+from helix_assets.agents.kinds import DATABASE, ONE_RECORD, READ_WHOLE, SHARED, UNITS
 from helix_assets.agents.spec import FoundFile, SessionFacts
 from helix_assets.store.store import Store
 from helix_assets.sweep.merging import earlier_of
@@ -63,7 +63,7 @@ def _rank(place: str, role: str) -> int:
     number = crc32(place.encode("utf-8", "surrogateescape"))
     if role in ONE_RECORD:
         return number % _MAIN_RANKS
-    if role in ("main", "fallback", "aside", UNITS):
+    if role in ("main", "fallback", "aside", UNITS) or role in SHARED:
         return _MAIN_RANKS + number % (_SUBAGENT_RANKS - _MAIN_RANKS)
     return _SUBAGENT_RANKS + number % _SUBAGENT_RANKS
 
@@ -244,7 +244,13 @@ def _from_start(
         bytes_ahead=file.size,
         took_over=tuple(s.path_key for s in told_again if s.path_key != candidate.path_key),
         is_same=bool(told_again) and file.role in ONE_RECORD,
+        **_place_in_shared(file),
     )
+
+
+def _place_in_shared(file: FoundFile) -> dict[str, Any]:
+    """What a reader has to know of a session in a file that holds many."""
+    return {"part": file.native_id, "found": file[-4:]} if file.role in SHARED else {}
 
 
 def _continued(
@@ -305,6 +311,8 @@ def _told_again(
 
 def _is_same_document(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     file = candidate.file
+    if file.role == DATABASE:
+        return (source.dev, source.inode, source.size, source.mtime_ns) == file[-4:]
     is_document = file.role in READ_WHOLE and file.size == source.offset
     return is_document and begins_alike(store.key, file.path, source)
 

@@ -22,6 +22,7 @@ from typing import NamedTuple, cast
 import orjson
 
 from helix_assets.agents import ADAPTERS, pieces_of
+from helix_assets.agents.database import asking
 from helix_assets.agents.jsonl import (
     CHUNK_BYTES,
     MAX_LINE_BYTES,
@@ -34,7 +35,7 @@ from helix_assets.agents.jsonl import (
     hashed_up_to,
     open_source,
 )
-from helix_assets.agents.kinds import ONE_RECORD, READ_WHOLE, UNITS, SplitsDocuments
+from helix_assets.agents.kinds import DATABASE, ONE_RECORD, READ_WHOLE, UNITS, ReadsDatabases, SplitsDocuments
 from helix_assets.agents.loose import dumped
 from helix_assets.agents.repositories import repository_root
 from helix_assets.agents.spec import Adapter, Identity, JsonObject, Parser, SessionFacts
@@ -152,7 +153,7 @@ class _Source:
 
     def read(self) -> Iterator[_Line]:
         try:
-            fd = open_source(self.task.path)
+            fd = open_source(self.task.opens or self.task.path)
         except SkipSource as exc:
             self.problem = str(exc)
             self.problems.append(Problem(self.task.shown, str(exc)))
@@ -175,6 +176,8 @@ class _Source:
         """The records of the open file, whatever kind of file it is."""
         if self.task.role == UNITS:
             return self._units(fd)
+        if self.task.role == DATABASE:
+            return self._rows()
         return self._document(fd) if self.task.role in ONE_RECORD else self._jsonl(fd)
 
     def _document(self, fd: int) -> Iterator[_Line]:
@@ -199,6 +202,14 @@ class _Source:
         yield from self._made(_Unit(dumped(unit), number, 0) for number, unit in enumerate(made, 1))
         self.offset = len(data)
         self._read_hash = text_hash(self._shop.key, data)
+
+    def _rows(self) -> Iterator[_Line]:
+        """The units of one session of a database, from its private copy."""
+        adapter = cast(ReadsDatabases, self._adapter)
+        with asking(self.task.opens, adapter.queries) as ask:
+            rows = adapter.rows(ask, self.task.part)
+            yield from self._made(_Unit(dumped(unit), number, 0) for number, unit in enumerate(rows, 1))
+        self.offset = self.bytes_read
 
     def _made(self, units: Iterable[_Unit]) -> Iterator[_Line]:
         """The records of units that the adapter made: each is redacted as a line of JSON Lines would be."""
@@ -357,8 +368,8 @@ class _Source:
         if self.joiner is not None and self.joiner.ended_within:
             state = None  # of this message all pieces are needed once more
         size = info.st_size if self.task.path.endswith(PACKED) else max(info.st_size, self.offset)
-        return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, size,
-                            -1 if self._fell_short else info.st_mtime_ns, self._read_hash, self.offset,
+        found = info.st_dev, info.st_ino, size, -1 if self._fell_short else info.st_mtime_ns
+        return SourceCursor(self.task.path_key, *(self.task.found or found), self._read_hash, self.offset,
                             self.line, self.order_us, state, self.problem)  # fmt: skip
 
 

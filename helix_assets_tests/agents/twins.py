@@ -9,19 +9,25 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
+import pytest
 
+from helix_assets.agents import ADAPTERS
 from helix_assets.agents.claude.adapter import ClaudeAdapter, ClaudeParser
+from helix_assets.agents.kinds import SHARED, Ask, Held, Query
 from helix_assets.agents.spec import FoundFile, JsonObject, SessionFacts
 from helix_assets.agents.walk import entries
 from helix_assets.model.errors import Problem
-from helix_assets_tests.home import Memory
+from helix_assets_tests.home import Memory, conversation
 
-ENDINGS = {".jsonl": "main", ".json": "units"}
+ENDINGS = {".jsonl": "main", ".json": "units", ".db": "database"}
 _CWD = re.compile(rb'"cwd": ?"([^"]+)"')
 Conversations = dict[str, list[bytes]]
 
@@ -34,7 +40,8 @@ class TwinAdapter(ClaudeAdapter):
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
         for entry in entries(root, problems):
             stem, ending = os.path.splitext(entry.name)
-            if (role := ENDINGS.get(ending)) and (file := entry.file(role, stem)):
+            role = ENDINGS.get(ending)
+            if role and (file := entry.file(role, None if role in SHARED else stem)):
                 yield file
 
     def cwd_from_head(self, path: str, head: bytes) -> str | None:
@@ -49,6 +56,45 @@ class TwinAdapter(ClaudeAdapter):
     def units(self, obj: JsonObject) -> Iterator[JsonObject]:
         yield from obj["messages"]
 
+    queries: ClassVar = {
+        "sessions": Query(
+            "select s.id, s.cwd, max(m.changed), count(m.id), sum(length(m.data)) from session s"
+            " join message m on m.session_id = s.id group by s.id",
+            {"session": ("id", "cwd"), "message": ("id", "session_id", "changed", "data")},
+        ),
+        "messages": Query(
+            "select data from message where session_id = ? order by n", {"message": ("session_id", "data", "n")}
+        ),
+    }
+
+    def sessions(self, ask: Ask) -> Iterator[Held]:
+        for native_id, cwd, changed, count, size in ask("sessions"):
+            yield Held(native_id, (changed, count), changed, cwd, size)
+
+    def rows(self, ask: Ask, native_id: str) -> Iterator[JsonObject]:
+        for (data,) in ask("messages", native_id):
+            yield json.loads(data)
+
+
+def both(turns: int, others: int = 2) -> Conversations:
+    """Two sessions, of so many turns each."""
+    return {"one": conversation(turns, session="a"), "two": conversation(others, session="b")}
+
+
+@pytest.fixture(name="told")
+def make_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Told]]:
+    """Makes homes whose sources are of a kind, and has the test agent be one of the agents."""
+    monkeypatch.setattr(ADAPTERS, "_known", {**ADAPTERS._known, "twin": TwinAdapter()})
+    made: list[Told] = []
+
+    def make(kind: str, **environ: str) -> Told:
+        made.append(Told(tmp_path / f"{kind}{len(made)}", kind, **environ))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.memory.close()
+
 
 class Told:
     """The sources of one home, all of one kind."""
@@ -57,12 +103,10 @@ class Told:
         self.folder, self.kind = folder / "home" / "twins", kind
         self.folder.mkdir(parents=True)
         self.memory = Memory(folder, {"HELIX_OTHER_ROOTS": f'{{twin = "{self.folder}"}}', **environ})
-        self._said: Conversations = {}
 
     def say(self, conversations: Conversations) -> None:
         """Have the sources tell these conversations, and nothing else."""
-        {"lines": self._lines, "units": self._units}[self.kind](conversations)
-        self._said = {name: list(records) for name, records in conversations.items()}
+        {"lines": self._lines, "units": self._units, "database": self._database}[self.kind](conversations)
 
     def sweep(self, conversations: Conversations) -> None:
         """Tell and take in."""
@@ -87,3 +131,40 @@ class Told:
         for name, records in conversations.items():
             document = {"id": name, "messages": [json.loads(record) for record in records]}
             (self.folder / f"{name}.json").write_text(json.dumps(document, indent=1))
+
+    def _database(self, conversations: Conversations) -> None:
+        """Sessions, messages, and a table that nobody may read. What changes leaves all other rows alone."""
+        with self.database() as connection:
+            connection.executescript(_TABLES)
+            for name, records in conversations.items():
+                told = [json.loads(record) for record in records]
+                connection.execute("insert or ignore into session values (?, ?)", (name, told[0].get("cwd")))
+                ids = [message["uuid"] for message in told]
+                gone = f"delete from message where session_id = ? and id not in ({','.join('?' * len(ids))})"
+                connection.execute(gone, (name, *ids))
+                for n, message in enumerate(told):
+                    connection.execute(
+                        _MESSAGE, (message["uuid"], name, n, json.dumps(message), time.time_ns() // 1000)
+                    )
+
+    @contextmanager
+    def database(self) -> Iterator[sqlite3.Connection]:
+        """The database, as its owner writes it: in one transaction."""
+        path = self.folder / "agent.db"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("pragma journal_mode=wal")
+            yield connection
+            connection.commit()
+        os.utime(path, ns=(time.time_ns() - 10**9,) * 2)  # not this very moment: that would be waited for
+
+
+_TABLES = """
+create table if not exists session (id text primary key, cwd text);
+create table if not exists message (id text, session_id text, n integer, data text, changed integer,
+                                    primary key (id, session_id));
+create table if not exists credential (id integer, secret text);
+"""
+_MESSAGE = """
+insert into message values (?, ?, ?, ?, ?) on conflict do update set n = excluded.n, data = excluded.data,
+changed = excluded.changed where data != excluded.data
+"""

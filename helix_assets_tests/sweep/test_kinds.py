@@ -3,46 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from helix_assets.agents import ADAPTERS
 from helix_assets.keep import evict
 from helix_assets.keep.forget import forget
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
-from helix_assets_tests.agents.twins import Conversations, Told, TwinAdapter
+from helix_assets_tests.agents.twins import Told, both, make_told
 from helix_assets_tests.home import NOW, answer, conversation, prompt
 
-KINDS = ["units"]
+KINDS = ["units", "database"]
 Make = Callable[..., Told]
-
-
-@pytest.fixture(autouse=True)
-def _with_twins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ADAPTERS, "_known", {**ADAPTERS._known, "twin": TwinAdapter()})
-
-
-@pytest.fixture
-def told(tmp_path: Path) -> Iterator[Make]:
-    """Makes homes whose sources are of a kind."""
-    made: list[Told] = []
-
-    def make(kind: str, **environ: str) -> Told:
-        made.append(Told(tmp_path / f"{kind}{len(made)}", kind, **environ))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.memory.close()
-
-
-def both(turns: int, others: int = 2) -> Conversations:
-    """Two sessions, of so many turns each."""
-    return {"one": conversation(turns, session="a"), "two": conversation(others, session="b")}
+told = make_told  # the fixture
 
 
 def evict_all(told: Told) -> None:
@@ -66,6 +41,16 @@ def test_every_kind_of_source_comes_to_what_lines_come_to(told: Make, kind: str)
         one.sweep(both(3))
     assert other.logical() == lines.logical()
     assert is_sound(other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_source_is_redacted(told: Make, kind: str) -> None:
+    lines, other = told("lines"), told(kind)
+    token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    for one in (lines, other):
+        one.sweep({"one": [prompt("p1", "10:00:00", f"use {token}\nto push")]})
+    assert token.encode() not in other.memory.exported()
+    assert other.logical() == lines.logical()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import Any
+
 from sqlalchemy import Connection, select, update
 
 from helix_assets.store.catalog.schema import sessions, sources
+
+
+def parts_of_files(connection: Connection, roles: Collection[str]) -> Sequence[Any]:
+    """The sessions of files that hold many, as they were when they were last listed there."""
+    s = sources.c
+    columns = s.path_key, s.path, s.role, s.native_id, s.dev, s.inode, s.size, s.mtime_ns
+    there = s.role.in_(roles), s.native_id.is_not(None), s.status != "gone"
+    rows: Sequence[Any] = connection.execute(select(*columns).where(*there)).all()
+    return rows
 
 
 def read_again(connection: Connection, session_id: int) -> str | None:
