@@ -8,6 +8,9 @@ of JSON, named by `Adapter.identify` and turned into events by the parser.
   `line` is its number from 1 on, its `offset` 0.
 - "database", with `ReadsDatabases`: an SQLite database that holds many sessions, each a source of its own. A session is
   read whole whenever its mark changes; a unit's `line` is its number from 1 on, its `offset` 0.
+- "text", with `ReadsTexts`: a text that only grows and holds many sessions, each a source of its own. It is cut into
+  blocks; a unit's `line` and `offset` are where its block begins, and reading goes on there. The last block may still
+  grow: it is read once the text rests, and again when the text grows.
 
 Belongs here: names and protocols. Not here: opening and reading (`sweep.read`).
 """
@@ -22,11 +25,12 @@ from helix_assets.agents.spec import FoundFile, JsonObject
 
 UNITS = "units"
 DATABASE = "database"
+TEXT = "text"
 ONE_RECORD = frozenset({"document", "about"})
 """Roles of files that are one JSON object and one record, which tells of the session as a whole."""
 READ_WHOLE = ONE_RECORD | {UNITS, DATABASE}
 """Roles of files that are read from the start whenever they change."""
-SHARED = frozenset({DATABASE})
+SHARED = frozenset({DATABASE, TEXT})
 """Roles of files that hold many sessions. Such a file is found without a `native_id`. When it has news it is opened,
 and each session in it becomes a source of its own with the same role: a part, named `<file>#<session>`."""
 
@@ -99,4 +103,39 @@ class ReadsDatabases(Protocol):
 
     def rows(self, ask: Ask, native_id: str) -> Iterator[JsonObject]:
         """The units of one session in their order; what is said of `SplitsDocuments.units` holds for them too."""
+        ...
+
+
+class Block(NamedTuple):
+    """A block of a text as a unit, the session that it is of, and where that worked, as far as it is known."""
+
+    session: str
+    unit: JsonObject
+    cwd: str | None = None
+
+
+class Splitter(Protocol):
+    """Cuts one text into blocks. It is given the lines in their order, and each block when its last line is known."""
+
+    def begins(self, line: str) -> bool:
+        """Whether a new block begins with this line. Asked once for every line; the first one always begins a block."""
+        ...
+
+    def block(self, text: str, line: int) -> Block:
+        """What a block says, by its whole text; `line` is the number of its first line.
+
+        A unit should name itself by its place in its session: the last block is read before it has its last line.
+        """
+        ...
+
+    def state(self) -> JsonObject:
+        """What the blocks so far leave behind, such as the open session and its `cwd`; nothing of the open block."""
+        ...
+
+
+class ReadsTexts(Protocol):
+    """What an adapter adds that finds files of the role "text"; the file found has no `native_id`."""
+
+    def splitter(self, path: str, state: JsonObject | None) -> Splitter:
+        """A splitter from the start of a text, or from where one had this state."""
         ...

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from helix_assets.agents.cutting import rests
 from helix_assets.agents.database import with_log
 from helix_assets.agents.discover import Discovery, discover
 from helix_assets.agents.kinds import DATABASE, SHARED, part_path, shared_path
@@ -25,6 +26,8 @@ from helix_assets.store.store import HIDDEN, Store
 from helix_assets.sweep.resting import resting
 
 EXCLUSIONS = "exclusions"
+OPEN = "open"
+"""The status of a text whose last block was not read, for it could still grow."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,11 @@ def compare(
     are_exclusions_new = store.catalog.meta_value(EXCLUSIONS) != exclusions_of(store)
     if are_exclusions_new:
         wakes.add("excluded")
-    again = [key for key, status in unusual.items() if key in found and _is_looked_at_again(status, found[key], wakes)]
+    again = [
+        key
+        for key, status in unusual.items()
+        if key in found and (_is_looked_at_again(status, found[key], wakes) or _has_ended(status, found[key], now))
+    ]
     if again:
         changes = Changes(tuple(dict.fromkeys([*changes.changed, *again])), changes.gone)
     if changes.changed and (forgotten := forgotten_marks(store)):
@@ -125,6 +132,11 @@ def no_collection() -> Iterator[None]:
 
 def _is_looked_at_again(status: str, file: FoundFile, wakes: Collection[str]) -> bool:
     return status in wakes or (status == "unreadable" and os.access(file.path, os.R_OK))
+
+
+def _has_ended(status: str, file: FoundFile, now: datetime) -> bool:
+    """Whether the last block of a text that was still open can be taken to be whole by now."""
+    return status == OPEN and rests(file.mtime_ns, now)
 
 
 def exclusions_of(store: Store) -> str:

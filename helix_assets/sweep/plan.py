@@ -15,7 +15,7 @@ from sqlalchemy import Row
 
 from helix_assets.agents import ADAPTERS, pieces_of
 from helix_assets.agents.jsonl import PACKED, begins_alike
-from helix_assets.agents.kinds import DATABASE, ONE_RECORD, READ_WHOLE, SHARED, UNITS
+from helix_assets.agents.kinds import DATABASE, ONE_RECORD, READ_WHOLE, SHARED, TEXT, UNITS, is_part, shared_path
 from helix_assets.agents.spec import FoundFile, SessionFacts
 from helix_assets.store.store import Store
 from helix_assets.sweep.merging import earlier_of
@@ -261,7 +261,8 @@ def _continued(
     Of a message that may have been half there all pieces are needed as they were logged: what is stored is redacted.
     Where records are stored that the file lost, lines without an id could be taken for theirs if it were read in part.
     """
-    is_torn = source.parser_state is None and pieces_of(source.flavor) is not None
+    is_text = candidate.file.role == TEXT
+    is_torn = source.parser_state is None and (is_text or pieces_of(source.flavor) is not None)
     if is_torn or source.is_outlived or not _has_grown(store, candidate, source):
         anew = _from_start(candidate, ranks, has_main)
         return replace(anew, state=source.parser_state) if anew.role == "about" else anew
@@ -276,8 +277,10 @@ def _continued(
         offset=source.offset,
         line=source.line,
         order_us=source.order_us if source.order_us is not None else BEFORE_TIME,
-        state=source.parser_state,
+        state=source.parser_state["parser"] if is_text else source.parser_state,
+        split=source.parser_state["splitter"] if is_text else None,
         read_hash=source.read_hash,
+        **_place_in_shared(file),
     )
 
 
@@ -290,8 +293,13 @@ def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
 def _says_again(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     """Whether the log still says what was read of it; it may be a copy, as a restored home or an editor leaves it."""
     file = candidate.file
-    is_cut = file.size < source.offset and not file.path.endswith(PACKED)
-    return file.role not in READ_WHOLE and not is_cut and begins_alike(store.key, file.path, source)
+    is_cut = file.size < source.offset and not file.path.endswith(PACKED) and file.role != TEXT
+    return file.role not in READ_WHOLE and not is_cut and begins_alike(store.key, _place(file), source)
+
+
+def _place(file: FoundFile) -> str:
+    """Where a source lies on the disk."""
+    return shared_path(file.path) if is_part(file) else file.path
 
 
 def _told_again(
@@ -320,7 +328,7 @@ def _is_same_document(store: Store, candidate: Candidate, source: Row[Any]) -> b
 def _took_over(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     """Whether the file is that of the source, packed or moved since."""
     is_namesake = _plain_name(candidate.shown) == _plain_name(source.path)
-    return is_namesake and begins_alike(store.key, candidate.file.path, source)
+    return is_namesake and begins_alike(store.key, _place(candidate.file), source)
 
 
 def _plain_name(path: str) -> str:

@@ -22,6 +22,7 @@ from typing import NamedTuple, cast
 import orjson
 
 from helix_assets.agents import ADAPTERS, pieces_of
+from helix_assets.agents.cutting import Cutting
 from helix_assets.agents.database import asking
 from helix_assets.agents.jsonl import (
     CHUNK_BYTES,
@@ -35,7 +36,16 @@ from helix_assets.agents.jsonl import (
     hashed_up_to,
     open_source,
 )
-from helix_assets.agents.kinds import DATABASE, ONE_RECORD, READ_WHOLE, UNITS, ReadsDatabases, SplitsDocuments
+from helix_assets.agents.kinds import (
+    DATABASE,
+    ONE_RECORD,
+    READ_WHOLE,
+    TEXT,
+    UNITS,
+    ReadsDatabases,
+    ReadsTexts,
+    SplitsDocuments,
+)
 from helix_assets.agents.loose import dumped
 from helix_assets.agents.repositories import repository_root
 from helix_assets.agents.spec import Adapter, Identity, JsonObject, Parser, SessionFacts
@@ -144,6 +154,7 @@ class _Source:
         self.offset, self.line = task.offset, task.line
         self.problems: list[Problem] = []
         self.problem: str | None = None
+        self.split = task.split
         self._opened: os.stat_result | None = None
         self._read_hash: str | None = None
         self._fell_short = False
@@ -178,6 +189,8 @@ class _Source:
             return self._units(fd)
         if self.task.role == DATABASE:
             return self._rows()
+        if self.task.role == TEXT:
+            return self._blocks(fd)
         return self._document(fd) if self.task.role in ONE_RECORD else self._jsonl(fd)
 
     def _document(self, fd: int) -> Iterator[_Line]:
@@ -209,7 +222,33 @@ class _Source:
         with asking(self.task.opens, adapter.queries) as ask:
             rows = adapter.rows(ask, self.task.part)
             yield from self._made(_Unit(dumped(unit), number, 0) for number, unit in enumerate(rows, 1))
-        self.offset = self.bytes_read
+        self.offset = self.task.found[2] if self.task.found else 0  # all of it, whatever its units came to
+
+    def _blocks(self, fd: int) -> Iterator[_Line]:
+        """The units of one session of a text, from where it was read to last time."""
+        task, key = self.task, self._shop.key
+        state = hashed_up_to(fd, task.opens, self.offset, key)
+        if task.read_hash is not None and state.hexdigest() != task.read_hash:
+            raise _Rewritten
+        data = os.pread(fd, max(0, task.until - self.offset), self.offset)
+        splitter = cast(ReadsTexts, self._adapter).splitter(task.opens, task.split)
+        cutting = Cutting(data, splitter, self.offset, self.line, is_over=task.is_over)
+        yield from self._made(self._own(cutting))
+        state.update(data[: self.offset - task.offset])
+        self._read_hash = state.hexdigest()
+        self._refuse_rewritten(fd, task.offset + len(data))
+
+    def _own(self, cutting: Cutting) -> Iterator[_Unit]:
+        """The blocks of this session. Reading goes on behind the last of them, or before it while it may still grow."""
+        was_own = False
+        for cut in cutting:
+            if was_own:
+                self.offset, self.line, self.split = cutting.offset, cutting.line, cutting.state
+            was_own = cut.block.session == self.task.part
+            if was_own:
+                yield _Unit(dumped(cut.block.unit), cut.line, cut.offset)
+        if was_own:
+            self.offset, self.line, self.split = cutting.offset, cutting.line, cutting.state
 
     def _made(self, units: Iterable[_Unit]) -> Iterator[_Line]:
         """The records of units that the adapter made: each is redacted as a line of JSON Lines would be."""
@@ -522,7 +561,7 @@ class _SessionRun:
 
     def _kept_lines(self, rows: Iterator[Row]) -> Iterator[_Line]:
         for row in rows:
-            is_before_cursor = row.file in self._files and self._files[row.file].offset > 0
+            is_before_cursor = row.file in self._files and row.offset < self._files[row.file].offset
             if row.raw and (is_before_cursor or row.record_key not in self._told):
                 redacted = self._shop.redactor.lines(row.raw)  # by the rules in force, which may be newer
                 obj = decode(redacted.data)
@@ -856,7 +895,10 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
 def _next_state(run: _SessionRun, source: _Source) -> JsonObject | None:
     """What the next append starts from. A document that is bad now is counted anew when it has changed."""
     is_bad = source.task.role in ONE_RECORD and source.unparsed
-    return None if is_bad else run.parser_state(source.task.rank)
+    state = None if is_bad else run.parser_state(source.task.rank)
+    if source.task.role != TEXT or state is None:
+        return state
+    return {"parser": state, "splitter": source.split}
 
 
 def _settle_times(run: _SessionRun) -> None:

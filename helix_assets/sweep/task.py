@@ -33,6 +33,7 @@ class FileTask:
     files that this one was before it was moved or packed. `is_same` marks a document that did not change.
 
     Of a session in a file that holds many, `part` is its id there, `found` its state, `opens` what is opened for it.
+    A text is read up to `until`; its last block is whole if it `is_over`. `split` is the state of its splitter.
     """
 
     path: str
@@ -51,6 +52,9 @@ class FileTask:
     part: str = ""
     found: FileState | None = None
     opens: str = ""
+    until: int = 0
+    is_over: bool = False
+    split: JsonObject | None = None
 
 
 @dataclass(frozen=True)

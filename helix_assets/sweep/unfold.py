@@ -2,34 +2,49 @@
 
 A look knows only that such a file changed. Here it is opened, its sessions are listed, and each becomes a source of its
 own; from then on it is planned, read, evicted and forgotten like a file. What is news is noted in the catalog before
-anything is read: the file as seen, each changed session as one to be read again. So a kill, a failure or a rest loses
-no news, and a file without news is not opened.
-Belongs here: opening, listing, noting. Not here: copying and asking (`agents.database`), reading (`sweep.read`).
+anything is read: the file as it was seen, and each changed session as one to be read again. So a kill, a failure or a
+rest loses no news, and a file without news is not opened.
+Belongs here: opening, listing, noting. Not here: copying and asking (`agents.database`), cutting (`agents.cutting`),
+reading (`sweep.read`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from helix_assets.agents import ADAPTERS
-from helix_assets.agents.database import PrivateCopies, asking, number_of
+from helix_assets.agents.cutting import Cutting, rests
+from helix_assets.agents.database import PrivateCopies, asking, closing_fd, number_of
 from helix_assets.agents.discover import Exclusions
-from helix_assets.agents.kinds import SHARED, Held, ReadsDatabases, is_part, is_shared, part_path, shared_path
+from helix_assets.agents.jsonl import MAX_LINE_BYTES, begins_alike, hash_of_read, open_source
+from helix_assets.agents.kinds import (
+    DATABASE,
+    SHARED,
+    TEXT,
+    Held,
+    ReadsDatabases,
+    ReadsTexts,
+    is_part,
+    is_shared,
+    part_path,
+    shared_path,
+)
 from helix_assets.agents.spec import FoundFile
 from helix_assets.model.changes import Changes
 from helix_assets.model.errors import RetryLater, SkipSource
 from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark, source_mark
 from helix_assets.store.store import Store
-from helix_assets.sweep.look import Scan, compare
+from helix_assets.sweep.look import OPEN, Scan, compare
 from helix_assets.sweep.plan import Candidate, file_rank
 from helix_assets.sweep.task import FileTask, IngestTask
 
 _LATEST_NS = 1 << 62
+_START = {"offset": 0, "line": 1, "read_hash": None, "parser_state": None}
 
 
 @dataclass
@@ -40,12 +55,30 @@ class Refused:
     aside: list[tuple[Candidate, str, str | None]] = field(default_factory=list)
 
 
+class _Opened(NamedTuple):
+    """A shared file with its sessions, where these worked, and what the catalog remembers to go on from."""
+
+    candidate: Candidate
+    parts: list[FoundFile]
+    cwds: dict[str, str | None]
+    status: str = "shared"
+    cursor: dict[str, Any] = _START
+
+
+class _Reach(NamedTuple):
+    """How far a text is read in this sweep, and whether its last block is whole."""
+
+    until: int
+    is_over: bool
+
+
 class SharedFiles:
     """What one sweep opens of the files that hold many sessions."""
 
     def __init__(self, store: Store, exclusions: Exclusions) -> None:
         self._store, self._exclusions = store, exclusions
         self._copies = PrivateCopies(store.raw.staging / "databases", store.settings.sweep.database_bytes)
+        self._texts: dict[str, _Reach] = {}
         self._cwds: dict[str, str | None] = {}
         self.refused = Refused()
 
@@ -60,16 +93,15 @@ class SharedFiles:
         """
         if not scan.shared:
             return scan
-        listed: dict[str, list[FoundFile]] = {}
-        noted = list[Candidate]()
-        for candidate in self._with_news(scan, natives):
-            parts = self._opened(candidate, scan.seen.flavors[candidate.file.path])
-            if parts is not None:
-                listed[candidate.file.path] = parts
-                noted.append(candidate)
+        self._texts = {
+            file.path: _Reach(file.size, rests(file.mtime_ns, now)) for file in scan.shared if file.role == TEXT
+        }
+        tried = [self._opened(candidate, scan) for candidate in self._with_news(scan, natives)]
+        opened = [self._without_forgotten(one, scan) for one in tried if one is not None]
+        listed = {one.candidate.file.path: one.parts for one in opened}
         after = scan
-        if listed:
-            self._note(scan, noted if natives is None else [], listed, iso(microseconds(now)) or "")
+        if opened:
+            self._note(opened, scan, iso(microseconds(now)) or "", is_whole=natives is None)
             after = compare(self._store, scan.seen, now, patient=patient, listed=listed)
         at_hand = [key for key in after.changes.changed if _is_at_hand(after.found[key], listed)]
         return replace(after, changes=Changes(tuple(at_hand), after.changes.gone))
@@ -85,12 +117,17 @@ class SharedFiles:
         return replace(task, files=tuple(map(self._reached, task.files)))
 
     def _reached(self, file: FileTask) -> FileTask:
-        if file.role not in SHARED:
-            return file
-        try:
-            return replace(file, opens=os.path.realpath(self._copies.of(shared_path(file.path))))
-        except (RetryLater, SkipSource):
-            return file
+        path = shared_path(file.path)
+        if file.role == TEXT and path in self._texts:
+            return replace(file, opens=path, **self._texts[path]._asdict())
+        if file.role == DATABASE:
+            try:
+                return replace(file, opens=os.path.realpath(self._copies.of(path)))
+            except (RetryLater, SkipSource):
+                return file
+        return file
+
+    # -- opening -----------------------------------------------------------------------------------------------------
 
     def _with_news(self, scan: Scan, natives: Collection[str] | None) -> list[Candidate]:
         """The shared files to open: changed ones, and those with a session that is to be read again."""
@@ -107,14 +144,15 @@ class SharedFiles:
             if file.path in paths
         ]
 
-    def _opened(self, candidate: Candidate, flavor: str) -> list[FoundFile] | None:
-        """The sessions that a shared file holds; None, with the reason noted, where it is not opened."""
+    def _opened(self, candidate: Candidate, scan: Scan) -> _Opened | None:
+        """A shared file with its sessions; None, with the reason noted, where it is not opened."""
         path = candidate.file.path
         if self._exclusions and self._exclusions.covers_path(path):
             self.refused.aside.append((candidate, "excluded", None))
             return None
+        open_it = self._database if candidate.file.role == DATABASE else self._text
         try:
-            return self._listed(candidate.file, flavor)
+            return open_it(candidate, scan)
         except RetryLater as exc:
             self.refused.busy.append((candidate.shown, str(exc)))
         except SkipSource as exc:
@@ -124,39 +162,82 @@ class SharedFiles:
             self.refused.aside.append((candidate, "damaged", f"its sessions cannot be listed: {reason}"))
         return None
 
-    def _listed(self, file: FoundFile, flavor: str) -> list[FoundFile]:
-        adapter = cast(ReadsDatabases, ADAPTERS[flavor])
+    def _database(self, candidate: Candidate, scan: Scan) -> _Opened:
+        """All sessions that a database holds, from its private copy."""
+        file = candidate.file
+        adapter = cast(ReadsDatabases, ADAPTERS[scan.seen.flavors[file.path]])
         with asking(self._copies.of(file.path), adapter.queries) as ask:
-            marks = forgotten_marks(self._store)
-            held = [one for one in adapter.sessions(ask) if marks.isdisjoint(self._marks(file, one, flavor))]
-        self._cwds |= {part_path(file.path, one.native_id): one.cwd for one in held}
-        return [_part(file, one) for one in held]
+            held = list(adapter.sessions(ask))
+        cwds = {part_path(file.path, one.native_id): one.cwd for one in held}
+        return _Opened(candidate, [_part(file, one) for one in held], cwds)
 
-    def _marks(self, file: FoundFile, held: Held, flavor: str) -> tuple[str, str]:
-        """What a tombstone of this session, or of this source, would say."""
-        uid = f"{flavor}:{self._store.shown_path(held.native_id)}"
-        return session_mark(self._store, uid), source_mark(self._store, part_path(file.path, held.native_id))
+    def _text(self, candidate: Candidate, scan: Scan) -> _Opened:
+        """The sessions of a text: those met in what is new of it and, if it only grew, those known before."""
+        file, key = candidate.file, self._store.key
+        before = {one.path: one for one in scan.found.values() if is_part(one) and shared_path(one.path) == file.path}
+        known = self._store.catalog.sources_by_key([candidate.path_key]).get(candidate.path_key)
+        proven = known.offset if known is not None and begins_alike(key, file.path, known) else 0
+        # Of a session that waits nobody knows where it worked unless its first block is met.
+        waits = any(one in before.values() for one in map(scan.found.__getitem__, scan.changes.changed))
+        goes_on = known is not None and proven and known.parser_state is not None and not waits
+        offset, line, state = (known.offset, known.line, known.parser_state) if known and goes_on else (0, 1, None)
+        with closing_fd(open_source(file.path)) as fd:
+            data = os.pread(fd, MAX_LINE_BYTES + 1, offset)
+            if len(data) > MAX_LINE_BYTES:
+                raise SkipSource("too large: more of a text than is read at once")
+            reach = self._texts[file.path] = self._texts[file.path]._replace(until=offset + len(data))
+            splitter = cast(ReadsTexts, ADAPTERS[scan.seen.flavors[file.path]]).splitter(file.path, state)
+            cutting = Cutting(data, splitter, offset, line, is_over=reach.is_over)
+            cuts = list(cutting)
+            read_hash = hash_of_read(fd, file.path, cutting.offset, key)
+        parts = dict(before) if goes_on else {}
+        for cut in cuts:
+            path = part_path(file.path, cut.block.session)
+            state = file.dev, file.inode, cut.end, file.mtime_ns
+            is_known = cut.end <= proven and path in before
+            parts[path] = before[path] if is_known else FoundFile(path, TEXT, cut.block.session, *state)
+        cursor = {"offset": cutting.offset, "line": cutting.line, "read_hash": read_hash, "parser_state": cutting.state}
+        is_open = not reach.is_over and cutting.offset < reach.until
+        cwds = {part_path(file.path, cut.block.session): cut.block.cwd for cut in cuts}
+        return _Opened(candidate, list(parts.values()), cwds, OPEN if is_open else "shared", cursor)
 
-    def _note(self, scan: Scan, noted: list[Candidate], listed: Mapping[str, list[FoundFile]], at: str) -> None:
-        """Have the catalog know what is seen of these files now, and what of their sessions has yet to be read."""
-        catalog, flavors = self._store.catalog, scan.seen.flavors
-        parts = {self._store.path_key(part.path): part for held in listed.values() for part in held}
-        known = catalog.sources_by_key(parts)
-        changed = [key for key, part in parts.items() if key in known and _state(known[key]) != part[-4:]]
-        rows = [
-            {**unread_source(self._store, one, "shared"), "flavor": flavors[one.file.path], "discovered_at": at}
-            for one in noted
-        ]
-        for key in parts.keys() - known.keys():
-            part = parts[key]
-            candidate = Candidate(key, self._store.shown_path(part.path), part._replace(mtime_ns=-1))
-            flavor = flavors[shared_path(part.path)]
-            rows.append({**unread_source(self._store, candidate, "new"), "flavor": flavor, "discovered_at": at})
-        if rows or changed:
-            with catalog.writing() as connection:
-                catalog.put_sources(connection, rows)
-                catalog.clear_problems(connection, dict.fromkeys((one.path_key for one in noted), 0))
-                catalog.mark_sources(connection, changed, mtime_ns=-1)
+    # -- noting ------------------------------------------------------------------------------------------------------
+
+    def _without_forgotten(self, opened: _Opened, scan: Scan) -> _Opened:
+        """The file without sessions that were forgotten: of these not even a name is noted."""
+        store, flavor = self._store, scan.seen.flavors[opened.candidate.file.path]
+        marks = forgotten_marks(store)
+
+        def is_forgotten(part: FoundFile) -> bool:
+            uid = f"{flavor}:{store.shown_path(part.native_id or '')}"
+            return session_mark(store, uid) in marks or source_mark(store, part.path) in marks
+
+        self._cwds |= opened.cwds
+        parts = [part for part in opened.parts if not is_forgotten(part)] if marks else opened.parts
+        return opened._replace(parts=parts)
+
+    def _note(self, opened: Iterable[_Opened], scan: Scan, at: str, *, is_whole: bool) -> None:
+        """Have the catalog know what is seen of these files now, and what of their sessions has yet to be read.
+
+        Unless the sweep `is_whole` the files themselves stay news.
+        """
+        store, catalog = self._store, self._store.catalog
+        files, fresh, changed = list[dict[str, Any]](), list[dict[str, Any]](), list[str]()
+        for one in opened:
+            more = {"flavor": scan.seen.flavors[one.candidate.file.path], "discovered_at": at}
+            files.append({**unread_source(store, one.candidate, one.status), **one.cursor, **more})
+            parts = {store.path_key(part.path): part for part in one.parts}
+            known = catalog.sources_by_key(parts)
+            changed += [key for key, part in parts.items() if key in known and _state(known[key]) != part[-4:]]
+            for key in parts.keys() - known.keys():
+                part = Candidate(key, store.shown_path(parts[key].path), parts[key]._replace(mtime_ns=-1))
+                fresh.append({**unread_source(store, part, "new"), **more})
+        with catalog.writing() as connection:
+            catalog.put_sources(connection, fresh)
+            catalog.mark_sources(connection, changed, mtime_ns=-1)
+            if is_whole:
+                catalog.put_sources(connection, files)
+                catalog.clear_problems(connection, {row["path_key"]: 0 for row in files})
 
 
 def unread_source(store: Store, candidate: Candidate, status: str, problem: str | None = None) -> dict[str, Any]:
@@ -179,7 +260,7 @@ def unread_source(store: Store, candidate: Candidate, status: str, problem: str 
 
 
 def _part(file: FoundFile, held: Held) -> FoundFile:
-    """A session as a source. Its state is its mark: what else is written to the file does not change it."""
+    """A session of a database as a source. Its state is its mark: what else is written there does not change it."""
     updated_ns = min(max(held.updated_us, 0) * 1000, _LATEST_NS)
     state = file.dev, number_of(held.mark), held.bytes, updated_ns
     return FoundFile(part_path(file.path, held.native_id), file.role, held.native_id, *state)

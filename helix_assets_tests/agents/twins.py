@@ -21,13 +21,13 @@ import pytest
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.claude.adapter import ClaudeAdapter, ClaudeParser
-from helix_assets.agents.kinds import SHARED, Ask, Held, Query
+from helix_assets.agents.kinds import SHARED, Ask, Block, Held, Query
 from helix_assets.agents.spec import FoundFile, JsonObject, SessionFacts
 from helix_assets.agents.walk import entries
 from helix_assets.model.errors import Problem
 from helix_assets_tests.home import Memory, conversation
 
-ENDINGS = {".jsonl": "main", ".json": "units", ".db": "database"}
+ENDINGS = {".jsonl": "main", ".json": "units", ".db": "database", ".md": "text"}
 _CWD = re.compile(rb'"cwd": ?"([^"]+)"')
 Conversations = dict[str, list[bytes]]
 
@@ -75,6 +75,33 @@ class TwinAdapter(ClaudeAdapter):
         for (data,) in ask("messages", native_id):
             yield json.loads(data)
 
+    def splitter(self, path: str, state: JsonObject | None) -> TwinSplitter:
+        return TwinSplitter(state or {"session": "", "cwd": None})
+
+
+class TwinSplitter:
+    """Blocks of `--- uuid` and lines of JSON; `=== session cwd` before a block says whose it and all behind it are."""
+
+    def __init__(self, state: JsonObject) -> None:
+        self._state = dict(state)
+        self._is_headed = False
+
+    def begins(self, line: str) -> bool:
+        is_head, was_headed = line.startswith("=== "), self._is_headed
+        self._is_headed = is_head
+        return is_head or (line.startswith("--- ") and not was_headed)
+
+    def block(self, text: str, line: int) -> Block:
+        lines = text.split("\n")
+        if lines[0].startswith("=== "):
+            _, session, cwd = lines.pop(0).split(" ", 2)
+            self._state = {"session": session, "cwd": cwd}
+        unit = json.loads("\n".join(lines[1:]))
+        return Block(self._state["session"], unit, self._state["cwd"])
+
+    def state(self) -> JsonObject:
+        return dict(self._state)
+
 
 def both(turns: int, others: int = 2) -> Conversations:
     """Two sessions, of so many turns each."""
@@ -102,11 +129,14 @@ class Told:
     def __init__(self, folder: Path, kind: str, **environ: str) -> None:
         self.folder, self.kind = folder / "home" / "twins", kind
         self.folder.mkdir(parents=True)
+        self._said: list[tuple[str, JsonObject]] = []
         self.memory = Memory(folder, {"HELIX_OTHER_ROOTS": f'{{twin = "{self.folder}"}}', **environ})
 
     def say(self, conversations: Conversations) -> None:
         """Have the sources tell these conversations, and nothing else."""
-        {"lines": self._lines, "units": self._units, "database": self._database}[self.kind](conversations)
+        {"lines": self._lines, "units": self._units, "database": self._database, "text": self._text}[self.kind](
+            conversations
+        )
 
     def sweep(self, conversations: Conversations) -> None:
         """Tell and take in."""
@@ -146,6 +176,23 @@ class Told:
                     connection.execute(
                         _MESSAGE, (message["uuid"], name, n, json.dumps(message), time.time_ns() // 1000)
                     )
+
+    def _text(self, conversations: Conversations) -> None:
+        """What is new goes behind what is there; a text that says something else is written anew."""
+        told = [(name, json.loads(record)) for name, records in conversations.items() for record in records]
+        goes_on = all(
+            [message for said, message in self._said if said == name] == [json.loads(record) for record in records][:n]
+            for name, records in conversations.items()
+            for n in [sum(said == name for said, _ in self._said)]
+        )
+        fresh = [one for one in told if one not in self._said] if goes_on else told
+        with (self.folder / "agent.md").open("a" if goes_on else "w") as file:
+            session = self._said[-1][0] if goes_on and self._said else ""
+            for name, message in fresh:
+                head = f"=== {name} {message.get('cwd')}\n" if name != session else ""
+                file.write(f"{head}--- {message['uuid']}\n{json.dumps(message, indent=1)}\n")
+                session = name
+        self._said = [*self._said, *fresh] if goes_on else fresh
 
     @contextmanager
     def database(self) -> Iterator[sqlite3.Connection]:

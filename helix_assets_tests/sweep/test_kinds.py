@@ -15,7 +15,7 @@ from helix_assets.prove.verify import verify
 from helix_assets_tests.agents.twins import Told, both, make_told
 from helix_assets_tests.home import NOW, answer, conversation, prompt
 
-KINDS = ["units", "database"]
+KINDS = ["units", "database", "text"]
 Make = Callable[..., Told]
 told = make_told  # the fixture
 
