@@ -11,6 +11,8 @@ of JSON, named by `Adapter.identify` and turned into events by the parser.
 - "text", with `ReadsTexts`: a text that only grows and holds many sessions, each a source of its own. It is cut into
   blocks; a unit's `line` and `offset` are where its block begins, and reading goes on there. The last block may still
   grow: it is read once the text rests, and again when the text grows.
+- "unreadable", with `KnowsUnreadable`: a session that is there but cannot be read, such as an encrypted one. It becomes
+  a session without events, dated by its file's times. It is counted in `helix status` and `helix doctor`.
 
 Belongs here: names and protocols. Not here: opening and reading (`sweep.read`).
 """
@@ -26,6 +28,7 @@ from helix_assets.agents.spec import FoundFile, JsonObject
 UNITS = "units"
 DATABASE = "database"
 TEXT = "text"
+UNREADABLE = "unreadable"
 ONE_RECORD = frozenset({"document", "about"})
 """Roles of files that are one JSON object and one record, which tells of the session as a whole."""
 READ_WHOLE = ONE_RECORD | {UNITS, DATABASE}
@@ -139,3 +142,10 @@ class ReadsTexts(Protocol):
     def splitter(self, path: str, state: JsonObject | None) -> Splitter:
         """A splitter from the start of a text, or from where one had this state."""
         ...
+
+
+class KnowsUnreadable(Protocol):
+    """What an adapter adds that finds files of the role "unreadable"; the file found has its `native_id`."""
+
+    unreadable_because: str
+    """Why, for a person: "it is encrypted"."""

@@ -15,7 +15,17 @@ from sqlalchemy import Row
 
 from helix_assets.agents import ADAPTERS, pieces_of
 from helix_assets.agents.jsonl import PACKED, begins_alike
-from helix_assets.agents.kinds import DATABASE, ONE_RECORD, READ_WHOLE, SHARED, TEXT, UNITS, is_part, shared_path
+from helix_assets.agents.kinds import (
+    DATABASE,
+    ONE_RECORD,
+    READ_WHOLE,
+    SHARED,
+    TEXT,
+    UNITS,
+    UNREADABLE,
+    is_part,
+    shared_path,
+)
 from helix_assets.agents.spec import FoundFile, SessionFacts
 from helix_assets.store.store import Store
 from helix_assets.sweep.merging import earlier_of
@@ -63,7 +73,7 @@ def _rank(place: str, role: str) -> int:
     number = crc32(place.encode("utf-8", "surrogateescape"))
     if role in ONE_RECORD:
         return number % _MAIN_RANKS
-    if role in ("main", "fallback", "aside", UNITS) or role in SHARED:
+    if role in ("main", "fallback", "aside", UNITS, UNREADABLE) or role in SHARED:
         return _MAIN_RANKS + number % (_SUBAGENT_RANKS - _MAIN_RANKS)
     return _SUBAGENT_RANKS + number % _SUBAGENT_RANKS
 
@@ -206,6 +216,9 @@ def _task(
     facts = SessionFacts(**row.facts) if row is not None else SessionFacts()
     # History that another session owns is not stored here, and dates and places this one all the same.
     is_dated = keeps or (bool(state.not_ours) and (not files or any(file.offset for file in files)))
+    is_dated = is_dated or any(
+        file.role == UNREADABLE for file in files
+    )  # its file does not say any more when it began
     return IngestTask(
         session_uid=state.uid,
         flavor=state.flavor,

@@ -42,6 +42,8 @@ from helix_assets.agents.kinds import (
     READ_WHOLE,
     TEXT,
     UNITS,
+    UNREADABLE,
+    KnowsUnreadable,
     ReadsDatabases,
     ReadsTexts,
     SplitsDocuments,
@@ -155,6 +157,7 @@ class _Source:
         self.problems: list[Problem] = []
         self.problem: str | None = None
         self.split = task.split
+        self.seen_us: int | None = None
         self._opened: os.stat_result | None = None
         self._read_hash: str | None = None
         self._fell_short = False
@@ -163,6 +166,9 @@ class _Source:
         self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in ONE_RECORD else None
 
     def read(self) -> Iterator[_Line]:
+        if self.task.role == UNREADABLE:
+            self._look_at_unreadable()
+            return
         try:
             fd = open_source(self.task.opens or self.task.path)
         except SkipSource as exc:
@@ -182,6 +188,13 @@ class _Source:
             yield from self.joiner.close()
             self.redactions += self.joiner.hits
             self.withheld += self.joiner.withheld
+
+    def _look_at_unreadable(self) -> None:
+        """A file that cannot be read tells its times alone. That is its reason each time, and no problem."""
+        with suppress(OSError):  # it went away
+            self._opened = os.stat(self.task.path, follow_symlinks=False)
+            self.seen_us = self._opened.st_mtime_ns // 1000
+        self.problem = cast(KnowsUnreadable, self._adapter).unreadable_because
 
     def _records(self, fd: int) -> Iterator[_Line]:
         """The records of the open file, whatever kind of file it is."""
@@ -904,6 +917,9 @@ def _next_state(run: _SessionRun, source: _Source) -> JsonObject | None:
 def _settle_times(run: _SessionRun) -> None:
     """Copied history does not date a session; one whose lines bear no time has the times it says of itself."""
     facts = run.facts
+    for seen_us in (source.seen_us for source in run.sources if source.seen_us is not None):
+        run.started_us = seen_us if run.started_us is None else min(run.started_us, seen_us)
+        run.ended_us = max(run.ended_us or seen_us, seen_us)
     if run.started_us is None:
         run.started_us, run.ended_us = facts.said_start_us, facts.said_end_us
     elif facts.own_since_us is not None:

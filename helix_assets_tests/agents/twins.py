@@ -27,7 +27,7 @@ from helix_assets.agents.walk import entries
 from helix_assets.model.errors import Problem
 from helix_assets_tests.home import Memory, conversation
 
-ENDINGS = {".jsonl": "main", ".json": "units", ".db": "database", ".md": "text"}
+ENDINGS = {".jsonl": "main", ".json": "units", ".db": "database", ".md": "text", ".enc": "unreadable"}
 _CWD = re.compile(rb'"cwd": ?"([^"]+)"')
 Conversations = dict[str, list[bytes]]
 
@@ -36,6 +36,7 @@ class TwinAdapter(ClaudeAdapter):
     """Reads the sources of all kinds; what they say are Claude's records."""
 
     flavor = "twin"
+    unreadable_because = "it is encrypted"
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
         for entry in entries(root, problems):

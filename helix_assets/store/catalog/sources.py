@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 
 from helix_assets.store.catalog.schema import sessions, sources
+
+PRESENT_UNREADABLE = "present_unreadable"
+"""The status of a session's file that is known for what it is and cannot be read, such as an encrypted one."""
+
+
+def unreadable_sessions(connection: Connection) -> dict[tuple[str, str], int]:
+    """How many sessions of each agent cannot be read, by agent and reason."""
+    s = sources.c
+    counts = select(s.flavor, s.problem, func.count()).where(s.status == PRESENT_UNREADABLE)
+    rows = connection.execute(counts.group_by(s.flavor, s.problem).order_by(s.flavor, s.problem))
+    return {(flavor, reason): count for flavor, reason, count in rows}
 
 
 def parts_of_files(connection: Connection, roles: Collection[str]) -> Sequence[Any]:
