@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 
 from helix_assets.keep import evict
 from helix_assets.keep.forget import forget
+from helix_assets.keep.restore import choose_copy, restore
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
+from helix_assets.store.store import open_store
 from helix_assets_tests.agents.twins import Told, both, make_told
 from helix_assets_tests.home import NOW, answer, conversation, prompt
 
@@ -187,6 +190,25 @@ def test_one_of_two_sessions_is_excluded_alone(told: Make, kind: str) -> None:
     assert {one["session_uid"] for one in other.logical()} == {"twin:one"}
     assert b"secret work" not in other.memory.exported()
     assert other.memory.digest("twin:one")["user_prompts"] == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_session_whose_raw_file_was_lost_is_read_again_after_a_restore(told: Make, kind: str) -> None:
+    os.umask(0o077)
+    other = told(kind)
+    memory = other.memory
+    other.sweep(both(2))
+    before = other.logical()
+    number = memory.store.catalog.session("twin:one").id
+    memory.store.raw.path(memory.store.catalog.files_of([number])[number][0].name).unlink()
+    settings = memory.store.settings
+    memory.store.close()
+    done = restore(settings, choose_copy(settings), NOW)
+    memory.store = open_store(settings)
+    assert (done.lost, done.reread) == (("twin:one",), ("twin:one",))
+    memory.sweep()
+    assert other.logical() == before
+    assert is_sound(other)
 
 
 def test_half_written_document_keeps_what_was_told_before(told: Make) -> None:
