@@ -13,8 +13,8 @@ from fnmatch import fnmatchcase
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import READING_FAILED, block_reader, open_source
-from helix_assets.agents.kinds import shared_path
 from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.roles import shared_path
 from helix_assets.agents.spec import FoundFile
 from helix_assets.derive.places import PlaceRules, repo_of
 from helix_assets.model.errors import Problem, SkipSource

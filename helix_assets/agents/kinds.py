@@ -14,48 +14,16 @@ of JSON, named by `Adapter.identify` and turned into events by the parser.
 - "unreadable", with `KnowsUnreadable`: a session that is there but cannot be read, such as an encrypted one. It becomes
   a session without events, dated by its file's times. It is counted in `helix status` and `helix doctor`.
 
-Belongs here: names and protocols. Not here: opening and reading (`sweep.read`).
+Belongs here: the protocols and what crosses them. Not here: the roles themselves (`agents.roles`), opening and reading
+(`sweep.read`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import quote
 
-from helix_assets.agents.spec import FoundFile, JsonObject
-
-UNITS = "units"
-DATABASE = "database"
-TEXT = "text"
-UNREADABLE = "unreadable"
-ONE_RECORD = frozenset({"document", "about"})
-"""Roles of files that are one JSON object and one record, which tells of the session as a whole."""
-READ_WHOLE = ONE_RECORD | {UNITS, DATABASE}
-"""Roles of files that are read from the start whenever they change."""
-SHARED = frozenset({DATABASE, TEXT})
-"""Roles of files that hold many sessions. Such a file is found without a `native_id`. When it has news it is opened,
-and each session in it becomes a source of its own with the same role: a part, named `<file>#<session>`."""
-
-
-def is_shared(file: FoundFile) -> bool:
-    """Whether this is a file that holds many sessions."""
-    return file.role in SHARED and file.native_id is None
-
-
-def is_part(file: FoundFile) -> bool:
-    """Whether this is one session of a file that holds many."""
-    return file.role in SHARED and file.native_id is not None
-
-
-def part_path(path: str, native_id: str) -> str:
-    """How a session in a shared file is named as a source."""
-    return f"{path}#{quote(native_id, safe='', errors='replace')}"
-
-
-def shared_path(path: str) -> str:
-    """The shared file that a part is in, by the part's name."""
-    return path.rpartition("#")[0]
+from helix_assets.agents.spec import JsonObject
 
 
 class SplitsDocuments(Protocol):

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Row, select, update
 from helix_assets.agents.database import with_log
 from helix_assets.agents.discover import discover
 from helix_assets.agents.jsonl import begins_alike
-from helix_assets.agents.kinds import DATABASE, ONE_RECORD, SHARED, shared_path
+from helix_assets.agents.roles import DATABASE, ONE_RECORD, SHARED, shared_path
 from helix_assets.agents.spec import FoundFile
 from helix_assets.keep.backup import FACTS, Copy, copies, store_id, wrong_in_copy
 from helix_assets.keep.erase import finish_forgetting

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import failed_status
-from helix_assets.agents.kinds import UNREADABLE
+from helix_assets.agents.roles import UNREADABLE
 from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.model.time import FIRST_DAY, day_of, iso, microseconds

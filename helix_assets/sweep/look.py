@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from helix_assets.agents.cutting import rests
-from helix_assets.agents.database import with_log
 from helix_assets.agents.discover import Discovery, discover
-from helix_assets.agents.kinds import DATABASE, SHARED, part_path, shared_path
+from helix_assets.agents.roles import SHARED
 from helix_assets.agents.spec import FoundFile
 from helix_assets.model.changes import Changes, changed_sources
 from helix_assets.store.catalog import retries
-from helix_assets.store.catalog.sources import parts_of_files
 from helix_assets.store.catalog.tombstones import forgotten_marks, source_mark
 from helix_assets.store.store import HIDDEN, Store
 from helix_assets.sweep.resting import resting
@@ -65,8 +62,10 @@ def compare(
         known = store.catalog.known_sources()
         found = seen.files
         if shared := [file for file in found.values() if file[1] in SHARED]:
-            shared = [with_log(file) if file.role == DATABASE else file for file in shared]
-            found = found | _with_parts(store, seen, shared, listed or {})
+            from helix_assets.sweep.parts import with_parts  # few homes have such files
+
+            shared, parts = with_parts(store, seen, shared, listed or {})
+            found = found | {file.path: file for file in (*shared, *parts)}
     if not found.keys() <= known.states.keys():
         found = {path if path in known.states else store.path_key(path): file for path, file in found.items()}
     # Nearly all files are fine: only the others are looked at one by one below.
@@ -99,25 +98,6 @@ def compare(
     return Scan(seen, found, changes, rest, tuple(shared))
 
 
-def _with_parts(
-    store: Store, seen: Discovery, shared: Iterable[FoundFile], listed: Mapping[str, Sequence[FoundFile]]
-) -> dict[str, FoundFile]:
-    """Files that hold many sessions, and these: as they were listed now, else as they were when they last were.
-
-    A session that is to be read again (its time in the catalog is -1) differs from what is known of it, so it is news.
-    """
-    found = {file.path: file for file in shared}
-    names = {store.shown_path(path): path for path in found if path not in listed}
-    parts = [part for path in found for part in listed.get(path, ())]
-    with store.catalog.reading() as connection:
-        for row in parts_of_files(connection, SHARED):
-            if path := names.get(shared_path(row.path)):
-                state = row.dev, row.inode, row.size, max(row.mtime_ns, 0)
-                parts.append(FoundFile(part_path(path, row.native_id), row.role, row.native_id, *state))
-    seen.flavors |= {part.path: seen.flavors[shared_path(part.path)] for part in parts}
-    return found | {part.path: part for part in parts}
-
-
 @contextmanager
 def no_collection() -> Iterator[None]:
     """Thousands of small tuples without cycles: looking for some among them took a tenth of the time."""
@@ -136,7 +116,11 @@ def _is_looked_at_again(status: str, file: FoundFile, wakes: Collection[str]) ->
 
 def _has_ended(status: str, file: FoundFile, now: datetime) -> bool:
     """Whether the last block of a text that was still open can be taken to be whole by now."""
-    return status == OPEN and rests(file.mtime_ns, now)
+    if status != OPEN:
+        return False
+    from helix_assets.sweep.parts import has_ended  # few homes have such files
+
+    return has_ended(file, now)
 
 
 def exclusions_of(store: Store) -> str:

@@ -15,7 +15,7 @@ from sqlalchemy import Row
 
 from helix_assets.agents import ADAPTERS, pieces_of
 from helix_assets.agents.jsonl import PACKED, begins_alike
-from helix_assets.agents.kinds import (
+from helix_assets.agents.roles import (
     DATABASE,
     ONE_RECORD,
     READ_WHOLE,
@@ -44,6 +44,24 @@ class Candidate:
     path_key: str
     shown: str
     file: FoundFile
+
+    def as_unread(self, store: Store, status: str, problem: str | None = None) -> dict[str, Any]:
+        """The catalog's row of a file that is not read, or not yet; but for its agent and the time."""
+        file = self.file
+        return {
+            "path_key": self.path_key,
+            "path": self.shown,
+            "role": file.role,
+            "native_id": file.native_id and store.shown_path(file.native_id),
+            "file_rank": file_rank(file.path, file.role),
+            "dev": file.dev,
+            "inode": file.inode,
+            "size": file.size,
+            "mtime_ns": file.mtime_ns,
+            "is_doubted": True,
+            "status": status,
+            "problem": problem,
+        }
 
 
 @dataclass(frozen=True)

@@ -36,20 +36,10 @@ from helix_assets.agents.jsonl import (
     hashed_up_to,
     open_source,
 )
-from helix_assets.agents.kinds import (
-    DATABASE,
-    ONE_RECORD,
-    READ_WHOLE,
-    TEXT,
-    UNITS,
-    UNREADABLE,
-    KnowsUnreadable,
-    ReadsDatabases,
-    ReadsTexts,
-    SplitsDocuments,
-)
+from helix_assets.agents.kinds import KnowsUnreadable, ReadsDatabases, ReadsTexts, SplitsDocuments
 from helix_assets.agents.loose import dumped
 from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.roles import DATABASE, ONE_RECORD, READ_WHOLE, TEXT, UNITS, UNREADABLE
 from helix_assets.agents.spec import Adapter, Identity, JsonObject, Parser, SessionFacts
 from helix_assets.derive.digest_builder import DigestBuilder, SessionHead
 from helix_assets.derive.fact_builder import FactBuilder

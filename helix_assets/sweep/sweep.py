@@ -20,8 +20,8 @@ from sqlalchemy import Row
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.discover import Exclusions, native_id_of
 from helix_assets.agents.jsonl import failed_status
-from helix_assets.agents.kinds import is_part
 from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.roles import is_part
 from helix_assets.agents.spec import FoundFile
 from helix_assets.hooks.inbox import read_notes, sessions_named, take_in
 from helix_assets.keep.backup import back_up_if_due
@@ -64,11 +64,11 @@ from helix_assets.sweep.rescan import RESCAN_BYTES, redact_memory, redact_names,
 from helix_assets.sweep.settle import Standing, Wanted, settle
 from helix_assets.sweep.stale import code_in_force, is_settled, note_settled, stale_sessions
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
-from helix_assets.sweep.unfold import SharedFiles, unread_source
 from helix_assets.sweep.workers import IN_PLACE_BYTES, TASK_BYTES, Work, Workers
 
 if TYPE_CHECKING:
     from helix_assets.store.words.hashing import Words
+    from helix_assets.sweep.unfold import SharedFiles
 
 REDERIVE_AT_ONCE = 500
 
@@ -179,7 +179,7 @@ class _Sweep:
         self._report = SweepReport()
         repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
         self._exclusions = Exclusions(store.settings, store.places)
-        self._shared = SharedFiles(store, self._exclusions)
+        self._shared: SharedFiles | None = None
         self._workers: Workers | None = None
         self._aside: list[dict[str, Any]] = []
         self._aside_problems: list[dict[str, Any]] = []
@@ -201,7 +201,8 @@ class _Sweep:
             with no_collection() if was_settled and _bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
                 self._take_in(groups, was_settled)
         finally:
-            self._shared.close()
+            if self._shared:
+                self._shared.close()
             if self._workers:
                 self._workers.close()
         if self._natives is None:
@@ -215,6 +216,11 @@ class _Sweep:
 
     def _unfold(self) -> None:
         """Open the files with news that hold many sessions, so that each session is a source of its own."""
+        if not self._scan.shared:
+            return
+        from helix_assets.sweep.unfold import SharedFiles  # few homes have such files
+
+        self._shared = SharedFiles(self._store, self._exclusions)
         self._scan = self._shared.unfold(self._scan, self._clock(), patient=self._is_patient, natives=self._natives)
         self._report.problems += self._shared.refused.busy
         for candidate, status, reason in self._shared.refused.aside:
@@ -282,7 +288,7 @@ class _Sweep:
         return groups
 
     def _is_excluded(self, flavor: str, file: FoundFile, cwd: str | None) -> bool:
-        if is_part(file):
+        if self._shared is not None and is_part(file):
             return self._shared.left_out(file, cwd)
         return bool(self._exclusions) and self._exclusions.covers(flavor, file.path)
 
@@ -306,7 +312,7 @@ class _Sweep:
     def _set_aside(self, candidate: Candidate, flavor: str, status: str, problem: str | None) -> None:
         """Remember a file that is not read, so that it is looked at again only when it changes."""
         file, at = candidate.file, self._now()
-        row = unread_source(self._store, candidate, status, problem)
+        row = candidate.as_unread(self._store, status, problem)
         self._aside.append({**row, "flavor": flavor, "discovered_at": at})
         if problem:
             keys = {file.path: candidate.path_key}
@@ -404,7 +410,7 @@ class _Sweep:
         return _Round(self._pool.start(self._within_reach(tasks)), states, groups)
 
     def _within_reach(self, tasks: Iterable[IngestTask]) -> list[IngestTask]:
-        return [self._shared.within_reach(task) for task in tasks]
+        return [self._shared.within_reach(task) if self._shared else task for task in tasks]
 
     def _as_it_may(self, state: SessionState, task: IngestTask) -> IngestTask:
         """The task; what is new of a session that failed is stored, without a try to derive it before its time."""

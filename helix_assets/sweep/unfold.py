@@ -21,18 +21,8 @@ from helix_assets.agents.cutting import Cutting, rests
 from helix_assets.agents.database import PrivateCopies, asking, closing_fd, number_of
 from helix_assets.agents.discover import Exclusions
 from helix_assets.agents.jsonl import MAX_LINE_BYTES, begins_alike, hash_of_read, open_source
-from helix_assets.agents.kinds import (
-    DATABASE,
-    SHARED,
-    TEXT,
-    Held,
-    ReadsDatabases,
-    ReadsTexts,
-    is_part,
-    is_shared,
-    part_path,
-    shared_path,
-)
+from helix_assets.agents.kinds import Held, ReadsDatabases, ReadsTexts
+from helix_assets.agents.roles import DATABASE, SHARED, TEXT, is_part, is_shared, part_path, shared_path
 from helix_assets.agents.spec import FoundFile
 from helix_assets.model.changes import Changes
 from helix_assets.model.errors import RetryLater, SkipSource
@@ -40,7 +30,7 @@ from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark, source_mark
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import OPEN, Scan, compare
-from helix_assets.sweep.plan import Candidate, file_rank
+from helix_assets.sweep.plan import Candidate
 from helix_assets.sweep.task import FileTask, IngestTask
 
 _LATEST_NS = 1 << 62
@@ -91,8 +81,6 @@ class SharedFiles:
 
         With `natives` only files are opened that are known to hold one of these sessions.
         """
-        if not scan.shared:
-            return scan
         self._texts = {
             file.path: _Reach(file.size, rests(file.mtime_ns, now)) for file in scan.shared if file.role == TEXT
         }
@@ -225,38 +213,19 @@ class SharedFiles:
         files, fresh, changed = list[dict[str, Any]](), list[dict[str, Any]](), list[str]()
         for one in opened:
             more = {"flavor": scan.seen.flavors[one.candidate.file.path], "discovered_at": at}
-            files.append({**unread_source(store, one.candidate, one.status), **one.cursor, **more})
+            files.append({**one.candidate.as_unread(store, one.status), **one.cursor, **more})
             parts = {store.path_key(part.path): part for part in one.parts}
             known = catalog.sources_by_key(parts)
             changed += [key for key, part in parts.items() if key in known and _state(known[key]) != part[-4:]]
             for key in parts.keys() - known.keys():
                 part = Candidate(key, store.shown_path(parts[key].path), parts[key]._replace(mtime_ns=-1))
-                fresh.append({**unread_source(store, part, "new"), **more})
+                fresh.append({**part.as_unread(store, "new"), **more})
         with catalog.writing() as connection:
             catalog.put_sources(connection, fresh)
             catalog.mark_sources(connection, changed, mtime_ns=-1)
             if is_whole:
                 catalog.put_sources(connection, files)
                 catalog.clear_problems(connection, {row["path_key"]: 0 for row in files})
-
-
-def unread_source(store: Store, candidate: Candidate, status: str, problem: str | None = None) -> dict[str, Any]:
-    """The catalog's row of a file that is not read, or not yet; but for its agent and the time."""
-    file = candidate.file
-    return {
-        "path_key": candidate.path_key,
-        "path": candidate.shown,
-        "role": file.role,
-        "native_id": file.native_id and store.shown_path(file.native_id),
-        "file_rank": file_rank(file.path, file.role),
-        "dev": file.dev,
-        "inode": file.inode,
-        "size": file.size,
-        "mtime_ns": file.mtime_ns,
-        "is_doubted": True,
-        "status": status,
-        "problem": problem,
-    }
 
 
 def _part(file: FoundFile, held: Held) -> FoundFile:

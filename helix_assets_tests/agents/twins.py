@@ -21,7 +21,8 @@ import pytest
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.claude.adapter import ClaudeAdapter, ClaudeParser
-from helix_assets.agents.kinds import SHARED, Ask, Block, Held, Query
+from helix_assets.agents.kinds import Ask, Block, Held, Query
+from helix_assets.agents.roles import SHARED
 from helix_assets.agents.spec import FoundFile, JsonObject, SessionFacts
 from helix_assets.agents.walk import entries
 from helix_assets.model.errors import Problem
