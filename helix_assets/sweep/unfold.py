@@ -11,13 +11,13 @@ reading (`sweep.read`).
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 from helix_assets.agents import ADAPTERS
-from helix_assets.agents.cutting import Cutting, rests
+from helix_assets.agents.cutting import Cut, Cutting, rests
 from helix_assets.agents.database import PrivateCopies, asking, closing_fd, number_of
 from helix_assets.agents.discover import Exclusions
 from helix_assets.agents.jsonl import MAX_LINE_BYTES, begins_alike, hash_of_read, open_source
@@ -161,33 +161,39 @@ class SharedFiles:
 
     def _text(self, candidate: Candidate, scan: Scan) -> _Opened:
         """The sessions of a text: those met in what is new of it and, if it only grew, those known before."""
-        file, key = candidate.file, self._store.key
+        file = candidate.file
         before = {one.path: one for one in scan.found.values() if is_part(one) and shared_path(one.path) == file.path}
         known = self._store.catalog.sources_by_key([candidate.path_key]).get(candidate.path_key)
-        proven = known.offset if known is not None and begins_alike(key, file.path, known) else 0
+        proven = known.offset if known is not None and begins_alike(self._store.key, file.path, known) else 0
         # Of a session that waits nobody knows where it worked unless its first block is met.
-        waits = any(one in before.values() for one in map(scan.found.__getitem__, scan.changes.changed))
+        waits = any(scan.found[key] in before.values() for key in scan.changes.changed)
         goes_on = known is not None and proven and known.parser_state is not None and not waits
-        offset, line, state = (known.offset, known.line, known.parser_state) if known and goes_on else (0, 1, None)
-        with closing_fd(open_source(file.path)) as fd:
-            data = os.pread(fd, MAX_LINE_BYTES + 1, offset)
-            if len(data) > MAX_LINE_BYTES:
-                raise SkipSource("too large: more of a text than is read at once")
-            reach = self._texts[file.path] = self._texts[file.path]._replace(until=offset + len(data))
-            splitter = cast(ReadsTexts, ADAPTERS[scan.seen.flavors[file.path]]).splitter(file.path, state)
-            cutting = Cutting(data, splitter, offset, line, is_over=reach.is_over)
-            cuts = list(cutting)
-            read_hash = hash_of_read(fd, file.path, cutting.offset, key)
+        cuts, cursor = self._cut(file, scan.seen.flavors[file.path], known._mapping if known and goes_on else _START)
         parts = dict(before) if goes_on else {}
         for cut in cuts:
             path = part_path(file.path, cut.block.session)
             state = file.dev, file.inode, cut.end, file.mtime_ns
             is_known = cut.end <= proven and path in before
             parts[path] = before[path] if is_known else FoundFile(path, TEXT, cut.block.session, *state)
-        cursor = {"offset": cutting.offset, "line": cutting.line, "read_hash": read_hash, "parser_state": cutting.state}
-        is_open = not reach.is_over and cutting.offset < reach.until
         cwds = {part_path(file.path, cut.block.session): cut.block.cwd for cut in cuts}
+        reach = self._texts[file.path]
+        is_open = not reach.is_over and cursor["offset"] < reach.until
         return _Opened(candidate, list(parts.values()), cwds, OPEN if is_open else "shared", cursor)
+
+    def _cut(self, file: FoundFile, flavor: str, start: Mapping[str, Any]) -> tuple[list[Cut], dict[str, Any]]:
+        """The blocks of a text from some place on, and what to remember so that the next look goes on behind them."""
+        offset = start["offset"]
+        splitter = cast(ReadsTexts, ADAPTERS[flavor]).splitter(file.path, start["parser_state"])
+        with closing_fd(open_source(file.path)) as fd:
+            data = os.pread(fd, MAX_LINE_BYTES + 1, offset)
+            if len(data) > MAX_LINE_BYTES:
+                raise SkipSource("too large: more of a text than is read at once")
+            reach = self._texts[file.path] = self._texts[file.path]._replace(until=offset + len(data))
+            cutting = Cutting(data, splitter, offset, start["line"], is_over=reach.is_over)
+            cuts = list(cutting)
+            read_hash = hash_of_read(fd, file.path, cutting.offset, self._store.key)
+        return cuts, {"offset": cutting.offset, "line": cutting.line, "read_hash": read_hash,
+                      "parser_state": cutting.state}  # fmt: skip
 
     # -- noting ------------------------------------------------------------------------------------------------------
 

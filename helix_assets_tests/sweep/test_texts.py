@@ -15,7 +15,7 @@ from helix_assets.agents.cutting import Cut, Cutting
 from helix_assets.prove.verify import verify
 from helix_assets.sweep.look import scan
 from helix_assets_tests.agents.twins import Told, TwinAdapter, both, make_told
-from helix_assets_tests.home import NOW, conversation, cut
+from helix_assets_tests.home import NOW, Memory, conversation, cut, prompt
 
 told = make_told  # the fixture
 
@@ -149,6 +149,20 @@ def test_session_whose_place_is_only_known_from_earlier_blocks_stays_excluded(to
         age(home, 5)
         home.memory.sweep()
     assert home.logical() == []
+
+
+def test_session_in_the_middle_stays_excluded_when_other_exclusions_come(told: type[Told]) -> None:
+    home = told("text", HELIX_EXCLUDE_PATHS="/home/u/hidden")
+    hidden = [prompt("q1", "11:00:00", "hidden", cwd="/home/u/hidden")]
+    home.say({"two": hidden, "one": conversation(2, session="a")})
+    age(home, 5)
+    home.memory.sweep()
+    first = home.memory
+    more = {**first.environ, "HELIX_EXCLUDE_PATHS": "/home/u/hidden,/home/u/other"}
+    home.memory = Memory(first.folder, more)
+    home.memory.sweep()
+    first.close()
+    assert {one["session_uid"] for one in home.logical()} == {"twin:one"}
 
 
 @pytest.mark.parametrize("seconds", [5, 100])
