@@ -34,7 +34,7 @@ from helix_assets.sweep.plan import Candidate
 from helix_assets.sweep.task import FileTask, IngestTask
 
 _LATEST_NS = 1 << 62
-_START = {"offset": 0, "line": 1, "read_hash": None, "parser_state": None}
+_START: dict[str, Any] = {"offset": 0, "line": 1, "read_hash": None, "parser_state": None}
 
 
 @dataclass
@@ -168,7 +168,7 @@ class SharedFiles:
         # Of a session that waits nobody knows where it worked unless its first block is met.
         waits = any(scan.found[key] in before.values() for key in scan.changes.changed)
         goes_on = known is not None and proven and known.parser_state is not None and not waits
-        cuts, cursor = self._cut(file, scan.seen.flavors[file.path], known._mapping if known and goes_on else _START)
+        cuts, cursor = self._cut(file, scan.seen.flavors[file.path], known._asdict() if known and goes_on else _START)
         parts = dict(before) if goes_on else {}
         for cut in cuts:
             path = part_path(file.path, cut.block.session)
