@@ -112,7 +112,7 @@ class Adapter(Protocol):
     `version` grows whenever the same line would yield other events: stored records are then derived anew.
     An adapter from outside may have an `AgentSpec` as its `spec` (`model.agent`); ours have theirs in `<name>/spec.py`.
     `shares_history` says that the agent copies records between sessions (resume, fork), so ids are matched across them.
-    An agent that writes messages in pieces, each a record, has `core.schema.Pieces` as its `pieces`: they are redacted
+    An agent that writes messages in pieces, each a record, has `model.event.Pieces` as its `pieces`: they are redacted
     together, and a file that ends within a message (its parser has no state to go on from) is read anew when it grows.
     """
 
