@@ -15,6 +15,7 @@ from pathlib import Path
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import READING_FAILED, block_reader, open_source
 from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.roles import shared_path
 from helix_assets.agents.spec import FoundFile
 from helix_assets.derive.places import PlaceRules, repo_of
 from helix_assets.model.errors import Problem, SkipSource
@@ -104,7 +105,7 @@ class Exclusions:
 
     def covers(self, flavor: str, path: str, head: Callable[[str], bytes] = read_head) -> bool:
         """Whether a file is left out: by its own path, or by the working folder that its path or first lines name."""
-        if self._matches_path(path):
+        if self.covers_path(path):
             return True
         try:
             cwd = ADAPTERS[flavor].cwd_from_head(path, head(path))
@@ -112,15 +113,21 @@ class Exclusions:
             return False
         except Exception:  # noqa: BLE001 - an adapter trips over it: what may be excluded is not read
             return True
+        return self._covers_place(cwd)
+
+    def covers_part(self, path: str, cwd: str | None) -> bool:
+        """Whether one session of a file that holds many is left out: by its name, its file or its working folder."""
+        return self.covers_path(path) or self.covers_path(shared_path(path)) or self._covers_place(cwd)
+
+    def covers_path(self, path: str) -> bool:
+        """Whether a path itself is left out."""
+        return is_below(path, self._paths)
+
+    def _covers_place(self, cwd: str | None) -> bool:
         if cwd is None:
             return False
         repo = repo_of(cwd, self._places, repository_root(cwd))
-        return self._matches_path(cwd) or any(
-            repo is not None and fnmatchcase(repo, pattern) for pattern in self._repos
-        )
-
-    def _matches_path(self, path: str) -> bool:
-        return is_below(path, self._paths)
+        return self.covers_path(cwd) or any(repo is not None and fnmatchcase(repo, pattern) for pattern in self._repos)
 
 
 def is_below(path: str, patterns: Iterable[str]) -> bool:

@@ -3,6 +3,7 @@
 Belongs here: the protocol and the plain shapes that cross it.
 An adapter only says which files are transcripts, how a line names itself, and which events it holds;
 opening, redacting, ordering, merging and storing are the same for all agents and live in `sweep.read`.
+What an adapter adds for files that are not JSON Lines stands in `agents.kinds`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ JsonObject = dict[str, Any]
 class FoundFile(NamedTuple):
     """A transcript file as discovery sees it; `native_id` is None where only the file's head can tell the session.
 
-    Roles: "main" and any other name for JSON Lines; "document" for a file that is one JSON object, read whole;
+    Roles: "main" and any other name for JSON Lines; "document" for a file that is one JSON object and one record;
     "about" for a document that tells of the session as a whole and may change while it lives: it yields no events, and
     the parser's state says on what of it the other files' events depend; "fallback" for JSON Lines that yield events
     only while the session has no "main" file; beside one the parser is made for the role "aside" and yields at most
-    an event without a kind, that names a model.
+    an event without a kind, that names a model. `agents.kinds` has the others.
     """
 
     path: str
@@ -111,7 +112,7 @@ class Adapter(Protocol):
     `version` grows whenever the same line would yield other events: stored records are then derived anew.
     An adapter from outside may have an `AgentSpec` as its `spec` (`model.agent`); ours have theirs in `<name>/spec.py`.
     `shares_history` says that the agent copies records between sessions (resume, fork), so ids are matched across them.
-    An agent that writes messages in pieces, each a record, has `core.schema.Pieces` as its `pieces`: they are redacted
+    An agent that writes messages in pieces, each a record, has `model.event.Pieces` as its `pieces`: they are redacted
     together, and a file that ends within a message (its parser has no state to go on from) is read anew when it grows.
     """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,8 +18,11 @@ from zipfile import ZipFile
 
 from sqlalchemy import Connection, Row, select, update
 
+from helix_assets.agents.database import with_log
 from helix_assets.agents.discover import discover
 from helix_assets.agents.jsonl import begins_alike
+from helix_assets.agents.roles import DATABASE, ONE_RECORD, SHARED, shared_path
+from helix_assets.agents.spec import FoundFile
 from helix_assets.keep.backup import FACTS, Copy, copies, store_id, wrong_in_copy
 from helix_assets.keep.erase import finish_forgetting
 from helix_assets.keep.notes import sync_folder
@@ -188,18 +191,24 @@ def _readable_again(store: Store, ids: Sequence[int]) -> set[int]:
     """Sessions whose source files are all in place and unchanged as far as they were read."""
     if not ids:
         return set()
-    seen = discover(store.settings.roots, store.settings.exclude.paths)
-    paths = {store.path_key(path): path for path in seen.files}
-    found = set()
-    for number, read in store.catalog.sources_of(ids).items():
-        if all(
-            source.path_key in paths
-            and not source.is_outlived
-            and (source.role in ("document", "about") or begins_alike(store.key, paths[source.path_key], source))
-            for source in read
-        ):
-            found.add(number)
-    return found
+    files = {
+        store.path_key(path): file
+        for path, file in discover(store.settings.roots, store.settings.exclude.paths).files.items()
+    }
+    read = store.catalog.sources_of(ids).items()
+    return {number for number, sources in read if all(_says_the_same(store, source, files) for source in sources)}
+
+
+def _says_the_same(store: Store, source: Row[Any], files: Mapping[str, FoundFile]) -> bool:
+    """Whether a source lies where it was and still says what was read of it."""
+    place = shared_path(source.path_key) if source.role in SHARED else source.path_key
+    file = files.get(place)
+    if file is None or source.is_outlived:
+        return False
+    if source.role == DATABASE:  # it is not opened for this: only if nothing was written to it is that certain
+        known = store.catalog.known_sources().states.get(place)
+        return source.mtime_ns >= 0 and with_log(file)[-4:] == known
+    return source.role in ONE_RECORD or begins_alike(store.key, file.path, source)
 
 
 def _put_lost(  # noqa: PLR0913 - one row of the catalog and what is said about it

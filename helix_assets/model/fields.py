@@ -41,7 +41,7 @@ class Field(NamedTuple):
         return self.text is not None
 
 
-SESSION_UID = Field("session_uid", str, TEXT, "the session: agent and the agent's own id, such as `claude:0f3c...`")
+SESSION_UID = Field("session_uid", str, TEXT, "the session: agent and the agent's own id")
 """The first field of every stored row and fact, before the fields of its class."""
 
 

@@ -35,6 +35,7 @@ from helix_assets.redaction.encoded import name_again
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.catalog.schema import day_marks, digests, sessions
+from helix_assets.store.catalog.sources import unreadable_sessions
 from helix_assets.store.folder import all_in
 from helix_assets.store.lock import holder, is_locked
 from helix_assets.store.raw import file_hash
@@ -311,6 +312,9 @@ def _sessions(store: Store, status: Status) -> Iterator[Finding]:
     if unread:
         do = "`helix status` names the newest; make them readable for this user"
         yield Finding("sources", "wrong", f"{unread} log files cannot be read", do)
+    with store.catalog.reading() as connection:
+        for (flavor, reason), count in unreadable_sessions(connection).items():
+            yield Finding("sources", "note", f"{flavor}: {count} sessions are there but cannot be read: {reason}")
     if trouble.failed_count:
         do = "`helix status` names the newest and why; each is tried again by itself"
         yield Finding("sessions", "wrong", f"{trouble.failed_count} sessions could not be read or digested", do)

@@ -142,13 +142,14 @@ class SweepSettings:
 
     `session_seconds` is the time for a session of few bytes; one of 64 MiB has twice as long, and so on. The memory of
     a worker is limited on Linux only. `rest_minutes` is how long the sensor leaves a large session that grows alone at
-    most (10 s for each MB that it has).
+    most (10 s for each MB that it has). A database of an agent that is larger than `database_bytes` is not read.
     """
 
     workers: int = setting("HELIX_SWEEP_WORKERS", COUNT, _default_workers)
     batch_bytes: int = setting("HELIX_SWEEP_BATCH_BYTES", SIZE, 64 * MIB)
     session_seconds: int = setting("HELIX_SWEEP_SESSION_SECONDS", COUNT, 300)
     worker_memory_bytes: int = setting("HELIX_SWEEP_WORKER_MEMORY_BYTES", SIZE, 4 * GIB)
+    database_bytes: int = setting("HELIX_SWEEP_DATABASE_BYTES", SIZE, 2 * GIB)
     idle_minutes: int = setting("HELIX_IDLE_MINUTES", COUNT, 30)
     rest_minutes: int = setting("HELIX_SWEEP_REST_MINUTES", COUNT, 10)
 

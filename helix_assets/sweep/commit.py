@@ -14,12 +14,14 @@ from sqlalchemy import Connection
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import failed_status
+from helix_assets.agents.roles import UNREADABLE
 from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.model.time import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.store.catalog.ledger import claim, unclaim
 from helix_assets.store.catalog.retries import clear, is_waiting, next_try
 from helix_assets.store.catalog.session_keys import Chunk, add_keys, all_keys, replace_keys
+from helix_assets.store.catalog.sources import PRESENT_UNREADABLE
 from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark
 from helix_assets.store.durable import sync
 from helix_assets.store.fact_files import SessionRows
@@ -29,7 +31,7 @@ from helix_assets.store.problems import problem_rows
 from helix_assets.store.store import Store, file_key
 from helix_assets.sweep.plan import SessionState
 from helix_assets.sweep.settle import Shares, owner_rows
-from helix_assets.sweep.task import Ingested, SourceCursor
+from helix_assets.sweep.task import FileTask, Ingested, SourceCursor
 
 if TYPE_CHECKING:
     from helix_assets.store.words.hashing import Words
@@ -180,8 +182,12 @@ def _committed(batch: Batch, kept: Mapping[str, Ingested], names: Mapping[str, s
 
 
 def _is_session(result: Ingested, state: SessionState) -> bool:
-    """A file without a single record makes no session; what nobody understands is a record all the same."""
-    return state.row is not None or result.objects > 0
+    """A file without a single record makes no session; what nobody understands is a record all the same.
+
+    One that cannot be read is a session of which nothing but its times is known.
+    """
+    is_there = any(file.role == UNREADABLE for file in result.task.files)
+    return state.row is not None or result.objects > 0 or is_there
 
 
 def _day(batch: Batch, result: Ingested) -> date:
@@ -355,7 +361,7 @@ def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str
             "file_rank": tasks[cursor.path_key].rank,
             "is_doubted": False,
             "is_outlived": tasks[cursor.path_key].rank in outlived,
-            "status": _source_status(cursor, tasks[cursor.path_key].path, session_id),
+            "status": _source_status(cursor, tasks[cursor.path_key], session_id),
             "discovered_at": at,
             "ingested_at": at,
             "gone_at": None,
@@ -373,9 +379,11 @@ def _taken_over(state: SessionState, result: Ingested) -> list[str]:
     return [s.path_key for s in state.sources if s.path_key in taken and s.file_rank not in result.outlived]
 
 
-def _source_status(cursor: SourceCursor, path: str, session_id: int | None) -> str:
+def _source_status(cursor: SourceCursor, file: FileTask, session_id: int | None) -> str:
+    if file.role == UNREADABLE:
+        return PRESENT_UNREADABLE
     if cursor.problem:
-        return failed_status(path, cursor.problem)
+        return failed_status(file.path, cursor.problem)
     return "ok" if session_id is not None else "empty"
 
 

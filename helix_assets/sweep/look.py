@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from helix_assets.agents.discover import Discovery, discover
+from helix_assets.agents.roles import SHARED
 from helix_assets.agents.spec import FoundFile
 from helix_assets.model.changes import Changes, changed_sources
 from helix_assets.store.catalog import retries
@@ -22,16 +23,19 @@ from helix_assets.store.store import HIDDEN, Store
 from helix_assets.sweep.resting import resting
 
 EXCLUSIONS = "exclusions"
+OPEN = "open"
+"""The status of a text whose last block was not read, for it could still grow."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What lies on disk, by path key, and what of it is news."""
+    """What lies on disk, by path key, and what of it is news. `shared` are the files that hold many sessions."""
 
     seen: Discovery
     found: dict[str, FoundFile]
     changes: Changes
     resting: frozenset[str] = frozenset()
+    shared: tuple[FoundFile, ...] = ()
 
 
 def scan(store: Store, now: datetime | None = None, *, patient: bool = False) -> Scan:
@@ -40,11 +44,28 @@ def scan(store: Store, now: datetime | None = None, *, patient: bool = False) ->
     Files of sessions that are set aside are news again when it is time to try them; `patient` leaves those of large
     sessions alone that have grown a short while ago.
     """
-    now = now or datetime.now(UTC)
     with no_collection():
         seen = discover(store.settings.roots, store.settings.exclude.paths)
+    return compare(store, seen, now or datetime.now(UTC), patient=patient)
+
+
+def compare(
+    store: Store,
+    seen: Discovery,
+    now: datetime,
+    *,
+    patient: bool,
+    listed: Mapping[str, Sequence[FoundFile]] | None = None,
+) -> Scan:
+    """What of the files that were seen is news. `listed` are the sessions of the shared files that were opened."""
+    with no_collection():
         known = store.catalog.known_sources()
-    found = seen.files
+        found = seen.files
+        if shared := [file for file in found.values() if file[1] in SHARED]:
+            from helix_assets.sweep.parts import with_parts  # few homes have such files
+
+            shared, parts = with_parts(store, seen, shared, listed or {})
+            found = found | {file.path: file for file in (*shared, *parts)}
     if not found.keys() <= known.states.keys():
         found = {path if path in known.states else store.path_key(path): file for path, file in found.items()}
     # Nearly all files are fine: only the others are looked at one by one below.
@@ -57,7 +78,11 @@ def scan(store: Store, now: datetime | None = None, *, patient: bool = False) ->
     are_exclusions_new = store.catalog.meta_value(EXCLUSIONS) != exclusions_of(store)
     if are_exclusions_new:
         wakes.add("excluded")
-    again = [key for key, status in unusual.items() if key in found and _is_looked_at_again(status, found[key], wakes)]
+    again = [
+        key
+        for key, status in unusual.items()
+        if key in found and (_is_looked_at_again(status, found[key], wakes) or _has_ended(status, found[key], now))
+    ]
     if again:
         changes = Changes(tuple(dict.fromkeys([*changes.changed, *again])), changes.gone)
     if changes.changed and (forgotten := forgotten_marks(store)):
@@ -70,7 +95,7 @@ def scan(store: Store, now: datetime | None = None, *, patient: bool = False) ->
     rest = resting(store, seen, found, changes.changed, now) if may_rest else frozenset()
     if rest:
         changes = Changes(tuple(key for key in changes.changed if key not in rest), changes.gone)
-    return Scan(seen, found, changes, rest)
+    return Scan(seen, found, changes, rest, tuple(shared))
 
 
 @contextmanager
@@ -87,6 +112,15 @@ def no_collection() -> Iterator[None]:
 
 def _is_looked_at_again(status: str, file: FoundFile, wakes: Collection[str]) -> bool:
     return status in wakes or (status == "unreadable" and os.access(file.path, os.R_OK))
+
+
+def _has_ended(status: str, file: FoundFile, now: datetime) -> bool:
+    """Whether the last block of a text that was still open can be taken to be whole by now."""
+    if status != OPEN:
+        return False
+    from helix_assets.sweep.parts import has_ended  # few homes have such files
+
+    return has_ended(file, now)
 
 
 def exclusions_of(store: Store) -> str:

@@ -15,6 +15,17 @@ from sqlalchemy import Row
 
 from helix_assets.agents import ADAPTERS, pieces_of
 from helix_assets.agents.jsonl import PACKED, begins_alike
+from helix_assets.agents.roles import (
+    DATABASE,
+    ONE_RECORD,
+    READ_WHOLE,
+    SHARED,
+    TEXT,
+    UNITS,
+    UNREADABLE,
+    is_part,
+    shared_path,
+)
 from helix_assets.agents.spec import FoundFile, SessionFacts
 from helix_assets.store.store import Store
 from helix_assets.sweep.merging import earlier_of
@@ -33,6 +44,24 @@ class Candidate:
     path_key: str
     shown: str
     file: FoundFile
+
+    def as_unread(self, store: Store, status: str, problem: str | None = None) -> dict[str, Any]:
+        """The catalog's row of a file that is not read, or not yet; but for its agent and the time."""
+        file = self.file
+        return {
+            "path_key": self.path_key,
+            "path": self.shown,
+            "role": file.role,
+            "native_id": file.native_id and store.shown_path(file.native_id),
+            "file_rank": file_rank(file.path, file.role),
+            "dev": file.dev,
+            "inode": file.inode,
+            "size": file.size,
+            "mtime_ns": file.mtime_ns,
+            "is_doubted": True,
+            "status": status,
+            "problem": problem,
+        }
 
 
 @dataclass(frozen=True)
@@ -60,9 +89,9 @@ def file_rank(path: str, role: str) -> int:
 
 def _rank(place: str, role: str) -> int:
     number = crc32(place.encode("utf-8", "surrogateescape"))
-    if role in ("document", "about"):
+    if role in ONE_RECORD:
         return number % _MAIN_RANKS
-    if role in ("main", "fallback", "aside"):
+    if role in ("main", "fallback", "aside", UNITS, UNREADABLE) or role in SHARED:
         return _MAIN_RANKS + number % (_SUBAGENT_RANKS - _MAIN_RANKS)
     return _SUBAGENT_RANKS + number % _SUBAGENT_RANKS
 
@@ -149,7 +178,7 @@ def can_be_told(store: Store, state: SessionState, present: Mapping[str, Candida
     if (state.row is not None and state.row.is_partial) or any(source.is_outlived for source in state.sources):
         return False
     told = {s.path_key for c in present.values() for s in _told_again(store, state, c, present)}
-    return {s.path_key for s in state.sources if s.role not in ("document", "about")} <= told
+    return {s.path_key for s in state.sources if s.role not in ONE_RECORD} <= told
 
 
 def can_be_read(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
@@ -205,6 +234,9 @@ def _task(
     facts = SessionFacts(**row.facts) if row is not None else SessionFacts()
     # History that another session owns is not stored here, and dates and places this one all the same.
     is_dated = keeps or (bool(state.not_ours) and (not files or any(file.offset for file in files)))
+    is_dated = is_dated or any(
+        file.role == UNREADABLE for file in files
+    )  # its file does not say any more when it began
     return IngestTask(
         session_uid=state.uid,
         flavor=state.flavor,
@@ -242,8 +274,14 @@ def _from_start(
         ranks[candidate.path_key],
         bytes_ahead=file.size,
         took_over=tuple(s.path_key for s in told_again if s.path_key != candidate.path_key),
-        is_same=bool(told_again) and file.role in ("document", "about"),
+        is_same=bool(told_again) and file.role in ONE_RECORD,
+        **_place_in_shared(file),
     )
+
+
+def _place_in_shared(file: FoundFile) -> dict[str, Any]:
+    """What a reader has to know of a session in a file that holds many."""
+    return {"part": file.native_id, "found": file[-4:]} if file.role in SHARED else {}
 
 
 def _continued(
@@ -254,7 +292,8 @@ def _continued(
     Of a message that may have been half there all pieces are needed as they were logged: what is stored is redacted.
     Where records are stored that the file lost, lines without an id could be taken for theirs if it were read in part.
     """
-    is_torn = source.parser_state is None and pieces_of(source.flavor) is not None
+    is_text = candidate.file.role == TEXT
+    is_torn = source.parser_state is None and (is_text or pieces_of(source.flavor) is not None)
     if is_torn or source.is_outlived or not _has_grown(store, candidate, source):
         anew = _from_start(candidate, ranks, has_main)
         return replace(anew, state=source.parser_state) if anew.role == "about" else anew
@@ -269,8 +308,10 @@ def _continued(
         offset=source.offset,
         line=source.line,
         order_us=source.order_us if source.order_us is not None else BEFORE_TIME,
-        state=source.parser_state,
+        state=source.parser_state["parser"] if is_text else source.parser_state,
+        split=source.parser_state["splitter"] if is_text else None,
         read_hash=source.read_hash,
+        **_place_in_shared(file),
     )
 
 
@@ -283,8 +324,13 @@ def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
 def _says_again(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     """Whether the log still says what was read of it; it may be a copy, as a restored home or an editor leaves it."""
     file = candidate.file
-    is_cut = file.size < source.offset and not file.path.endswith(PACKED)
-    return file.role not in ("document", "about") and not is_cut and begins_alike(store.key, file.path, source)
+    is_cut = file.size < source.offset and not file.path.endswith(PACKED) and file.role != TEXT
+    return file.role not in READ_WHOLE and not is_cut and begins_alike(store.key, _place(file), source)
+
+
+def _place(file: FoundFile) -> str:
+    """Where a source lies on the disk."""
+    return shared_path(file.path) if is_part(file) else file.path
 
 
 def _told_again(
@@ -304,14 +350,16 @@ def _told_again(
 
 def _is_same_document(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     file = candidate.file
-    is_document = file.role in ("document", "about") and file.size == source.offset
+    if file.role == DATABASE:
+        return (source.dev, source.inode, source.size, source.mtime_ns) == file[-4:]
+    is_document = file.role in READ_WHOLE and file.size == source.offset
     return is_document and begins_alike(store.key, file.path, source)
 
 
 def _took_over(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     """Whether the file is that of the source, packed or moved since."""
     is_namesake = _plain_name(candidate.shown) == _plain_name(source.path)
-    return is_namesake and begins_alike(store.key, candidate.file.path, source)
+    return is_namesake and begins_alike(store.key, _place(candidate.file), source)
 
 
 def _plain_name(path: str) -> str:
@@ -322,7 +370,7 @@ def _goes_behind(file: FileTask, *, is_new: bool) -> bool:
     """Whether what is read of a file has its place behind, or beside, what is stored."""
     if file.role == "about":
         return file.state is not None
-    return file.role != "document" and (is_new or (file.offset > 0 and file.state is not None))
+    return file.role not in READ_WHOLE and (is_new or (file.offset > 0 and file.state is not None))
 
 
 def _may_append(

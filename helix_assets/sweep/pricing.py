@@ -1,7 +1,7 @@
 """Prices of models from the genai-prices package, which is data and needs no network; the person's own come first.
 
-Belongs here: reading the package into a `core.prices.PriceTable`, remembering what was looked up, pricing what a batch
-spent. The package takes a third of a second to load, so it is loaded only for a model never met before.
+Belongs here: reading the package into a `derive.prices.PriceTable`, remembering lookups, pricing what a batch spent.
+The package takes a third of a second to load, so it is loaded only for a model never met before.
 """
 
 from __future__ import annotations

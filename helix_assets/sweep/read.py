@@ -17,11 +17,16 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import orjson
 
 from helix_assets.agents import ADAPTERS, pieces_of, vocabulary_of
+from helix_assets.agents.cutting import Cutting
+from helix_assets.agents.database import asking
 from helix_assets.agents.jsonl import (
+    CHUNK_BYTES,
+    MAX_LINE_BYTES,
     PACKED,
     READING_FAILED,
     WholeLines,
@@ -31,7 +36,10 @@ from helix_assets.agents.jsonl import (
     hashed_up_to,
     open_source,
 )
+from helix_assets.agents.kinds import KnowsUnreadable, ReadsDatabases, ReadsTexts, SplitsDocuments
+from helix_assets.agents.loose import dumped
 from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.roles import DATABASE, ONE_RECORD, READ_WHOLE, TEXT, UNITS, UNREADABLE
 from helix_assets.agents.spec import Adapter, Identity, JsonObject, Parser, SessionFacts
 from helix_assets.derive.digest_builder import DigestBuilder, SessionHead
 from helix_assets.derive.fact_builder import FactBuilder
@@ -52,7 +60,6 @@ from helix_assets.store.words.hashing import WordHasher
 from helix_assets.sweep.task import BEFORE_TIME, FileTask, Ingested, IngestTask, SourceCursor, Workshop
 
 MAX_DOCUMENT_BYTES = 8 << 20
-DOCUMENTS = frozenset({"document", "about"})
 BESIDE_ROLES = frozenset({"about", "aside"})
 NOT_UNDERSTOOD = "kept, but cannot be understood"
 _LISTED_PROBLEMS = 50
@@ -86,6 +93,32 @@ def _renewed(item: _Line, raw: bytes, obj: JsonObject) -> _Line:
     return item[0]._replace(raw=raw), obj
 
 
+class _Unit(NamedTuple):
+    """A unit that the adapter made, as a line of JSON, and where it stands in its file."""
+
+    data: bytes
+    line: int
+    offset: int
+
+
+def _batches(units: Iterable[_Unit]) -> Iterator[list[_Unit]]:
+    """Units in so large groups that redacting them costs as little as for lines."""
+    batch: list[_Unit] = []
+    held = 0
+    for unit in units:
+        batch.append(unit)
+        held += len(unit.data)
+        if held >= CHUNK_BYTES:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
+
+
+def _is_touched(before: os.stat_result, now: os.stat_result) -> bool:
+    return (now.st_mtime_ns, now.st_size) != (before.st_mtime_ns, before.st_size)
+
+
 class _Counting:
     """A reader of blocks that knows how many bytes it gave."""
 
@@ -114,16 +147,21 @@ class _Source:
         self.problems: list[Problem] = []
         self.tripped: set[int] = set()
         self.problem: str | None = None
+        self.split = task.split
+        self.seen_us: int | None = None
         self._opened: os.stat_result | None = None
         self._read_hash: str | None = None
         self._fell_short = False
         self.unparsed = self.lines = self.objects = self.bytes_read = self.redactions = self.withheld = 0
         pieces = pieces_of(adapter.flavor)
-        self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in DOCUMENTS else None
+        self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in ONE_RECORD else None
 
     def read(self) -> Iterator[_Line]:
+        if self.task.role == UNREADABLE:
+            self._look_at_unreadable()
+            return
         try:
-            fd = open_source(self.task.path)
+            fd = open_source(self.task.opens or self.task.path)
         except SkipSource as exc:
             self.problem = str(exc)
             self.problems.append(Problem(self.task.shown, str(exc)))
@@ -131,7 +169,7 @@ class _Source:
         try:
             # Taken before reading: what is appended meanwhile must look like news to the next sweep.
             self._opened = os.fstat(fd)
-            yield from self._document(fd) if self.task.role in DOCUMENTS else self._jsonl(fd)
+            yield from self._records(fd)
         except OSError as exc:
             self.problem = f"{READING_FAILED}: {exc.strerror}"
             self.problems.append(Problem(self.task.shown, self.problem, self.line, self.offset))
@@ -142,6 +180,23 @@ class _Source:
             self.redactions += self.joiner.hits
             self.withheld += self.joiner.withheld
 
+    def _look_at_unreadable(self) -> None:
+        """A file that cannot be read tells its times alone. That is its reason each time, and no problem."""
+        with suppress(OSError):  # it went away
+            self._opened = os.stat(self.task.path, follow_symlinks=False)
+            self.seen_us = self._opened.st_mtime_ns // 1000
+        self.problem = cast(KnowsUnreadable, self._adapter).unreadable_because
+
+    def _records(self, fd: int) -> Iterator[_Line]:
+        """The records of the open file, whatever kind of file it is."""
+        if self.task.role == UNITS:
+            return self._units(fd)
+        if self.task.role == DATABASE:
+            return self._rows()
+        if self.task.role == TEXT:
+            return self._blocks(fd)
+        return self._document(fd) if self.task.role in ONE_RECORD else self._jsonl(fd)
+
     def _document(self, fd: int) -> Iterator[_Line]:
         data = os.pread(fd, MAX_DOCUMENT_BYTES + 1, 0)
         self.offset = len(data)
@@ -151,6 +206,71 @@ class _Source:
         else:
             self.bad(1, 0, obj if len(data) <= MAX_DOCUMENT_BYTES else "larger than a document may be")
         self._read_hash = text_hash(self._shop.key, data)
+
+    def _units(self, fd: int) -> Iterator[_Line]:
+        """The units of a document. One that is half written says nothing for now, and what is stored of it stays."""
+        data = os.pread(fd, MAX_LINE_BYTES + 1, 0)
+        self._refuse_touched(fd)
+        obj = decode(data) if len(data) <= MAX_LINE_BYTES else "larger than a document may be"
+        if not isinstance(obj, dict):
+            self.problems.append(Problem(self.task.shown, f"not read: {obj}"))
+            return
+        made = cast(SplitsDocuments, self._adapter).units(obj)
+        yield from self._made(_Unit(dumped(unit), number, 0) for number, unit in enumerate(made, 1))
+        self.offset = len(data)
+        self._read_hash = text_hash(self._shop.key, data)
+
+    def _rows(self) -> Iterator[_Line]:
+        """The units of one session of a database, from its private copy."""
+        adapter = cast(ReadsDatabases, self._adapter)
+        with asking(self.task.opens, adapter.queries) as ask:
+            rows = adapter.rows(ask, self.task.part)
+            yield from self._made(_Unit(dumped(unit), number, 0) for number, unit in enumerate(rows, 1))
+        self.offset = self.task.found[2] if self.task.found else 0  # all of it, whatever its units came to
+
+    def _blocks(self, fd: int) -> Iterator[_Line]:
+        """The units of one session of a text, from where it was read to last time."""
+        task, key = self.task, self._shop.key
+        state = hashed_up_to(fd, task.opens, self.offset, key)
+        if task.read_hash is not None and state.hexdigest() != task.read_hash:
+            raise _Rewritten
+        data = os.pread(fd, max(0, task.until - self.offset), self.offset)
+        splitter = cast(ReadsTexts, self._adapter).splitter(task.opens, task.split)
+        cutting = Cutting(data, splitter, self.offset, self.line, is_over=task.is_over)
+        yield from self._made(self._own(cutting))
+        state.update(data[: self.offset - task.offset])
+        self._read_hash = state.hexdigest()
+        self._refuse_rewritten(fd, task.offset + len(data))
+
+    def _own(self, cutting: Cutting) -> Iterator[_Unit]:
+        """The blocks of this session. Reading goes on behind the last of them, or before it while it may still grow."""
+        was_own = False
+        for cut in cutting:
+            if was_own:
+                self.offset, self.line, self.split = cutting.offset, cutting.line, cutting.state
+            was_own = cut.block.session == self.task.part
+            if was_own:
+                yield _Unit(dumped(cut.block.unit), cut.line, cut.offset)
+        if was_own:
+            self.offset, self.line, self.split = cutting.offset, cutting.line, cutting.state
+
+    def _made(self, units: Iterable[_Unit]) -> Iterator[_Line]:
+        """The records of units that the adapter made: each is redacted as a line of JSON Lines would be."""
+        for batch in _batches(units):
+            data = b"\n".join(unit.data for unit in batch)
+            lines = self._redacted(data).split(b"\n")
+            for unit, text in zip(batch, lines, strict=True):
+                self.lines += 1
+                item = self._line(unit.data, text, unit.line, unit.offset)
+                yield from (item,) if self.joiner is None else self._joined(item, unit.data, text)
+
+    def _redacted(self, data: bytes) -> bytes:
+        """Whole lines without secrets; what was found in them is counted."""
+        redacted = self._shop.redactor.lines(data)
+        self.redactions += redacted.hits
+        self.withheld += redacted.withheld
+        self.bytes_read += len(data)
+        return redacted.data
 
     def _jsonl(self, fd: int) -> Iterator[_Line]:
         path, key = self.task.path, self._shop.key
@@ -182,17 +302,20 @@ class _Source:
         if opened is None or self.task.path.endswith(PACKED):
             return
         self._fell_short = reached < opened.st_size
-        is_touched = (now.st_mtime_ns, now.st_size) != (opened.st_mtime_ns, opened.st_size)
-        if is_touched and hash_of_read(fd, self.task.path, self.offset, self._shop.key) != self._read_hash:
+        if (
+            _is_touched(opened, now)
+            and hash_of_read(fd, self.task.path, self.offset, self._shop.key) != self._read_hash
+        ):
+            raise _Rewritten
+
+    def _refuse_touched(self, fd: int) -> None:
+        """A document that was written to while it was read may be half of one version and half of the next."""
+        if self._opened is None or _is_touched(self._opened, os.fstat(fd)):
             raise _Rewritten
 
     def _chunk(self, data: bytes, line: int, offset: int) -> Generator[_Line, None, int]:
         """The records of some whole lines; returns how many lines they are."""
-        redacted = self._shop.redactor.lines(data)
-        clean = redacted.data
-        self.redactions += redacted.hits
-        self.withheld += redacted.withheld
-        self.bytes_read += len(data)
+        clean = self._redacted(data)
         originals = data.split(b"\n")
         lines = originals if clean is data else clean.split(b"\n")
         for original, text in zip(originals, lines, strict=True):
@@ -232,7 +355,7 @@ class _Source:
             obj, native_id, parent_id, ts_us, native_type = None, None, None, None, UNPARSED
         if ts_us is not None and ts_us > self.order_us and task.role not in BESIDE_ROLES:
             self.order_us = ts_us
-        if task.role in DOCUMENTS:
+        if task.role in ONE_RECORD:
             native_id, native_type = None, DOCUMENT
             key = self._hash64(b"document:" + self._name)
         elif native_id:
@@ -290,8 +413,8 @@ class _Source:
         if self.joiner is not None and self.joiner.ended_within:
             state = None  # of this message all pieces are needed once more
         size = info.st_size if self.task.path.endswith(PACKED) else max(info.st_size, self.offset)
-        return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, size,
-                            -1 if self._fell_short else info.st_mtime_ns, self._read_hash, self.offset,
+        found = info.st_dev, info.st_ino, size, -1 if self._fell_short else info.st_mtime_ns
+        return SourceCursor(self.task.path_key, *(self.task.found or found), self._read_hash, self.offset,
                             self.line, self.order_us, state, self.problem)  # fmt: skip
 
 
@@ -449,7 +572,7 @@ class _SessionRun:
 
     def _kept_lines(self, rows: Iterator[Row]) -> Iterator[_Line]:
         for row in rows:
-            is_before_cursor = row.file in self._files and self._files[row.file].offset > 0
+            is_before_cursor = row.file in self._files and row.offset < self._files[row.file].offset
             if row.raw and (is_before_cursor or row.record_key not in self._told):
                 redacted = self._shop.redactor.lines(row.raw)  # by the rules in force, which may be newer
                 obj = decode(redacted.data)
@@ -659,7 +782,7 @@ class _SessionRun:
         if rank in self._states:
             return self._states[rank]
         file = self._files[rank]
-        return file.state if self.task.append and file.role not in DOCUMENTS else {}
+        return file.state if self.task.append and file.role not in READ_WHOLE else {}
 
     def finish_part(self) -> PartFile | None:
         if self._writer is None:
@@ -790,13 +913,19 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
 
 def _next_state(run: _SessionRun, source: _Source) -> JsonObject | None:
     """What the next append starts from. A document that is bad now is counted anew when it has changed."""
-    is_bad = source.task.role in DOCUMENTS and source.unparsed
-    return None if is_bad else run.parser_state(source.task.rank)
+    is_bad = source.task.role in ONE_RECORD and source.unparsed
+    state = None if is_bad else run.parser_state(source.task.rank)
+    if source.task.role != TEXT or state is None:
+        return state
+    return {"parser": state, "splitter": source.split}
 
 
 def _settle_times(run: _SessionRun) -> None:
     """Copied history does not date a session; one whose lines bear no time has the times it says of itself."""
     facts = run.facts
+    for seen_us in (source.seen_us for source in run.sources if source.seen_us is not None):
+        run.started_us = seen_us if run.started_us is None else min(run.started_us, seen_us)
+        run.ended_us = max(run.ended_us or seen_us, seen_us)
     if run.started_us is None:
         run.started_us, run.ended_us = facts.said_start_us, facts.said_end_us
     elif facts.own_since_us is not None:

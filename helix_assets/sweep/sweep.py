@@ -22,6 +22,7 @@ from helix_assets.agents import ADAPTERS
 from helix_assets.agents.discover import Exclusions, native_id_of
 from helix_assets.agents.jsonl import failed_status
 from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.roles import is_part
 from helix_assets.agents.spec import FoundFile
 from helix_assets.hooks.inbox import read_notes, sessions_named, take_in
 from helix_assets.keep.backup import back_up_if_due
@@ -51,7 +52,6 @@ from helix_assets.sweep.plan import (
     SessionState,
     can_be_read,
     can_be_told,
-    file_rank,
     has_all_rows,
     is_told_anew,
     plan_rederivation,
@@ -69,6 +69,7 @@ from helix_assets.sweep.workers import IN_PLACE_BYTES, TASK_BYTES, Work, Workers
 
 if TYPE_CHECKING:
     from helix_assets.store.words.hashing import Words
+    from helix_assets.sweep.unfold import SharedFiles
 
 REDERIVE_AT_ONCE = 500
 
@@ -179,6 +180,7 @@ class _Sweep:
         self._report = SweepReport()
         repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
         self._exclusions = Exclusions(store.settings.exclude.repos, store.settings.exclude.paths, store.settings.places)
+        self._shared: SharedFiles | None = None
         self._workers: Workers | None = None
         self._aside: list[dict[str, Any]] = []
         self._aside_problems: list[dict[str, Any]] = []
@@ -191,14 +193,17 @@ class _Sweep:
         retries.try_all_with_new_code(self._store.catalog, code_in_force(), self._clock())
         self._scan = scan(self._store, self._clock(), patient=self._is_patient)
         report = self._report
-        report.files_seen = len(self._scan.found)
         try:
+            self._unfold()
+            report.files_seen = len(self._scan.found)
             groups = self._groups() if self._scan.changes else {}
             was_settled = is_settled(self._store)
             # Else what was found is looked through for cycles, time and again: a fifth of a sweep of little news.
             with no_collection() if was_settled and _bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
                 self._take_in(groups, was_settled)
         finally:
+            if self._shared:
+                self._shared.close()
             if self._workers:
                 self._workers.close()
         if self._natives is None:
@@ -209,6 +214,20 @@ class _Sweep:
             keep_up(self._store, changed=True, words=self.words)
             truncate_log(self._store.catalog)  # what was written over lies in it
         return report
+
+    def _unfold(self) -> None:
+        """Open the files with news that hold many sessions, so that each session is a source of its own."""
+        if not self._scan.shared:
+            return
+        from helix_assets.sweep.unfold import SharedFiles  # few homes have such files
+
+        self._shared = SharedFiles(self._store, self._exclusions)
+        self._scan = self._shared.unfold(self._scan, self._clock(), patient=self._is_patient, natives=self._natives)
+        self._report.problems += self._shared.refused.busy
+        for candidate, status, reason in self._shared.refused.aside:
+            self._set_aside(candidate, self._scan.seen.flavors[candidate.file.path], status, reason)
+            self._report.problems += [(candidate.shown, reason)] if reason else []
+        self._note_aside()
 
     def _take_in(self, groups: dict[str, list[Candidate]], was_settled: bool) -> None:
         if self._natives is None:
@@ -253,7 +272,7 @@ class _Sweep:
             if native_id and self._stays_forgotten(flavor, native_id, file, forgotten):
                 continue
             try:
-                if self._exclusions and self._exclusions.covers(flavor, file.path):
+                if self._is_excluded(flavor, file, None):
                     self._set_aside(candidate, flavor, "excluded", None)
                     self._report.files_excluded += 1
                     continue
@@ -270,6 +289,11 @@ class _Sweep:
             self._report.files_changed += 1
         self._note_aside()
         return groups
+
+    def _is_excluded(self, flavor: str, file: FoundFile, cwd: str | None) -> bool:
+        if self._shared is not None and is_part(file):
+            return self._shared.left_out(file, cwd)
+        return bool(self._exclusions) and self._exclusions.covers(flavor, file.path)
 
     def _is_pushed(self, file: FoundFile, source: Row[Any] | None) -> bool:
         """Whether a hook named the file's session, as its path or the catalog tells; of a whole sweep all files are."""
@@ -291,23 +315,8 @@ class _Sweep:
     def _set_aside(self, candidate: Candidate, flavor: str, status: str, problem: str | None) -> None:
         """Remember a file that is not read, so that it is looked at again only when it changes."""
         file, at = candidate.file, self._now()
-        row = {
-            "path_key": candidate.path_key,
-            "path": candidate.shown,
-            "flavor": flavor,
-            "role": file.role,
-            "native_id": file.native_id and self._store.shown_path(file.native_id),
-            "file_rank": file_rank(file.path, file.role),
-            "dev": file.dev,
-            "inode": file.inode,
-            "size": file.size,
-            "mtime_ns": file.mtime_ns,
-            "is_doubted": True,
-            "status": status,
-            "problem": problem,
-            "discovered_at": at,
-        }
-        self._aside.append(row)
+        row = candidate.as_unread(self._store, status, problem)
+        self._aside.append({**row, "flavor": flavor, "discovered_at": at})
         if problem:
             keys = {file.path: candidate.path_key}
             self._aside_problems += problem_rows(self._store, flavor, [Problem(file.path, problem)], keys, at)
@@ -401,7 +410,10 @@ class _Sweep:
                 if candidate.path_key not in reading:
                     self._set_aside(candidate, state.flavor, "superseded", None)
         self._note_aside()
-        return _Round(self._pool.start(tasks), states, groups)
+        return _Round(self._pool.start(self._within_reach(tasks)), states, groups)
+
+    def _within_reach(self, tasks: Iterable[IngestTask]) -> list[IngestTask]:
+        return [self._shared.within_reach(task) if self._shared else task for task in tasks]
 
     def _as_it_may(self, state: SessionState, task: IngestTask) -> IngestTask:
         """The task; what is new of a session that failed is stored, without a try to derive it before its time."""
@@ -451,11 +463,11 @@ class _Sweep:
 
     def _present(self, state: SessionState, changed: Iterable[Candidate] = ()) -> dict[str, Candidate]:
         """All files of a session that lie on disk now, and may be read."""
-        found, left_out = self._scan.found, self._exclusions
+        found, cwd = self._scan.found, state.row.cwd if state.row is not None else None
         present = {
             s.path_key: Candidate(s.path_key, s.path, found[s.path_key])
             for s in state.sources
-            if s.path_key in found and not (left_out and left_out.covers(state.flavor, found[s.path_key].path))
+            if s.path_key in found and not self._is_excluded(state.flavor, found[s.path_key], cwd)
         }
         return present | {c.path_key: c for c in changed}
 
@@ -582,7 +594,7 @@ class _Sweep:
             task = plan_remake(self._store, state, present)
             tasks.append(replace(task, not_ours=want.not_ours, foreign_messages=want.foreign_messages))
         again = []
-        for task, outcome in self._pool.run(tasks):
+        for task, outcome in self._pool.run(self._within_reach(tasks)):
             row = work.states[task.session_uid].row
             if self._take(work, task, outcome):
                 again += self._without_giving_up(work, task)
@@ -590,7 +602,7 @@ class _Sweep:
                 work.unmade.add(task.session_uid)
                 with self._store.catalog.writing() as connection:
                     read_again(connection, row.id)  # nothing in its files is new, and it counts what is another's
-        for task, outcome in self._pool.run(again):
+        for task, outcome in self._pool.run(self._within_reach(again)):
             self._take(work, task, outcome)
 
     def _without_giving_up(self, work: _Round, task: IngestTask) -> list[IngestTask]:
@@ -652,7 +664,7 @@ class _Sweep:
                 else:
                     is_stale = self._is_from_old_rules(state.row)
                     tasks.append(plan_rederivation(self._store, state, reparse=is_stale))
-            self._finish(_Round(self._pool.start(tasks), states, {}))
+            self._finish(_Round(self._pool.start(self._within_reach(tasks)), states, {}))
 
     def _derived_without_texts(self, state: SessionState, row: Row[Any]) -> list[IngestTask]:
         """What can be done for a session whose texts are gone for good: new derivation rules need its rows alone."""

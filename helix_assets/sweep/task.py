@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from helix_assets.agents.spec import JsonObject, SessionFacts
 from helix_assets.derive.places import PlaceRules
+from helix_assets.model.changes import FileState
 from helix_assets.model.errors import Problem
 from helix_assets.model.facts import SessionFactRows
 from helix_assets.store.catalog.session_keys import SessionKeys
@@ -30,6 +31,9 @@ class FileTask:
 
     `read_hash` is the hash that all bytes before `offset` must still have for it to mean what it meant. `took_over` are
     files that this one was before it was moved or packed. `is_same` marks a document that did not change.
+
+    Of a session in a file that holds many, `part` is its id there, `found` its state, `opens` what is opened for it.
+    A text is read up to `until`; its last block is whole if it `is_over`. `split` is the state of its splitter.
     """
 
     path: str
@@ -45,6 +49,12 @@ class FileTask:
     read_hash: str | None = None
     took_over: tuple[str, ...] = ()
     is_same: bool = False
+    part: str = ""
+    found: FileState | None = None
+    opens: str = ""
+    until: int = 0
+    is_over: bool = False
+    split: JsonObject | None = None
 
 
 @dataclass(frozen=True)

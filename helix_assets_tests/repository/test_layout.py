@@ -192,8 +192,10 @@ def test_no_two_modules_of_the_rooms_have_the_same_name() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+_NAMED = re.compile(f"(?<![a-z])(?:{'|'.join(AGENTS)})(?![a-z])", re.I)  # as a word, also within an identifier
+
+
 def test_an_agent_is_named_in_its_folder_the_list_and_the_demo_alone() -> None:
-    named = re.compile("|".join(AGENTS), re.I)
     folders = tuple(f"agents/{agent}/" for agent in AGENTS)
     # The rules name who issues a key, and what kind of a token it is: words that a person knows it by.
     may = ("agents/__init__.py", "demo/", "redaction/rules.py", *folders)
@@ -203,15 +205,14 @@ def test_an_agent_is_named_in_its_folder_the_list_and_the_demo_alone() -> None:
         for name, path in files.items()
         if path.suffix != ".pyc" and not name.startswith(may)
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if named.search(line)
+        if _NAMED.search(line)
     ]
     assert wrong == []
 
 
 def test_an_agent_is_one_line_of_the_list() -> None:
     lines = MODULES["agents"].read_text(encoding="utf-8").splitlines()
-    named = re.compile("|".join(AGENTS), re.I)
-    assert [line.strip() for line in lines if named.search(line)] == [f'"{agent}",' for agent in AGENTS]
+    assert [line.strip() for line in lines if _NAMED.search(line)] == [f'"{agent}",' for agent in AGENTS]
     assert {path.name for path in (PACKAGE / "agents").iterdir() if (path / "__init__.py").exists()} == {*AGENTS}
 
 
