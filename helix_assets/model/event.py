@@ -177,7 +177,7 @@ class Row(NamedTuple):
     file_path: Annotated[str | None, About("the file that it is about")]
     lines_added: Annotated[int | None, About("by an edit")]
     lines_removed: Annotated[int | None, About("by an edit")]
-    input_hash: Annotated[int | None, About("tells two calls of one tool apart", views=(), is_exported=False)]
+    input_hash: Annotated[int | None, About("distinguishes calls of one tool", views=(), is_exported=False)]
     detail: Annotated[str | None, About("a small object for what has no column", is_json=True)]
     size: Annotated[int | None, About("characters of a message", is_exported=False)]
     native_type: Annotated[str, About("the agent's own type; `unparsed` for a line that is not JSON", views=_RECORDS)]

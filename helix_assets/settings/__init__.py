@@ -1,7 +1,7 @@
 """What a person can set, in helix.toml and in the environment.
 
-`model` lists every setting once, `load` reads them, `values` says what a value may look like, `folders` knows where
-things lie on a machine and `toml_file` finds the line to blame.
+`model` lists every setting once, `load` reads them, `values` checks what a value looks like, `folders` knows where
+folders are on a machine, and `toml_file` finds the line that an error is about.
 Not here: anything that opens the store or imports a big library.
 """
 

@@ -1,6 +1,6 @@
-"""Where things lie on a machine: the checkout, helix.toml, the state, the agents' homes.
+"""Where folders are on a machine: the checkout, helix.toml, the state, the agents' homes.
 
-Answers come from the environment handed in, never from the caller's working folder. Nothing is created here.
+The answers depend on the environment passed in, never on the caller's working folder. Nothing is created here.
 """
 
 import os
@@ -32,7 +32,7 @@ def checkout() -> Path | None:
 
 
 def config_candidates(environ: Mapping[str, str]) -> list[Path]:
-    """Where helix.toml is looked for when HELIX_CONFIG does not name it; the first that exists wins."""
+    """Where to look for helix.toml if HELIX_CONFIG does not name it; the first that exists wins."""
     folders = [folder for folder in (checkout(), _xdg(environ, "XDG_CONFIG_HOME", ".config") / _APP) if folder]
     return [folder / "helix.toml" for folder in folders]
 
@@ -44,7 +44,7 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
 
 
 def agent_roots(environ: Mapping[str, str]) -> dict[str, tuple[Path, ...]]:
-    """The folders that each agent keeps its logs under, existing or not.
+    """The folders of each agent's logs, existing or not.
 
     An agent's own variable replaces all of its folders.
     """
@@ -75,7 +75,7 @@ def _usual(spec: AgentSpec, environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def _named(spec: AgentSpec, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """What the agent's variable says: one folder, or several between commas."""
+    """The folders in the agent's variable: one, or several separated by commas."""
     text = environ.get(spec.variable, "")
     parts = (part.strip() for part in (text.split(",") if spec.variable_is_list else [text]))
     return tuple(dict.fromkeys(expand(part, environ) for part in parts if part))

@@ -1,6 +1,6 @@
 """Every setting, once: its name, its HELIX_* variable, its kind and its default.
 
-A section of helix.toml is a class here. How the values are found and checked stands in `load`.
+A section of helix.toml is a class here. Not here: how the values are found and checked (`load`).
 """
 
 import os
@@ -36,7 +36,7 @@ ON_OFF = one_of("on", "off")
 
 
 def setting(env: str, kind: Kind, default: object) -> Any:
-    """A dataclass field that carries its variable and kind; a callable default is called at load."""
+    """A dataclass field with its variable and kind; a callable default is called at load."""
     factory: Callable[[], object] = default if callable(default) else lambda: default
     return field(default_factory=factory, metadata={"env": env, "kind": kind})
 
@@ -57,11 +57,11 @@ class RetentionSettings:
 
 
 class SourceSettings:
-    """[sources]: which agents are read, and folders of theirs beside the usual ones.
+    """[sources]: which agents are read, and folders of theirs in addition to the usual ones.
 
-    `<agent>_roots` and `<agent>_cleanup_days` come from the agents' specs. The latter is there for an agent that
-    deletes a log after so long, for who changed that in the agent's own settings.
-    `other_roots` gives the folder of each agent whose adapter another package brings along.
+    `<agent>_roots` and `<agent>_cleanup_days` come from the agents' specs. The latter exists for an agent that deletes
+    old logs: set it if you changed that in the agent's own settings. `other_roots` has the folder of each agent whose
+    adapter comes from another package.
     """
 
     __slots__ = ()
@@ -69,7 +69,7 @@ class SourceSettings:
     other_roots: Mapping[str, str]
 
     def roots_of(self, agent: str) -> tuple[str, ...]:
-        """The folders that the person adds to an agent's usual ones."""
+        """The folders that the user adds to an agent's usual ones."""
         if agent in self.other_roots:
             return (self.other_roots[agent],)
         found: tuple[str, ...] = getattr(self, f"{agent}_roots", ())
@@ -123,7 +123,7 @@ class TaskSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionSettings:
-    """[redaction]: rules beside the built-in ones, and texts that are known to be harmless."""
+    """[redaction]: rules in addition to the built-in ones, and texts that are known to be harmless."""
 
     rules: tuple[RedactionRule, ...] = setting("HELIX_REDACTION_RULES", RULES, ())
     allow: tuple[str, ...] = setting("HELIX_REDACTION_ALLOW", TEXTS, ())
@@ -140,9 +140,9 @@ class WebSettings:
 class SweepSettings:
     """[sweep]: how much is read at once, what one session may take, and when a silent session counts as over.
 
-    `session_seconds` is the time for a session of few bytes; one of 64 MiB has twice as long, and so on. The memory of
-    a worker is limited on Linux only. `rest_minutes` is how long the sensor leaves a large session that grows alone at
-    most (10 s for each MB that it has). A database of an agent that is larger than `database_bytes` is not read.
+    `session_seconds` is the time limit of a small session; one of 64 MiB gets twice as long, and so on. The memory of a
+    worker is limited on Linux only. `rest_minutes` is the longest time that the sensor waits before it reads a large
+    growing session again (10 s for each MB that it has). An agent's database larger than `database_bytes` is not read.
     """
 
     workers: int = setting("HELIX_SWEEP_WORKERS", COUNT, _default_workers)
@@ -156,7 +156,7 @@ class SweepSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupSettings:
-    """[backup]: where copies of the memory go (empty: `backup` in the data folder), how many, and whether by itself."""
+    """[backup]: the folder of copies (empty: `backup` in the data folder), how many to keep, and when to make them."""
 
     dir: str = setting("HELIX_BACKUP_DIR", TEXT, "")
     keep: int = setting("HELIX_BACKUP_KEEP", COUNT, 5)
@@ -165,7 +165,7 @@ class BackupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaizenSettings:
-    """[kaizen]: folders of projects that record metrics; which tools are plumbing (globs), not the built-in ones."""
+    """[kaizen]: folders of projects that record metrics; globs of plumbing tools, which replace the built-in ones."""
 
     projects: tuple[str, ...] = setting("HELIX_KAIZEN_PROJECTS", TEXTS, ())
     infra_tools: tuple[str, ...] = setting("HELIX_INFRA_TOOLS", TEXTS, PLUMBING)
@@ -173,14 +173,14 @@ class KaizenSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """[search]: whether an index of all words is kept beside the raw cache."""
+    """[search]: whether to keep an index of all words."""
 
     index: Literal["on", "off"] = setting("HELIX_SEARCH_INDEX", ON_OFF, "on")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that a run needs to know of its surroundings; read once, handed down, never changed."""
+    """Everything that a run needs to know about its environment; read once, passed on, never changed."""
 
     data_dir: Path
     config_file: Path | None = None
@@ -199,11 +199,11 @@ class Settings:
     search: SearchSettings = field(default_factory=SearchSettings)
     prices: Mapping[str, Mapping[str, float]] = setting("HELIX_PRICES", PRICES, dict)
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting came from, by dotted name; what is not in here is a default."""
+    """Where each setting came from, by dotted name; all others are defaults."""
 
     @property
     def catalog_path(self) -> Path:
-        """The SQLite catalog; it is never anywhere else."""
+        """The SQLite catalog."""
         return self.data_dir / "helix.db"
 
     @property
@@ -213,7 +213,7 @@ class Settings:
 
     @property
     def places(self) -> PlaceRules:
-        """How to tell repositories, domains and task references: the person's map, and where agents put worktrees."""
+        """How to recognize repositories, domains and task references: the user's map and the agents' worktrees."""
         worktrees = worktrees_of(*self.sources.other_roots)
         return PlaceRules(self.repos.paths, self.repos.domains, self.tasks.patterns, worktrees)
 
@@ -241,7 +241,7 @@ SECTIONS: Mapping[str, type] = {
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the loader has to know of one setting: its key in helix.toml, its variable, the kind of its value."""
+    """What the loader needs to know about a setting: its key in helix.toml, its variable, the kind of its value."""
 
     key: tuple[str, ...]
     env: str

@@ -153,7 +153,7 @@ def test_agents_of_our_own_ask_for_no_installed_package(monkeypatch: pytest.Monk
         ("HELIX_AGENTS", "claude,cluade", f"agents 'cluade' is not one of {', '.join(AGENTS)}"),
         ("HELIX_EXCLUDE_AGENTS", "toy", f"agents 'toy' is not one of {', '.join(AGENTS)}"),
         ("HELIX_OTHER_ROOTS", '{claude = "/x"}', "other_roots 'claude' is built in: use claude_roots"),
-        ("HELIX_OTHER_ROOTS", '{"../x" = "/x"}', "'../x' is no name of an agent"),
+        ("HELIX_OTHER_ROOTS", '{"../x" = "/x"}', "'../x' is not a name of an agent"),
         ("HELIX_OTHER_ROOTS", '{toy = "x"}', "'x' is not an absolute path"),
     ],
 )

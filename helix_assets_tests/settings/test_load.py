@@ -121,7 +121,10 @@ def test_session_close_variables_are_no_settings(machine: Machine, variable: str
         ("cadence = 'daily'\n", "helix.toml:1: unknown key 'cadence' - it belongs under [retention]"),
         ("[web]\ncadence = 'daily'\n", "helix.toml:2: unknown key 'cadence' - it belongs under [retention]"),
         ("retention = 3\n", "helix.toml:1: 'retention' is a section: write [retention]"),
-        ("[session_memory.detect]\nx = 1\n", "helix.toml:1: [session_memory] holds [session_memory.retention] only"),
+        (
+            "[session_memory.detect]\nx = 1\n",
+            "helix.toml:1: [session_memory] may only contain [session_memory.retention]",
+        ),
         ("[retention]\ncadence = 'hourly'\n", "helix.toml:2: cadence 'hourly' is not one of daily, weekly, on-hook"),
         ("[retention]\nraw_max_age_days = 0\n", "helix.toml:2: raw_max_age_days must be greater than zero, not 0"),
         ("[retention]\nraw_max_age_days = true\n", "helix.toml:2: raw_max_age_days True is not a whole number"),
@@ -133,7 +136,7 @@ def test_session_close_variables_are_no_settings(machine: Machine, variable: str
         (
             "[retention]\nraw_soft_cap_bytes = '6GiB'\nraw_hard_cap_bytes = '4GiB'\n",
             "helix.toml:3: raw_hard_cap_bytes (4294967296) is below raw_soft_cap_bytes (6442450944): "
-            "eviction must begin before the ceiling is reached",
+            "eviction must begin before the hard cap is reached",
         ),
         (
             "[retention]\nraw_soft_cap_bytes = ''\n",
