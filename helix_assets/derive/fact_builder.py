@@ -1,7 +1,7 @@
 """Facts: what a session did, a row per call, file, test run, API message and message. They outlive the raw bytes.
 
-Belongs here: which tables there are and how a session's rows become theirs. No transcript text but redacted file paths
-and program names. Not here: the files they lie in (`store.fact_files`), what messages cost (`derive.prices`).
+Belongs here: how a session's rows become facts. The only transcript text in them is redacted file paths and program
+names. Not here: the tables (`model.facts`), their files (`store.fact_files`), what messages cost (`derive.prices`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BY_NAME = {"dockerfile": "docker", "makefile": "make", "gnumakefile": "make", "
 
 
 def language_of(path: str | None) -> str | None:
-    """The language that a file's name tells, None when it tells none."""
+    """The language of a file, by its name; None if the name does not show it."""
     if not path:
         return None
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -49,7 +49,7 @@ def language_of(path: str | None) -> str | None:
 
 @dataclass(slots=True)
 class _Call:
-    """A call while its result is awaited."""
+    """A call, and what later rows say about it."""
 
     row: Row
     detail: dict[str, Any]
@@ -93,34 +93,34 @@ class FactBuilder:
             call.result = light(row)
 
     def _on_lifecycle(self, row: Row) -> None:
-        """How a call ended by a log that knows better; and what a person decided, which names only the tool."""
+        """Note a later record that corrects how a call ended, or a person's decision, which names only the tool."""
         if row.call_id:
             call = self._by_id.get(row.call_id)
             if call is not None:
                 call.overruled = light(row)
         elif row.detail and '"decision"' in row.detail:
-            said = orjson.loads(row.detail)
-            decision = _DECISIONS.get(str(said.get("decision")))
+            detail = orjson.loads(row.detail)
+            decision = _DECISIONS.get(str(detail.get("decision")))
             waiting = (
-                call for call in reversed(self._calls) if call.row.tool == said.get("tool") and not call.decision
+                call for call in reversed(self._calls) if call.row.tool == detail.get("tool") and not call.decision
             )
             if decision and (call := next(waiting, None)) is not None:
                 call.decision = decision
 
     def _on_test(self, row: Row) -> None:
-        told = orjson.loads(row.detail) if row.detail else {}
-        passed, failed, skipped, total = (_count(told.get(name)) for name in ("passed", "failed", "skipped", "total"))
+        run = orjson.loads(row.detail) if row.detail else {}
+        passed, failed, skipped, total = (_count(run.get(name)) for name in ("passed", "failed", "skipped", "total"))
         self._tests.append(
             TestRunFact(
-                row.record_key, row.ts_us, row.is_sidechain, row.agent_id, _name(told.get("framework")), passed, failed,
-                skipped, total, _number(told.get("duration_s")), _truth(told.get("success")),
+                row.record_key, row.ts_us, row.is_sidechain, row.agent_id, _name(run.get("framework")), passed, failed,
+                skipped, total, _number(run.get("duration_s")), _truth(run.get("success")),
             )
         )  # fmt: skip
 
     def finish(self, usage: Iterable[tuple[Row, bool]], signals: Sequence[tuple[Any, ...]] = ()) -> SessionFactRows:
-        """The facts of what was added so far, with what the digest knows better.
+        """The facts of what was added so far, with usage and signals from the digest's builder.
 
-        `usage` are the rows whose tokens count, and whether they are a subagent's; `signals` are rows of their table.
+        `usage` are the rows whose tokens count, and whether they are a subagent's. `signals` are rows of their table.
         """
         calls = [_tool_call(call) for call in self._calls]
         operations = [
@@ -136,7 +136,7 @@ class FactBuilder:
             "messages": self._messages,
             "signals": signals,
         }
-        # plain tuples: they cross from a worker to its parent in a third of the time
+        # plain tuples: sending them from a worker to its parent takes a third of the time
         return {name: list(map(tuple, rows)) for name, rows in found.items() if rows}
 
 
@@ -150,7 +150,7 @@ def _tool_call(call: _Call) -> ToolCall:
     status = (better and better.status) or (result and (result.status or "ok")) or "open"
     path = _path((result and result.file_path) or row.file_path)
     failed = status == "error"
-    told = result or row
+    last = result or row
     return ToolCall(
         record_key=row.record_key,
         ts=row.ts_us,
@@ -158,20 +158,20 @@ def _tool_call(call: _Call) -> ToolCall:
         agent_id=row.agent_id,
         tool=_name(row.tool),
         status=status,
-        error_class=error_class((result and result.summary) or "", told.exit_code) if failed else None,
+        error_class=error_class((result and result.summary) or "", last.exit_code) if failed else None,
         decision="denied" if status == "denied" else call.decision,
-        duration_ms=(better and better.duration_ms) or told.duration_ms,
+        duration_ms=(better and better.duration_ms) or last.duration_ms,
         program=_name(call.detail.get("program")),
-        exit_code=told.exit_code,
+        exit_code=last.exit_code,
         file_path=path,
         language=language_of(path),
-        lines_added=told.lines_added,
-        lines_removed=told.lines_removed,
+        lines_added=last.lines_added,
+        lines_removed=last.lines_removed,
     )
 
 
 def _operations(call: _Call, fact: ToolCall, by_tool: Mapping[str, str]) -> list[FileOperation]:
-    """The files a call was about: one each for a patch of several, whose lines are told as a whole by the first."""
+    """The files that a call was about. Of a patch of several files the first row has the lines of all."""
     name = (call.row.tool or "").lower()
     operation = by_tool.get(name) or ("edit" if fact.lines_added is not None else None)
     operation = operation or _BY_PROGRAM.get(fact.program or "")
@@ -202,7 +202,7 @@ def _name(value: Any) -> str | None:
 
 
 def _path(value: str | None) -> str | None:
-    """The path, a very long one by its end, which says more."""
+    """The path; a very long one keeps its end, which says more."""
     return value if value is None or len(value) <= MAX_PATH else "…" + value[-MAX_PATH:]
 
 

@@ -1,7 +1,7 @@
-"""The infrastructure bucket: which tools are plumbing of the agent rather than work on the task.
+"""The infrastructure bucket: tool calls that the agent makes for itself rather than for the task.
 
-Belongs here: the share of calls that fall into it. Not here: the list, which is the agents' (`agents.PLUMBING`) or a
-person's own from the settings.
+Belongs here: the share of calls in it. Not here: the list of tools, which comes from the agents (`agents.PLUMBING`) or
+from the settings.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 
 def infra_overhead_share(tool_histogram: Mapping[str, int], infra_tools: Sequence[str]) -> float:
-    """The share of tool calls in the infrastructure bucket, 0 to 1 in three digits; 0 without calls."""
+    """The share of tool calls in the infrastructure bucket, 0 to 1 with three digits; 0 without calls."""
     calls = sum(tool_histogram.values())
     infra = sum(count for tool, count in tool_histogram.items() if is_infra(tool, infra_tools))
     return round(infra / calls, 3) if calls else 0.0

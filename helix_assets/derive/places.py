@@ -1,7 +1,6 @@
-"""Which repository, domain and task a session belongs to, told from its text alone.
+"""Which repository, domain and task a session belongs to, from texts alone.
 
-Belongs here: the rules. The person's own map (helix.toml) comes first and wins. Not here: the disk
-(`agents.repositories`).
+Belongs here: the rules. The user's own map (helix.toml) wins. Not here: the disk (`agents.repositories`).
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from fnmatch import fnmatchcase
 
 from helix_assets.model.agent import AgentSpec
 
-# Worktrees of tools that are no agents: the repository's name stands behind these folders, or not before `-worktrees`.
+# Worktrees of other tools than agents: the repository's name is after these folders; these names are not repositories.
 _BEHIND = (r"/\.cursor/worktrees/([^/]+)",)
 _NO_REPOSITORIES = ("cursor", "git")
 
 
 @dataclass(frozen=True)
 class PlaceRules:
-    """The person's map: `paths` names the repository of a path prefix or glob, `domains` the domain of a repository.
+    """The user's map: `paths` names the repository of a path prefix or glob, `domains` the domain of a repository.
 
-    `worktrees` are the agents': patterns for paths whose group 1 is the repository, in order.
+    `worktrees` are the agents' patterns for paths, in order; group 1 is the repository.
     """
 
     paths: Mapping[str, str] = field(default_factory=dict)
@@ -32,7 +31,7 @@ class PlaceRules:
 
 
 def worktree_patterns(specs: Sequence[AgentSpec]) -> tuple[re.Pattern[str], ...]:
-    """How to find the repository's name in the path of a worktree: it stands behind, around or before its folder."""
+    """Patterns that find the repository's name in the path of a worktree: after, around or before its folder."""
     behind = [pattern for spec in specs for pattern in spec.worktrees.behind]
     inside = _any_of(folder for spec in specs for folder in spec.worktrees.inside)
     names = _any_of([*(spec.flavor for spec in specs), *_NO_REPOSITORIES])
@@ -43,14 +42,14 @@ def worktree_patterns(specs: Sequence[AgentSpec]) -> tuple[re.Pattern[str], ...]
 
 
 def _any_of(words: Iterable[str]) -> str:
-    """A pattern for any of these texts; for none of them one that matches nothing."""
+    """A pattern for any of these texts. Without texts it matches nothing."""
     return f"(?:{'|'.join(map(re.escape, words)) or '(?!)'})"
 
 
 def repo_of(cwd: str | None, rules: PlaceRules, root: str | None = None) -> str | None:
-    """The repository of a working folder: the map's word, else the name of `root`, else what the path tells.
+    """The repository of a working folder: from the map, else the name of `root`, else from the path.
 
-    `root` is the top folder of the repository, or of the main one of a worktree, as far as it is known.
+    `root` is the top folder of the repository, for a worktree that of the main one, if it is known.
     """
     if not cwd:
         return None
@@ -68,7 +67,7 @@ def repo_of(cwd: str | None, rules: PlaceRules, root: str | None = None) -> str 
 
 
 def domain_of(repo: str | None, rules: PlaceRules) -> str | None:
-    """The repository's domain as the map says."""
+    """The repository's domain in the map."""
     return rules.domains.get(repo) if repo else None
 
 

@@ -1,7 +1,7 @@
 """Signs of trouble in a session, each by a named rule with a version (docs/signals.md).
 
-Belongs here: rules over light rows, one row at a time, that need more than one row or a reading of its text. Pure.
-Not here: what a single failure is called (`failures`), how the session ended (`outcome`).
+Belongs here: rules that need several rows, or a row's text. They take light rows, one at a time. Pure.
+Not here: the class of a single failure (`failures`), how the session ended (`outcome`).
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ VERSIONS: Mapping[str, int] = {
     "context_pressure": 1,
     "compaction_mid_task": 1,
 }
-"""The rules with their versions; a version grows whenever its rule says something else."""
+"""The rules with their versions; a version grows whenever its rule changes."""
 
 
 @dataclass
 class _Sign:
-    """A signal that is being counted."""
+    """A signal while it is counted."""
 
     sample: str
     tool: str | None = None
@@ -75,7 +75,7 @@ class _Sign:
 
 
 class _Call(NamedTuple):
-    """A call while its result is awaited."""
+    """A call without its result so far."""
 
     record_key: int
     input_hash: int | None
@@ -86,7 +86,7 @@ class _Call(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What later rows may ask of a result. `test` is the input of a call that ran tests itself."""
+    """What later rows need of a result. `test` is the hashed input of a call that ran tests."""
 
     record_key: int
     ts_us: int | None
@@ -96,7 +96,7 @@ class _Result(NamedTuple):
 
 @dataclass
 class _Thread:
-    """What one agent did, the main one or a subagent: chains that only its own calls make or break."""
+    """What one agent did, the main one or a subagent: chains that only its own calls continue or end."""
 
     failed: dict[int, list[int]] = field(default_factory=dict)
     rounds: Counter[str] = field(default_factory=Counter)
@@ -139,7 +139,7 @@ class SignalBuilder:
         return thread
 
     def _sign(self, name: str, sample: str, row: Row, *, about: str | None = None) -> _Sign:
-        """The signal of that rule about that thing; the first sight of it gives the sample."""
+        """The signal of this rule about this thing; the first row gives the sample."""
         key = name, sample if about is None else about
         held = self._signs.get(key)
         if held is None:
@@ -185,7 +185,7 @@ class SignalBuilder:
             self._forget_runs()
 
     def _forget_runs(self) -> None:
-        """What was run before ran over other files."""
+        """Forget test runs, because files have changed since."""
         for thread in self._threads.values():
             thread.runs.clear()
 
@@ -201,7 +201,7 @@ class SignalBuilder:
             self._sign("missing_dependency", what, row).add(row.record_key)
 
     def _on_edit(self, row: Row, thread: _Thread, path: str | None) -> None:
-        thread.failed.clear()  # the same call over other files is no mere repetition
+        thread.failed.clear()  # the same call after an edit is not a repetition
         thread.edit_key = row.record_key
         if path is None or thread.last_edited == path:
             return
@@ -229,7 +229,7 @@ class SignalBuilder:
         self._compare_runs(row, thread)
 
     def _compare_runs(self, row: Row, thread: _Thread) -> None:
-        """The same tests twice over the same files, with another result."""
+        """Find the same tests run twice over the same files with different results."""
         result = self._results.get(row.call_id or "")
         key = result.test if result is not None else None
         if key is None or row.status is None:
@@ -242,7 +242,7 @@ class SignalBuilder:
     # -- the course of the session ------------------------------------------------------------------------------------
 
     def _on_prompt(self, row: Row, thread: _Thread) -> None:
-        """A person's word begins another task: what repeats across it is no loop."""
+        """A person's prompt begins another task: what repeats across it is not a loop."""
         if row.status == "queued" or row.is_sidechain:
             return
         for each in self._threads.values():
@@ -264,7 +264,7 @@ class SignalBuilder:
             self._refused.pop(row.call_id, None)
 
     def _go_on(self, row: Row) -> None:
-        """A compaction was in the middle of a task when the same turn goes on behind it."""
+        """A compaction was in the middle of a task if the same turn continues after it."""
         if self._compacted and not row.is_sidechain:
             sign = self._sign("compaction_mid_task", "compaction", row)
             sign.tool = None
@@ -272,7 +272,7 @@ class SignalBuilder:
             self._compacted.clear()
 
     def _on_usage(self, row: Row) -> None:
-        """How full the window was; unknown for an agent that reports its usage by turn, not by request."""
+        """Note how full the window was; unknown for an agent that reports usage per turn, not per request."""
         window = next((size for prefix, size in self._words.windows if (row.model or "").startswith(prefix)), None)
         if window is None:
             return
@@ -283,7 +283,7 @@ class SignalBuilder:
             self._requests[row.message_id or row.seq] = (held, window, row._replace(raw=None))
 
     def _pressure(self) -> Iterator[_Found]:
-        """Requests that nearly filled the window; a session that once held more had the large one."""
+        """Requests that nearly filled the window. A session that once had more tokens in it had the large window."""
         sign = _Sign("")
         for held, usual, row in self._requests.values():
             window = usual if self._largest <= usual else _LARGE_WINDOW
@@ -303,7 +303,7 @@ class SignalBuilder:
             yield "permission_denied", sign
 
     def _kept(self) -> list[_Found]:
-        """By rule, the most frequent first; the errors last, and only so many."""
+        """The signals by rule, the most frequent first, then a limited number of errors."""
         found = [(name, sign) for (name, _), sign in self._signs.items()]
         found += [*self._pressure(), *self._denied()]
         found.sort(key=lambda item: (_ORDER[item[0]], -item[1].count, item[1].sample))
@@ -311,7 +311,7 @@ class SignalBuilder:
         return [item for item in found if item[0] != "error"][: MAX_SIGNALS - len(errors)] + errors
 
     def finish(self) -> list[Signal]:
-        """The signals of what was added so far, as a digest holds them."""
+        """The signals of what was added so far, for the digest."""
         return [
             Signal(
                 name=name,
@@ -326,7 +326,7 @@ class SignalBuilder:
         ]
 
     def facts(self) -> list[SignalRow]:
-        """The same as rows of the fact table `signals`."""
+        """The same signals as rows of the fact table `signals`."""
         return [
             (sign.keys[0], sign.ts_us, name, VERSIONS[name], sign.count, sign.tool, sign.file_path)
             for name, sign in self._kept()

@@ -1,6 +1,6 @@
-"""What the names and phrases in a log mean, put together from what the agents' specs say.
+"""What the names and phrases in a log mean, collected from the agents' specs.
 
-Belongs here: the tables that the other modules of this room ask. Not here: the names themselves (`agents/*/spec.py`),
+Belongs here: the tables that the other modules of this room use. Not here: the names themselves (`agents/*/spec.py`),
 or those of programs in a shell (`commands`).
 """
 
@@ -13,16 +13,16 @@ from itertools import chain
 
 from helix_assets.model.agent import AgentSpec, Tools
 
-# What a tool does to a file, as the facts call it, by the field of `Tools` that names it.
+# What a tool does to a file, in the facts' words, by its field of `Tools`.
 _OPERATIONS = {"read": "read", "write": "write", "edit": "edit", "delete": "delete", "list": "glob", "search": "grep"}
 _KNOWN = tuple(field.name for field in fields(Tools) if field.name != "plumbing")
 
 
 class Vocabulary:
-    """Tables by meaning; `shared` are names of tools that are no single agent's.
+    """Tables by meaning. `shared` are names of tools that belong to no single agent.
 
-    A shared name says what a call does to a file. Whether a call counts as an edit, or only looks, is said by the
-    names of the agents' own tools, which are compared letter by letter.
+    A shared name says what a call does to a file. Only the names of the agents' own tools, compared with upper and
+    lower case, say whether a call counts as an edit or only looks.
     """
 
     def __init__(self, specs: Sequence[AgentSpec], shared: Tools) -> None:
@@ -42,7 +42,7 @@ class Vocabulary:
         self._own_prompts = [re.compile(pattern, re.I) for spec in specs for pattern in spec.own_prompts]
 
     def known_tool(self, name: str | None) -> str:
-        """The tool's name if it is in a table, else what kind of other tool it is."""
+        """The tool's name if it is in a table, else "(MCP)" or "(other)"."""
         lowered = (name or "").lower()
         if lowered in self._known:
             return name or ""

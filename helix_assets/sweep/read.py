@@ -624,7 +624,7 @@ class _SessionRun:
         if not is_given_up:
             self._note_messages(events)
         if is_beside:
-            self._emit(self.linker.beside(record, events))
+            self._emit(self.linker.unplaced(record, events))
         elif record.key not in self.task.not_ours:
             self.last_row = _place(item)
             self._emit(self.linker.rows(record, events))
