@@ -1,6 +1,6 @@
 """Figures that several commands show: sessions, events, bytes and tokens by agent, and the state of the store.
 
-Belongs here: counting from the catalog alone; no raw file is opened. Not here: how it is laid out (`cli`).
+Belongs here: counting from the catalog alone; no raw file is opened. Not here: how it is formatted (`cli`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TOKEN_KINDS = ("input", "output", "cache_read", "cache_write")
 
 @dataclass
 class AgentFigures:
-    """What the memory holds of one agent. Tokens and events are those of the digests."""
+    """What the memory contains of one agent. Tokens and events are those of the digests."""
 
     flavor: str
     sessions: int = 0
@@ -67,7 +67,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Trouble:
-    """What a person may want to look at, counted, the newest by name."""
+    """What a person may want to look at: counts, and the newest by name."""
 
     uncovered: int
     failed: list[dict[str, Any]]
@@ -95,7 +95,7 @@ class Status:
 
 
 def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
-    """One row per agent that has sessions. A digest that is not the one that was written is counted, not added up."""
+    """One row per agent that has sessions. A damaged digest is counted, but not added up."""
     s = sessions.c
     with catalog.reading() as connection:
         grouped = select(
@@ -119,7 +119,7 @@ def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
 
 
 def read_status(store: Store) -> Status:
-    """Everything `helix status` tells, without opening a raw file or waiting for a writer."""
+    """Everything that `helix status` reports, without opening a raw file or waiting for a writer."""
     settings, catalog = store.settings, store.catalog
     agents = figures_by_agent(catalog, store.key)
     policy = settings.retention
@@ -150,7 +150,7 @@ def _counts(connection: Connection, column: ColumnElement[Any]) -> dict[str, int
 
 
 def _distilled_bytes(settings: Settings) -> int:
-    """Bytes on disk of what is never dropped: the catalog with its log, the facts and the feed."""
+    """Bytes on disk of what is never evicted: the catalog with its log, the facts and the feed."""
     catalog = settings.catalog_path
     paths = [catalog, catalog.with_name(catalog.name + "-wal")]
     memory = settings.data_dir / "memory"
@@ -159,7 +159,7 @@ def _distilled_bytes(settings: Settings) -> int:
 
 
 def bytes_of(paths: Iterable[Path]) -> int:
-    """Bytes on disk of those files that are there; a writer may replace some at any moment."""
+    """Bytes on disk of those files that exist; a writer may replace some at any time."""
     total = 0
     for path in paths:
         with suppress(FileNotFoundError):
@@ -189,19 +189,19 @@ def _trouble(connection: Connection, store: Store) -> Trouble:
 
 
 def _shown(store: Store, row: Mapping[Any, Any]) -> dict[str, Any]:
-    """A row by the redaction rules in force, which may be newer than those it was written by."""
+    """A row redacted by the current rules, which may be newer than those it was written by."""
     path = {"path": store.shown_path(row["path"])} if "path" in row else {}
     return {**value_again(store.redactor, dict(row)), **path}
 
 
 def _withheld(connection: Connection) -> int:
-    """Records that could not be redacted, over all sweeps: in their place lies a line that says so."""
+    """Records that could not be redacted, over all sweeps; a line that says so replaces each."""
     counted = sweeps.c.counters["records_withheld"].as_integer()
     return int(connection.execute(select(func.coalesce(func.sum(counted), 0))).scalar_one())
 
 
 def _versions(connection: Connection, redaction_version: str) -> dict[str, Any]:
-    """Which rules made what is stored: how many sessions at which version, beside the version in force."""
+    """Which rules made what is stored: how many sessions have which version, and the current version."""
     s = sessions.c
     parsed = select(s.flavor, s.parser_version, func.count()).group_by(s.flavor, s.parser_version)
     by_parser: dict[str, dict[str, int]] = {}

@@ -1,7 +1,7 @@
 """The columns of the views over files, made of the fields of a stored row or fact.
 
-Belongs here: how a view shows a field, and which columns it adds; docs/sql.md is made of it. Not here: which rows a
-view has, or the views over the catalog (`ask.views`).
+Belongs here: how a view shows a field, and which columns it adds; docs/sql.md is generated from it. Not here: which
+rows a view has, or the views over the catalog (`ask.views`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DAY = r"TRY_CAST(regexp_extract(filename, 'day=([0-9-]+)[^/\\]*', 1) AS DATE)"
 
 
 class Column(NamedTuple):
-    """A column of a view over files: its name, how it is read there, what it says."""
+    """A column of a view over files: its name, its SQL, its meaning."""
 
     name: str
     sql: str
@@ -68,5 +68,5 @@ def _shown_as(field: Field) -> Column:
 
 
 def selected(view: str) -> str:
-    """The columns of a view as a SELECT names them; `r` is the row, `s` the source file of a record."""
+    """The columns of a view for a SELECT; `r` is the row, `s` the source file of a record."""
     return ", ".join(f"{column.sql} AS {column.name}" for column in columns_of(view))

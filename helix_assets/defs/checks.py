@@ -10,7 +10,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 from sqlalchemy import func, select
 
-from helix_assets.ask.reading import of_one_moment
+from helix_assets.ask.reading import read_consistently
 from helix_assets.defs.figures import SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES
 from helix_assets.defs.record import in_our_words
 from helix_assets.defs.report import EVICTION_JOB, RETENTION_REPORT
@@ -58,7 +58,7 @@ class Check:
             return answers[-1]
 
         try:
-            return of_one_moment(ask)
+            return read_consistently(ask)
         except ChangedError:
             return answers[-1]
 

@@ -25,7 +25,7 @@ from sqlalchemy import exists, func, select
 
 from helix_assets.agents import AGENTS
 from helix_assets.agents.discover import discover
-from helix_assets.ask.reading import NamedFile, has_store, named_files, of_one_moment, open_existing, refuse_changed
+from helix_assets.ask.reading import NamedFile, has_store, named_files, open_existing, read_consistently, refuse_changed
 from helix_assets.ask.status import Status, read_status
 from helix_assets.hooks.inbox import read_notes
 from helix_assets.keep.backup import EVERY, copies
@@ -242,7 +242,7 @@ def _files(store: Store) -> Iterator[Finding]:
         refuse_changed(store, [(file.path, file.hash) for file in bad])
         return len(files), proven, bad
 
-    count, proven, bad = of_one_moment(look)
+    count, proven, bad = read_consistently(look)
     if bad:
         what = f"{len(bad)} of {count} files of the memory are missing or damaged, such as {bad[0].path}"
         yield Finding("store", "wrong", what, _RESTORE)
