@@ -1,6 +1,6 @@
 """The before-restore folders: what restores moved out of the way, and how far it is redacted by new rules.
 
-Belongs here: where they are, and the note in each of them. Not here: redacting them (`sweep.aside`).
+Belongs here: where they are, and the note in each of them. Not here: redacting them (`sweep.rescan_folders`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A look at the agents' folders: what lies there, and what of it is news. Cheap, for sensors look twice a minute.
+"""A look at the agents' folders: which files are there, and which are news. Cheap, because sensors look twice a minute.
 
-Not here: the listing itself (`agents.discover`), comparing two states (`model.changes`), or what is done about it
+Not here: the listing itself (`agents.discover`), comparing two states (`model.changes`), or reading the news
 (`sweep.sweep`).
 """
 
@@ -24,12 +24,12 @@ from helix_assets.sweep.resting import resting
 
 EXCLUSIONS = "exclusions"
 OPEN = "open"
-"""The status of a text whose last block was not read, for it could still grow."""
+"""The status of a text whose last block was not read, because it could still grow."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What lies on disk, by path key, and what of it is news. `shared` are the files that hold many sessions."""
+    """The files on disk by path key, and which are news. `shared` are the files that contain many sessions."""
 
     seen: Discovery
     found: dict[str, FoundFile]
@@ -39,10 +39,10 @@ class Scan:
 
 
 def scan(store: Store, now: datetime | None = None, *, patient: bool = False) -> Scan:
-    """Compare the disk with the catalog; reads no transcript and writes nothing.
+    """Compare the disk with the catalog. Reads no transcript and writes nothing.
 
-    Files of sessions that are set aside are news again when it is time to try them; `patient` leaves those of large
-    sessions alone that have grown a short while ago.
+    Files of failed sessions are news again when it is time to retry them. `patient` skips large sessions that were
+    read a short while ago.
     """
     with no_collection():
         seen = discover(store.settings.roots, store.settings.exclude.paths)
@@ -57,7 +57,7 @@ def compare(
     patient: bool,
     listed: Mapping[str, Sequence[FoundFile]] | None = None,
 ) -> Scan:
-    """What of the files that were seen is news. `listed` are the sessions of the shared files that were opened."""
+    """Which of the files seen are news. `listed` are the sessions of the shared files that were opened."""
     with no_collection():
         known = store.catalog.known_sources()
         found = seen.files
@@ -68,10 +68,10 @@ def compare(
             found = found | {file.path: file for file in (*shared, *parts)}
     if not found.keys() <= known.states.keys():
         found = {path if path in known.states else store.path_key(path): file for path, file in found.items()}
-    # Nearly all files are fine: only the others are looked at one by one below.
+    # Nearly all files are fine: only the others are checked one by one below.
     unusual = known.unusual
     gone_before = [key for key, status in unusual.items() if status == "gone"]
-    if seen.unknown:  # a hidden path may lie where nobody could look
+    if seen.unknown:  # a hidden path may be in a folder that could not be read
         gone_before += [key for key in known.states if key.startswith(HIDDEN)]
     changes = changed_sources(found, known.states, gone_before, seen.unknown)
     wakes = {"gone", "failed"}
@@ -90,7 +90,7 @@ def compare(
         changes = Changes(tuple(kept), changes.gone)
     if changes.changed and (later := retries.waiting(store.catalog, now).path_keys):
         changes = Changes(tuple(key for key in changes.changed if key not in later), changes.gone)
-    # With new exclusions every file is looked at, once: whoever rested then would have them stay new.
+    # With new exclusions every file is checked once. If one rested then, the exclusions would stay new.
     may_rest = patient and changes.changed and not are_exclusions_new
     rest = resting(store, seen, found, changes.changed, now) if may_rest else frozenset()
     if rest:
@@ -100,7 +100,7 @@ def compare(
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Thousands of small tuples without cycles: looking for some among them took a tenth of the time."""
+    """Switch the garbage collector off: searching thousands of small tuples for cycles took a tenth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -115,7 +115,7 @@ def _is_looked_at_again(status: str, file: FoundFile, wakes: Collection[str]) ->
 
 
 def _has_ended(status: str, file: FoundFile, now: datetime) -> bool:
-    """Whether the last block of a text that was still open can be taken to be whole by now."""
+    """Whether the last block of a text that was still open counts as complete by now."""
     if status != OPEN:
         return False
     from helix_assets.sweep.parts import has_ended  # few homes have such files
@@ -124,5 +124,5 @@ def _has_ended(status: str, file: FoundFile, now: datetime) -> bool:
 
 
 def exclusions_of(store: Store) -> str:
-    """The exclusions in force, to be compared with those under which the last whole sweep left files out."""
+    """The current exclusions, to compare with those of the last whole sweep."""
     return repr(store.settings.exclude)

@@ -1,7 +1,7 @@
-"""Sessions of which records went: what they have counted, and joining what came later to a kept digest and its facts.
+"""Sessions with evicted records: what they have counted, and merging later records into the kept digest and facts.
 
 A record is new if its key is not among those that the session has counted (`store.catalog.session_keys`). While all of
-them can be read, the digest is rebuilt from the log; only where some are gone for good is it merged.
+them can be read, the digest is rebuilt from the log; it is merged only if some are gone for good.
 Not here: how two digests become one (`derive.merge`).
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def earlier_of(store: Store, state: SessionState) -> Earlier:
-    """What an evicted session counted before; StoreError where what is kept of it is damaged."""
+    """What an evicted session counted before. StoreError if what is kept of it is damaged."""
     row = state.row
     if row is None:
         raise ValueError("a new session has counted nothing")
@@ -51,7 +51,7 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
 
 
 def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Ingested:
-    """Join what came later to the digest and facts that are kept; with damaged facts the digest waits."""
+    """Merge later records into the kept digest and facts. If these are damaged, the digest waits."""
     from helix_assets.derive.merge import merged  # loads pydantic
 
     earlier, row = result.task.earlier, state.row
@@ -71,12 +71,12 @@ def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Inge
 
 
 def is_derived_now_or_never(state: SessionState, result: Ingested) -> bool:
-    """Whether what is stored of a session will not do to derive it later: then the reading waits, too."""
+    """Whether the session cannot be derived later from stored rows. If it fails, it must be read again."""
     return result.part is None and not (result.task.append and state.parts)
 
 
 def _state(kept: Digest | None, model: str | None) -> dict[str, Any] | None:
-    """All that parsers go on from: what was spent before, for a log may repeat the sum of it, and the model."""
+    """The state for parsers to continue from: the model, and the tokens so far, because a log may repeat their sum."""
     if kept is None:
         return None
     t = kept.tokens

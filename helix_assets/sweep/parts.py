@@ -1,4 +1,4 @@
-"""The sessions of files that hold many, as a look at the disk sees them: nothing is opened for it.
+"""The sessions of shared files, as a look at the disk sees them, without opening a file.
 
 Belongs here: what is known of them without reading. Not here: listing them (`sweep.unfold`).
 """
@@ -20,9 +20,9 @@ from helix_assets.store.store import Store
 def with_parts(
     store: Store, seen: Discovery, shared: Iterable[FoundFile], listed: Mapping[str, Sequence[FoundFile]]
 ) -> tuple[list[FoundFile], list[FoundFile]]:
-    """Files that hold many sessions, and these: as they were listed now, else as they were when they last were.
+    """Shared files and their sessions, as listed now, else as last listed.
 
-    A session that is to be read again (its time in the catalog is -1) differs from what is known of it, so it is news.
+    A session to be read again (its time in the catalog is -1) differs from its known state, so it is news.
     """
     files = [with_log(file) if file.role == DATABASE else file for file in shared]
     found = {file.path for file in files}
@@ -38,5 +38,5 @@ def with_parts(
 
 
 def has_ended(file: FoundFile, now: datetime) -> bool:
-    """Whether a text has rested so long that its last block can be taken to be whole."""
+    """Whether a text has not changed for so long that its last block counts as complete."""
     return rests(file.mtime_ns, now)

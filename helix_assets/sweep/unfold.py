@@ -1,10 +1,10 @@
-"""Files that hold many sessions, unfolded: the step between the look at the disk and the plan.
+"""Lists the sessions of shared files, which contain many: the step between the look at the disk and the plan.
 
-A look knows only that such a file changed. Here it is opened, its sessions are listed, and each becomes a source of its
-own; from then on it is planned, read, evicted and forgotten like a file. What is news is noted in the catalog before
-anything is read: the file as it was seen, and each changed session as one to be read again. So a kill, a failure or a
-rest loses no news, and a file without news is not opened.
-Belongs here: opening, listing, noting. Not here: copying and asking (`agents.database`), cutting (`agents.cutting`),
+A look knows only that such a file changed. Here it is opened, its sessions are listed, and each becomes a source, which
+is then planned, read, evicted and forgotten like a file. News are noted in the catalog before anything is read: the
+state of the file, and each changed session as one to be read again. So a kill, a failure or a rest loses no news, and
+a file without news is not opened.
+Belongs here: opening, listing, noting. Not here: copying and querying (`agents.database`), cutting (`agents.cutting`),
 reading (`sweep.read`).
 """
 
@@ -42,11 +42,11 @@ class Refused:
     """Shared files that were not opened: `busy` ones are tried again by the next sweep, others once they change."""
 
     busy: list[tuple[str, str]] = field(default_factory=list)
-    aside: list[tuple[Candidate, str, str | None]] = field(default_factory=list)
+    skipped: list[tuple[Candidate, str, str | None]] = field(default_factory=list)
 
 
 class _Opened(NamedTuple):
-    """A shared file with its sessions, where these worked, and what the catalog remembers to go on from."""
+    """A shared file with its sessions, their working folders, and the cursor to continue from."""
 
     candidate: Candidate
     parts: list[FoundFile]
@@ -56,14 +56,14 @@ class _Opened(NamedTuple):
 
 
 class _Reach(NamedTuple):
-    """How far a text is read in this sweep, and whether its last block is whole."""
+    """How far a text is read in this sweep, and whether its last block is complete."""
 
     until: int
     is_over: bool
 
 
 class SharedFiles:
-    """What one sweep opens of the files that hold many sessions."""
+    """The shared files that one sweep opens."""
 
     def __init__(self, store: Store, exclusions: Exclusions) -> None:
         self._store, self._exclusions = store, exclusions
@@ -77,9 +77,9 @@ class SharedFiles:
         self._copies.close()
 
     def unfold(self, scan: Scan, now: datetime, *, patient: bool, natives: Collection[str] | None) -> Scan:
-        """The look once more, with the sessions of the shared files that have news in the place of these files.
+        """The look again, with the sessions of shared files instead of the files that have news.
 
-        With `natives` only files are opened that are known to hold one of these sessions.
+        With `natives` only files are opened that are known to contain one of these sessions.
         """
         self._texts = {
             file.path: _Reach(file.size, rests(file.mtime_ns, now)) for file in scan.shared if file.role == TEXT
@@ -91,20 +91,20 @@ class SharedFiles:
         if opened:
             self._note(opened, scan, iso(microseconds(now)) or "", is_whole=natives is None)
             after = compare(self._store, scan.seen, now, patient=patient, listed=listed)
-        at_hand = [key for key in after.changes.changed if _is_at_hand(after.found[key], listed)]
-        return replace(after, changes=Changes(tuple(at_hand), after.changes.gone))
+        readable = [key for key in after.changes.changed if _is_readable(after.found[key], listed)]
+        return replace(after, changes=Changes(tuple(readable), after.changes.gone))
 
-    def left_out(self, part: FoundFile, cwd: str | None) -> bool:
-        """Whether a session in a shared file is excluded; `cwd` is what is known of it where it was not listed now."""
+    def is_excluded(self, part: FoundFile, cwd: str | None) -> bool:
+        """Whether a session in a shared file is excluded; `cwd` is its known folder if it was not listed now."""
         return bool(self._exclusions) and self._exclusions.covers_part(part.path, self._cwds.get(part.path, cwd))
 
-    def within_reach(self, task: IngestTask) -> IngestTask:
-        """The task with what has to be opened for its files. A database that cannot be copied counts as not there."""
+    def with_opened(self, task: IngestTask) -> IngestTask:
+        """The task with the files to open. A database that cannot be copied counts as missing."""
         if not any(file.role in SHARED for file in task.files):
             return task
-        return replace(task, files=tuple(map(self._reached, task.files)))
+        return replace(task, files=tuple(map(self._with_opened, task.files)))
 
-    def _reached(self, file: FileTask) -> FileTask:
+    def _with_opened(self, file: FileTask) -> FileTask:
         path = shared_path(file.path)
         if file.role == TEXT and path in self._texts:
             return replace(file, opens=path, **self._texts[path]._asdict())
@@ -118,7 +118,7 @@ class SharedFiles:
     # -- opening -----------------------------------------------------------------------------------------------------
 
     def _with_news(self, scan: Scan, natives: Collection[str] | None) -> list[Candidate]:
-        """The shared files to open: changed ones, and those with a session that is to be read again."""
+        """The shared files to open: changed ones, and those with a session to be read again."""
         changed = [scan.found[key] for key in scan.changes.changed]
         paths = {file.path for file in changed if is_shared(file)}
         paths |= {shared_path(file.path) for file in changed if is_part(file)}
@@ -133,10 +133,10 @@ class SharedFiles:
         ]
 
     def _opened(self, candidate: Candidate, scan: Scan) -> _Opened | None:
-        """A shared file with its sessions; None, with the reason noted, where it is not opened."""
+        """A shared file with its sessions, None if it is not opened; then the reason is noted."""
         path = candidate.file.path
         if self._exclusions and self._exclusions.covers_path(path):
-            self.refused.aside.append((candidate, "excluded", None))
+            self.refused.skipped.append((candidate, "excluded", None))
             return None
         open_it = self._database if candidate.file.role == DATABASE else self._text
         try:
@@ -144,14 +144,14 @@ class SharedFiles:
         except RetryLater as exc:
             self.refused.busy.append((candidate.shown, str(exc)))
         except SkipSource as exc:
-            self.refused.aside.append((candidate, "damaged", str(exc)))
-        except Exception as exc:  # noqa: BLE001 - whatever it is, it is this file's problem
+            self.refused.skipped.append((candidate, "damaged", str(exc)))
+        except Exception as exc:  # noqa: BLE001 - any error is this file's problem
             reason = exc.strerror if isinstance(exc, OSError) else type(exc).__name__
-            self.refused.aside.append((candidate, "damaged", f"its sessions cannot be listed: {reason}"))
+            self.refused.skipped.append((candidate, "damaged", f"its sessions cannot be listed: {reason}"))
         return None
 
     def _database(self, candidate: Candidate, scan: Scan) -> _Opened:
-        """All sessions that a database holds, from its private copy."""
+        """All sessions of a database, from its private copy."""
         file = candidate.file
         adapter = cast(ReadsDatabases, ADAPTERS[scan.seen.flavors[file.path]])
         with asking(self._copies.of(file.path), adapter.queries) as ask:
@@ -160,16 +160,16 @@ class SharedFiles:
         return _Opened(candidate, [_part(file, one) for one in held], cwds)
 
     def _text(self, candidate: Candidate, scan: Scan) -> _Opened:
-        """The sessions of a text: those met in what is new of it and, if it only grew, those known before."""
+        """The sessions of a text: those in its new blocks and, if it only grew, those known before."""
         file = candidate.file
         before = {one.path: one for one in scan.found.values() if is_part(one) and shared_path(one.path) == file.path}
         known = self._store.catalog.sources_by_key([candidate.path_key]).get(candidate.path_key)
         proven = known.offset if known is not None and begins_alike(self._store.key, file.path, known) else 0
-        # Of a session that waits nobody knows where it worked unless its first block is met.
+        # The working folder of a session to be read again is known only from its first block.
         waits = any(scan.found[key] in before.values() for key in scan.changes.changed)
-        goes_on = known is not None and proven and known.parser_state is not None and not waits
-        cuts, cursor = self._cut(file, scan.seen.flavors[file.path], known._asdict() if known and goes_on else _START)
-        parts = dict(before) if goes_on else {}
+        has_grown = known is not None and proven and known.parser_state is not None and not waits
+        cuts, cursor = self._cut(file, scan.seen.flavors[file.path], known._asdict() if known and has_grown else _START)
+        parts = dict(before) if has_grown else {}
         for cut in cuts:
             path = part_path(file.path, cut.block.session)
             state = file.dev, file.inode, cut.end, file.mtime_ns
@@ -181,13 +181,13 @@ class SharedFiles:
         return _Opened(candidate, list(parts.values()), cwds, OPEN if is_open else "shared", cursor)
 
     def _cut(self, file: FoundFile, flavor: str, start: Mapping[str, Any]) -> tuple[list[Cut], dict[str, Any]]:
-        """The blocks of a text from some place on, and what to remember so that the next look goes on behind them."""
+        """The blocks of a text from a position on, and the cursor for the next look to continue after them."""
         offset = start["offset"]
         splitter = cast(ReadsTexts, ADAPTERS[flavor]).splitter(file.path, start["parser_state"])
         with closing_fd(open_source(file.path)) as fd:
             data = os.pread(fd, MAX_LINE_BYTES + 1, offset)
             if len(data) > MAX_LINE_BYTES:
-                raise SkipSource("too large: more of a text than is read at once")
+                raise SkipSource("too large: it has more new text than is read at once")
             reach = self._texts[file.path] = self._texts[file.path]._replace(until=offset + len(data))
             cutting = Cutting(data, splitter, offset, start["line"], is_over=reach.is_over)
             cuts = list(cutting)
@@ -198,7 +198,7 @@ class SharedFiles:
     # -- noting ------------------------------------------------------------------------------------------------------
 
     def _without_forgotten(self, opened: _Opened, scan: Scan) -> _Opened:
-        """The file without sessions that were forgotten: of these not even a name is noted."""
+        """The file without forgotten sessions, of which not even the name is noted."""
         store, flavor = self._store, scan.seen.flavors[opened.candidate.file.path]
         marks = forgotten_marks(store)
 
@@ -211,9 +211,9 @@ class SharedFiles:
         return opened._replace(parts=parts)
 
     def _note(self, opened: Iterable[_Opened], scan: Scan, at: str, *, is_whole: bool) -> None:
-        """Have the catalog know what is seen of these files now, and what of their sessions has yet to be read.
+        """Write the state of these files to the catalog, and which of their sessions are to be read.
 
-        Unless the sweep `is_whole` the files themselves stay news.
+        Unless the sweep `is_whole`, the files themselves stay news.
         """
         store, catalog = self._store, self._store.catalog
         files, fresh, changed = list[dict[str, Any]](), list[dict[str, Any]](), list[str]()
@@ -235,7 +235,7 @@ class SharedFiles:
 
 
 def _part(file: FoundFile, held: Held) -> FoundFile:
-    """A session of a database as a source. Its state is its mark: what else is written there does not change it."""
+    """A session of a database as a source. Its state is its mark, which other sessions in the file do not change."""
     updated_ns = min(max(held.updated_us, 0) * 1000, _LATEST_NS)
     state = file.dev, number_of(held.mark), held.bytes, updated_ns
     return FoundFile(part_path(file.path, held.native_id), file.role, held.native_id, *state)
@@ -245,5 +245,5 @@ def _state(source: Any) -> tuple[int, int, int, int]:
     return source.dev, source.inode, source.size, source.mtime_ns
 
 
-def _is_at_hand(file: FoundFile, listed: Collection[str]) -> bool:
+def _is_readable(file: FoundFile, listed: Collection[str]) -> bool:
     return file.role not in SHARED or (is_part(file) and shared_path(file.path) in listed)

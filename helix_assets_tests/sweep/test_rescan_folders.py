@@ -21,15 +21,15 @@ from helix_assets.store.key import load_key, text_hash
 from helix_assets.store.parquet import read_rows
 from helix_assets.store.raw import file_hash
 from helix_assets.store.store import open_store
-from helix_assets.sweep import aside
-from helix_assets.sweep.aside import redact_set_aside
+from helix_assets.sweep import rescan_folders
+from helix_assets.sweep.rescan_folders import redact_before_restore
 from helix_assets_tests.home import Memory, call, conversation, prompt, result
 from helix_assets_tests.sweep.test_rescan import WORD, with_new_rules
 
 FAILED = result("r2", "11:00:02", "toolu_2", f"Error: {WORD} is not there", failed=True)
 
 
-def told_session(name: str) -> list[bytes]:
+def session_text(name: str) -> list[bytes]:
     """A session that says the word in its text, branch, command, error and path."""
     asked = prompt(f"p{name}", "11:00:00", f"the word is {WORD}", gitBranch=f"fix-{WORD}")
     return [asked, call(f"c{name}", "11:00:01", "Bash", "toolu_2", command=f"cat {WORD}"), FAILED]
@@ -40,9 +40,9 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     """A store put back from a copy: what it was lies aside, with two sessions that the copy does not know."""
     os.umask(0o077)
     made = Memory(tmp_path, {"HELIX_AGENTS": "claude"})
-    made.write("s1", *told_session("1"))
+    made.write("s1", *session_text("1"))
     made.sweep()
-    made.write("s2", *told_session("2"))
+    made.write("s2", *session_text("2"))
     made.write(f"{WORD}x", *conversation(1, session="c"))
     made.sweep()
     made.close()
@@ -88,7 +88,7 @@ def test_no_byte_below_the_data_folder_keeps_what_new_rules_hide(memory: Memory)
     memory.sweep()
     assert files_that_say(memory.store.data_dir, WORD[:-4]) == set()
     after = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    assert after - before == {Path(aside.NOTE), Path("lock")} & after
+    assert after - before == {Path(rescan_folders.NOTE), Path("lock")} & after
     assert before - after <= {Path("helix.db-wal"), Path("helix.db-shm")}
 
 
@@ -190,9 +190,9 @@ def test_killed_at_any_step_it_is_done_again(memory: Memory, monkeypatch: pytest
 
     store = with_new_rules(memory)
     with monkeypatch.context() as patch:
-        patch.setattr(f"helix_assets.sweep.aside.{step}", kill)
+        patch.setattr(f"helix_assets.sweep.rescan_folders.{step}", kill)
         with pytest.raises(KilledError):
-            redact_set_aside(store, 1 << 40)
+            redact_before_restore(store, 1 << 40)
     assert read_before_restore(store).waiting == 1
     memory.sweep()
     assert read_before_restore(store) == BeforeRestore(1, 0, [])
@@ -229,11 +229,11 @@ def test_file_of_other_columns_costs_no_sweep(memory: Memory) -> None:
 def test_full_disk_leaves_it_to_the_next_sweep(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     store = with_new_rules(memory)
     with monkeypatch.context() as patch:
-        patch.setattr("helix_assets.sweep.aside._has_room", lambda *_: False)
-        assert redact_set_aside(store, 1 << 40) == []
+        patch.setattr("helix_assets.sweep.rescan_folders._has_room", lambda *_: False)
+        assert redact_before_restore(store, 1 << 40) == []
         assert read_before_restore(store) == BeforeRestore(1, 1, [])
-        patch.setattr("helix_assets.sweep.aside.replace_file", failing)
-        assert redact_set_aside(store, 1 << 40) == []
+        patch.setattr("helix_assets.sweep.rescan_folders.replace_file", failing)
+        assert redact_before_restore(store, 1 << 40) == []
     memory.sweep()
     assert read_before_restore(store) == BeforeRestore(1, 0, [])
 
@@ -267,7 +267,7 @@ def test_files_that_rules_do_not_touch_stay_byte_for_byte(memory: Memory) -> Non
     settings = load_settings({"HOME": str(memory.folder), "HELIX_DATA_DIR": str(memory.store.data_dir),
                               "HELIX_REDACTION_RULES": "[{name = 'other', pattern = 'nowhere5678'}]"})  # fmt: skip
     with closing(open_store(settings)) as store:
-        assert redact_set_aside(store, 1 << 40) == []
+        assert redact_before_restore(store, 1 << 40) == []
         assert read_before_restore(store).waiting == 0
     assert {path: path.read_bytes() for path in files} == files
 
@@ -277,7 +277,7 @@ def test_catalog_that_is_still_the_stores_own_is_left_to_the_store(memory: Memor
     (folder / "helix.db").unlink()
     os.link(memory.store.catalog.path, folder / "helix.db")
     store = with_new_rules(memory)
-    assert redact_set_aside(store, 1 << 40) == []
+    assert redact_before_restore(store, 1 << 40) == []
     assert read_before_restore(store).waiting == 1
 
 
