@@ -1,10 +1,10 @@
-"""The one visible list of agents. A new agent is one folder here and one line below.
+"""The list of agents. A new agent is one folder here and one line below.
 
-`<name>/spec.py` says in `SPEC` what the agent is. Its adapter is imported when its logs are read: the settings import
-this package, which therefore is light.
+`SPEC` in `<name>/spec.py` describes the agent. Its adapter is imported only when its logs are read, because the
+settings import this package.
 
-An agent may also live in a package of its own, which names its adapter in the entry point group `helix_assets.adapters`
-and is read once helix.toml gives it a folder: `[sources] other_roots = {name = "~/.name"}`. Its adapter may have an
+An agent may also come from another package, which names its adapter in the entry point group `helix_assets.adapters`.
+It is read if helix.toml gives it a folder: `[sources] other_roots = {name = "~/.name"}`. Its adapter may have an
 `AgentSpec` as its `spec`.
 """
 
@@ -33,14 +33,14 @@ AGENTS = (
 )
 SPECS: tuple[AgentSpec, ...] = tuple(import_module(f"{__name__}.{agent}.spec").SPEC for agent in AGENTS)
 PLUMBING = tuple(dict.fromkeys(glob for tools in (SHARED_TOOLS, *(s.tools for s in SPECS)) for glob in tools.plumbing))
-"""Globs over the names of tools that are plumbing of an agent rather than work on the task."""
+"""Globs over the names of tools that agents call for themselves rather than for the task."""
 GROUP = "helix_assets.adapters"
 
 
 class Adapters(Mapping[str, "Adapter"]):
-    """Adapters by flavor: those built in, and those from outside that were asked for by name.
+    """Adapters by flavor: built-in ones, and those of other packages that were asked for by name.
 
-    Each is imported when it is asked for. Only a name that is not built in makes it look at installed packages.
+    Each is imported when it is asked for. Installed packages are searched only for a name that is not built in.
     """
 
     def __init__(self, *built_in: AgentSpec) -> None:
@@ -61,13 +61,13 @@ class Adapters(Mapping[str, "Adapter"]):
 
 
 def _named(place: str) -> Any:
-    """What `module:name` means."""
+    """The object that `module:name` names."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
 
 def outside() -> list[str]:
-    """Names of the agents that installed packages bring along; none of them is imported."""
+    """Names of the agents that installed packages add; none is imported."""
     from importlib.metadata import entry_points  # reads the list of installed packages
 
     return sorted(point.name for point in entry_points(group=GROUP))
@@ -77,10 +77,10 @@ def _from_outside(flavor: str) -> Adapter:
     from importlib.metadata import entry_points  # reads the list of installed packages
 
     for point in entry_points(group=GROUP, name=flavor):
-        import_module(GROUP)  # the names that such a package may have been written against
+        import_module(GROUP)  # the old module names, which such a package may use
         try:
             adapter: Adapter = point.load()()
-        except Exception as exc:  # another package's trouble is told, and stops no other agent
+        except Exception as exc:  # an error of another package is reported, and stops no other agent
             raise KeyError(f"the adapter {point.value} cannot be loaded: {type(exc).__name__}") from exc
         if adapter.flavor != flavor:
             raise KeyError(f"the adapter {point.value} is for {adapter.flavor!r}, not for {flavor!r}")
@@ -93,7 +93,7 @@ _BUILT_IN = {spec.flavor: spec for spec in SPECS}
 
 
 def spec_of(flavor: str) -> AgentSpec:
-    """What an agent is; for one from outside that does not say, and for one that is not installed, the defaults."""
+    """An agent's spec; the defaults for one from another package without a spec, or that is not installed."""
     if spec := _BUILT_IN.get(flavor):
         return spec
     found = getattr(ADAPTERS.get(flavor), "spec", None)
@@ -101,12 +101,12 @@ def spec_of(flavor: str) -> AgentSpec:
 
 
 def all_pieces() -> list[Pieces]:
-    """Those of all agents that write messages in pieces."""
+    """The pieces of all agents that write messages in pieces."""
     return [pieces for flavor in ADAPTERS if (pieces := pieces_of(flavor)) is not None]
 
 
 def pieces_of(flavor: str) -> Pieces | None:
-    """Which of an agent's records are pieces of messages; None for one that writes each message as one record."""
+    """Which of an agent's records are pieces of messages, None if it writes each message as one record."""
     spec = spec_of(flavor)
     if spec.pieces:
         found: Pieces = _named(spec.pieces)
@@ -115,17 +115,17 @@ def pieces_of(flavor: str) -> Pieces | None:
 
 
 def vocabulary_of(flavor: str) -> Vocabulary:
-    """What names mean in an agent's logs. Agents can call each other's tools, so all that are built in count."""
+    """What names mean in an agent's logs, including those of all built-in agents, whose tools it can call."""
     return _vocabulary(*_with(flavor))
 
 
 def known_tool(name: str | None) -> str:
-    """The tool's name where it is one of the agents' own, else what kind of other tool it is: a log may name any."""
+    """The tool's name if it is one of the agents' own, else the kind of tool, because a log may contain any name."""
     return _vocabulary(*SPECS).known_tool(name)
 
 
 def worktrees_of(*flavors: str) -> tuple[Pattern[str], ...]:
-    """Where the agents put worktrees: those that are built in, and these."""
+    """Patterns for the worktrees of the built-in agents and of these."""
     return _worktrees(*_with(*flavors))
 
 

@@ -1,4 +1,4 @@
-"""Texts that hold sessions, cut into blocks; where reading can go on later is known in the end.
+"""Cuts texts with many sessions into blocks, and finds where reading can continue later.
 
 Belongs here: lines to blocks, and when a text rests. Not here: what begins a block (the adapters' splitters).
 """
@@ -13,16 +13,16 @@ from helix_assets.agents.kinds import Block, Splitter
 from helix_assets.model.time import microseconds
 
 RESTS_S = 60
-"""After so long without a change the last block of a text is taken to be whole."""
+"""After so many seconds without a change the last block of a text counts as complete."""
 
 
 def rests(mtime_ns: int, now: datetime) -> bool:
-    """Whether a text has not changed for a while; one from the future is not waited for."""
+    """Whether a text has not changed for a while; a time in the future counts as that."""
     return not 0 <= microseconds(now) - mtime_ns // 1000 < RESTS_S * 1_000_000
 
 
 class Cut(NamedTuple):
-    """A block, where it begins, and where it ends."""
+    """A block with the positions of its beginning and end."""
 
     block: Block
     line: int
@@ -33,8 +33,8 @@ class Cut(NamedTuple):
 class Cutting:
     """The blocks of `data`, which begins at `offset` of a text, in line `line`.
 
-    The last block is given only if the text `is_over` for now. In either case reading goes on before it: once all
-    blocks were given, `offset`, `line` and `state` say where it begins.
+    The last block is yielded only if the text `is_over` for now. In both cases the next reading starts at it: after all
+    blocks, `offset`, `line` and `state` are those of its beginning.
     """
 
     def __init__(self, data: bytes, splitter: Splitter, offset: int, line: int, *, is_over: bool) -> None:
@@ -45,7 +45,7 @@ class Cutting:
     def __iter__(self) -> Iterator[Cut]:
         at, number = self.offset, self.line
         for line in _lines(self._data):
-            # A line without its end may come to say something else.
+            # A line without its end may still change.
             begins = line.endswith(b"\n") and self._splitter.begins(_text(line))
             if begins and at > self.offset:
                 yield self._block(at)
@@ -61,7 +61,7 @@ class Cutting:
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    """Lines with their line feeds; nothing else ends a line."""
+    """Lines with their line feeds, which alone end a line."""
     start = 0
     while start < len(data):
         end = data.find(b"\n", start) + 1 or len(data)

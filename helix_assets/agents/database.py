@@ -1,10 +1,10 @@
-"""SQLite databases of the agents, read without touching them: a guarded private copy, and questions to that alone.
+"""Reads SQLite databases of the agents without touching them: makes a private copy, and queries only that.
 
-Opened in place, even read-only, a database gets files made beside it and holds up its owner's checkpoints; opened as
-unchanging it shows neither what lies in its log (`-wal`) nor, while it is written to, whole pages. So main file and log
-are copied, and the copy counts only if both were the same before and after. It holds all that the database does,
-credentials too: it lies in a private folder, for the time of a sweep, and gives out the named columns only.
-Belongs here: copying and asking. Not here: which questions there are (the adapters), or when (`sweep.unfold`).
+SQLite creates files next to a database that it opens in place, even read-only, and delays its owner's checkpoints.
+Opened as immutable, a database lacks what is in its log (`-wal`), and pages may be torn while it is written to. So main
+file and log are copied, and the copy counts only if both were unchanged meanwhile. It contains all of the database,
+including credentials. So it is in a private folder, only during a sweep, and only the named columns can be read.
+Belongs here: copying and querying. Not here: which queries there are (the adapters), or when (`sweep.unfold`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ LOG = "-wal"
 _JOURNAL = "-journal"
 _HOT_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4)
-"""Between the five tries to copy a database that is being written to."""
+"""Pauses between the five tries to copy a database that is being written to."""
 _TICK_NS = 20_000_000
-"""Two writes within one tick of the file system's clock bear the same time."""
+"""Two writes within one tick of the file system's clock have the same time."""
 _HEAD_BYTES = 100
 _SALT_BYTES = 32
 _FUNCTIONS = frozenset(
@@ -42,7 +42,7 @@ _Signature = tuple[int, int, int, int, bytes, bytes]
 
 
 def with_log(file: FoundFile) -> FoundFile:
-    """A database with the state of its log: what was committed last may lie in there alone."""
+    """A database with the state of its log, because the last commits may be only there."""
     try:
         log = os.stat(file.path + LOG, follow_symlinks=False)
     except OSError:
@@ -56,19 +56,19 @@ def with_log(file: FoundFile) -> FoundFile:
 
 
 def number_of(value: object) -> int:
-    """A number that stands for a plain value: another value has another one."""
+    """A number for a plain value; other values have other numbers."""
     return int.from_bytes(blake2b(repr(value).encode(), digest_size=8).digest(), "big") >> 1
 
 
 class PrivateCopies:
-    """Copies of databases in a folder of their own; each is made when it is first asked for, `close` removes all."""
+    """Copies of databases in a private folder; each is made when first asked for, `close` removes all."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self._folder, self._limit = folder, limit_bytes
         self._made: dict[str, Path | RetryLater | SkipSource] = {}
 
     def of(self, path: str) -> Path:
-        """The copy of a database. RetryLater while it is written to, SkipSource where it cannot be read."""
+        """The copy of a database. RetryLater while it is written to, SkipSource if it cannot be read."""
         if path not in self._made:
             try:
                 self._made[path] = self._copied(path)
@@ -97,16 +97,16 @@ class PrivateCopies:
 
 
 def copy_database(path: str, target: Path, limit_bytes: int) -> None:
-    """Copy main file and log as they were at one moment, and make them one file."""
+    """Copy main file and log in one consistent state, and make them one file."""
     for pause in (*_PAUSES_S, None):
         _remove(target)
         _refuse_large(path, limit_bytes)
-        is_of_one_moment = _copy_once(path, target)
-        if is_of_one_moment and _fold(target):
+        is_consistent = _copy_once(path, target)
+        if is_consistent and _fold(target):
             return
         if pause is not None:
             time.sleep(pause)
-    if is_of_one_moment:
+    if is_consistent:
         raise SkipSource("the database is damaged, or not one of SQLite's")
     raise RetryLater("the database is being written to; the next sweep tries again")
 
@@ -118,7 +118,7 @@ def _refuse_large(path: str, limit_bytes: int) -> None:
 
 
 def _copy_once(path: str, target: Path) -> bool:
-    """Copy, and say whether nothing was written meanwhile."""
+    """Copy. Returns whether nothing was written meanwhile."""
     before = _signature(path)
     if before is None:
         return False
@@ -129,7 +129,7 @@ def _copy_once(path: str, target: Path) -> bool:
 
 
 def _signature(path: str) -> _Signature | None:
-    """What changes whenever something is written but at the log's end; None while nobody can tell."""
+    """A value that changes with every write except at the log's end; None if that cannot be known now."""
     with closing_fd(open_source(path)) as fd:
         info, head = os.fstat(fd), os.pread(fd, _HEAD_BYTES, 0)
     is_fresh = abs(time.time_ns() - info.st_mtime_ns) < _TICK_NS
@@ -140,7 +140,7 @@ def _signature(path: str) -> _Signature | None:
 
 
 def _first_bytes(path: str, count: int) -> bytes:
-    """How a file begins; empty for one that is not there."""
+    """The first bytes of a file, empty if there is none."""
     try:
         with closing_fd(open_source(path)) as fd:
             return os.pread(fd, count, 0)
@@ -158,7 +158,7 @@ def closing_fd(fd: int) -> Iterator[int]:
 
 
 def _pour(path: str, target: Path) -> None:
-    """Copy a file; where the file system can, by sharing its blocks."""
+    """Copy a file, by sharing its blocks if the file system can."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with closing_fd(open_source(path)) as source, closing_fd(os.open(target, flags, 0o600)) as made:
         with suppress(OSError, AttributeError):  # another file system, an old kernel, macOS
@@ -173,7 +173,7 @@ def _pour(path: str, target: Path) -> None:
 
 
 def _fold(target: Path) -> bool:
-    """Write the log of a copy into its main file; False where the copy is not sound."""
+    """Write the log of a copy into its main file. False if the copy is damaged."""
     try:
         with closing(sqlite3.connect(target, isolation_level=None)) as connection:
             connection.execute("PRAGMA trusted_schema=OFF")
@@ -191,7 +191,7 @@ def _remove(target: Path) -> None:
 
 @contextmanager
 def asking(copy: str | os.PathLike[str], queries: Mapping[str, Query]) -> Iterator[Ask]:
-    """Ask a copy the named questions; whatever they do not say that they read is refused by SQLite itself."""
+    """Run the named queries on a copy; SQLite itself refuses to read anything that they do not declare."""
     uri = f"{Path(copy).absolute().as_uri()}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
         connection.execute("PRAGMA query_only=1")
@@ -209,7 +209,7 @@ def _ask(connection: sqlite3.Connection, queries: Mapping[str, Query], name: str
 
 
 def _columns(queries: Mapping[str, Query]) -> set[tuple[str, str]]:
-    """All that the queries read, by table and column; a table as such can be counted."""
+    """The columns that the queries read, as table and column; the rows of these tables can be counted."""
     named = {
         (table.lower(), column.lower())
         for query in queries.values()
@@ -222,7 +222,7 @@ def _columns(queries: Mapping[str, Query]) -> set[tuple[str, str]]:
 def _verdict(
     named: set[tuple[str, str]], action: int, first: str | None, second: str | None, _: str | None, inner: str | None
 ) -> int:
-    """SQLite asks this for everything that a statement does. `inner` is set for what a view or a trigger does."""
+    """SQLite calls this for everything that a statement does. `inner` names a view or a trigger that does it."""
     if action == sqlite3.SQLITE_SELECT:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_READ and inner is None and (str(first).lower(), str(second).lower()) in named:

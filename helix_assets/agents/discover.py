@@ -1,7 +1,6 @@
-"""Finding the agents' transcripts: every enabled root, minus what the person wants left out.
+"""Finding the agents' transcripts: every enabled root, without what the user excludes.
 
-Belongs here: files as they lie on disk now. Not here: what changed about them (`model.changes`) or what they say
-(`sweep.read`).
+Belongs here: the files that are on disk now. Not here: what changed (`model.changes`) or what they say (`sweep.read`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ HEAD_BYTES = 64 << 10
 
 @dataclass
 class Discovery:
-    """What a scan saw. Where there is a problem nobody saw what lies there: nothing at or under it counts as gone."""
+    """What a look saw. The paths of problems could not be seen: nothing at or under them counts as gone."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     flavors: dict[str, str] = field(default_factory=dict)
@@ -37,9 +36,9 @@ class Discovery:
 
 
 def discover(roots: Mapping[str, Sequence[Path]], left_out: Sequence[str]) -> Discovery:
-    """Scan these folders of these agents: names and states only, no file is opened.
+    """List the files in these folders of these agents: only names and states, no file is opened.
 
-    There are no problems with the paths that the person wants left out.
+    Problems with excluded paths are not reported.
     """
     seen = Discovery()
     for flavor, folders in roots.items():
@@ -53,7 +52,7 @@ def discover(roots: Mapping[str, Sequence[Path]], left_out: Sequence[str]) -> Di
 
 
 def _files_under(flavor: str, root: str, problems: list[Problem]) -> dict[str, FoundFile]:
-    """What an agent's adapter finds; one from another package may be missing, or fail, without stopping the others."""
+    """What an agent's adapter finds. One of another package may be missing or fail without stopping the others."""
     files: dict[str, FoundFile] = {}
     try:
         adapter = ADAPTERS[flavor]
@@ -63,7 +62,7 @@ def _files_under(flavor: str, root: str, problems: list[Problem]) -> dict[str, F
     try:
         for file in adapter.discover(root, problems):
             files[file[0]] = file
-    except Exception as exc:  # noqa: BLE001 - whatever it is, it is this root's problem
+    except Exception as exc:  # noqa: BLE001 - any error is this root's problem
         problems.append(Problem(root, f"folder cannot be read: {type(exc).__name__} in the adapter"))
     return files
 
@@ -85,7 +84,7 @@ def read_head(path: str) -> bytes:
 
 
 def native_id_of(flavor: str, path: str) -> str:
-    """The session that a transcript belongs to by its first lines; SkipSource when nobody can tell."""
+    """The session of a transcript, from its first lines. SkipSource if they cannot be understood."""
     head = read_head(path)
     try:
         return ADAPTERS[flavor].native_id_from_head(path, head)
@@ -94,7 +93,7 @@ def native_id_of(flavor: str, path: str) -> str:
 
 
 class Exclusions:
-    """What the person wants left out, by repository and by path; agents are left out before any scan."""
+    """What the user excludes, by repository and by path; excluded agents are not looked at in the first place."""
 
     def __init__(self, repos: Sequence[str], paths: Sequence[str], places: PlaceRules) -> None:
         self._repos, self._paths = repos, paths
@@ -104,23 +103,23 @@ class Exclusions:
         return bool(self._repos or self._paths)
 
     def covers(self, flavor: str, path: str, head: Callable[[str], bytes] = read_head) -> bool:
-        """Whether a file is left out: by its own path, or by the working folder that its path or first lines name."""
+        """Whether a file is excluded, by its own path, or by the working folder in its path or first lines."""
         if self.covers_path(path):
             return True
         try:
             cwd = ADAPTERS[flavor].cwd_from_head(path, head(path))
         except SkipSource:
             return False
-        except Exception:  # noqa: BLE001 - an adapter trips over it: what may be excluded is not read
+        except Exception:  # noqa: BLE001 - the adapter failed: what may be excluded is not read
             return True
         return self._covers_place(cwd)
 
     def covers_part(self, path: str, cwd: str | None) -> bool:
-        """Whether one session of a file that holds many is left out: by its name, its file or its working folder."""
+        """Whether one session of a shared file is excluded, by its name, its file or its working folder."""
         return self.covers_path(path) or self.covers_path(shared_path(path)) or self._covers_place(cwd)
 
     def covers_path(self, path: str) -> bool:
-        """Whether a path itself is left out."""
+        """Whether a path itself is excluded."""
         return is_below(path, self._paths)
 
     def _covers_place(self, cwd: str | None) -> bool:
@@ -131,5 +130,5 @@ class Exclusions:
 
 
 def is_below(path: str, patterns: Iterable[str]) -> bool:
-    """Whether one of these patterns means the path: by its folder, or as it is."""
+    """Whether one of these patterns matches the path or names a folder above it."""
     return any(path == p.rstrip("/") or path.startswith(p.rstrip("/") + "/") or fnmatchcase(path, p) for p in patterns)

@@ -1,20 +1,20 @@
-"""Kinds of source files beside JSON Lines, and what an adapter adds for each.
+"""Kinds of source files other than JSON Lines, and what an adapter adds for each.
 
-Whatever a source is, it is read as units, and a unit is a JSON object. In JSON Lines the lines are the units; of any
-other kind the adapter makes them. From there on all kinds are the same: a unit is one record. It is redacted as a line
-of JSON, named by `Adapter.identify` and turned into events by the parser.
+Every source is read as units, and a unit is a JSON object. In JSON Lines the lines are the units; for any other kind
+the adapter makes them. After that all kinds are the same: a unit is one record. It is redacted as a line of JSON,
+identified by `Adapter.identify` and turned into events by the parser.
 
-- "units", with `SplitsDocuments`: a JSON object that holds one session. It is read whole whenever it changes; a unit's
-  `line` is its number from 1 on, its `offset` 0.
-- "database", with `ReadsDatabases`: an SQLite database that holds many sessions, each a source of its own. A session is
+- "units", with `SplitsDocuments`: a JSON object that contains one session. It is read whole whenever it changes; a
+  unit's `line` is its number from 1 on, its `offset` 0.
+- "database", with `ReadsDatabases`: an SQLite database that contains many sessions, each its own source. A session is
   read whole whenever its mark changes; a unit's `line` is its number from 1 on, its `offset` 0.
-- "text", with `ReadsTexts`: a text that only grows and holds many sessions, each a source of its own. It is cut into
-  blocks; a unit's `line` and `offset` are where its block begins, and reading goes on there. The last block may still
+- "text", with `ReadsTexts`: a text that only grows and contains many sessions, each its own source. It is cut into
+  blocks; a unit's `line` and `offset` are where its block begins, and reading continues there. The last block may still
   grow: it is read once the text rests, and again when the text grows.
-- "unreadable", with `KnowsUnreadable`: a session that is there but cannot be read, such as an encrypted one. It becomes
+- "unreadable", with `KnowsUnreadable`: a session that exists but cannot be read, such as an encrypted one. It becomes
   a session without events, dated by its file's times. It is counted in `helix status` and `helix doctor`.
 
-Belongs here: the protocols and what crosses them. Not here: the roles themselves (`agents.roles`), opening and reading
+Belongs here: the protocols and their plain shapes. Not here: the roles themselves (`agents.roles`), opening and reading
 (`sweep.read`).
 """
 
@@ -27,33 +27,33 @@ from helix_assets.agents.spec import JsonObject
 
 
 class SplitsDocuments(Protocol):
-    """What an adapter adds that finds files of the role "units"."""
+    """What an adapter adds if it finds files of the role "units"."""
 
     def units(self, obj: JsonObject) -> Iterator[JsonObject]:
-        """The document in pieces: what it says of the session as a whole, then its messages in their order.
+        """The document in units: what it says about the whole session, then its messages in order.
 
-        The newest version of a unit counts, and one that the file no longer has is kept. A unit is known by its own id
-        (`identify`), else by its content.
+        The newest version of a unit counts, and one that the file no longer has is kept. A unit is identified by its
+        own id (`identify`), else by its content.
         """
         ...
 
 
 class Query(NamedTuple):
-    """A question to a database, and what it reads: columns by table, never `*`. Anything else is refused."""
+    """A query of a database, and what it reads: columns by table, never `*`. Reading anything else is refused."""
 
     sql: str
     reads: Mapping[str, Collection[str]]
 
 
 Ask = Callable[..., Iterator[tuple[Any, ...]]]
-"""Asks a database: the name of a query, then the values of its parameters; gives the rows."""
+"""Runs a query: takes its name, then the values of its parameters, and returns the rows."""
 
 
 class Held(NamedTuple):
-    """A session as the file that holds it lists it.
+    """A session as its shared file lists it.
 
-    `mark` differs between two states of the session, such as the newest change and the number of messages; `updated_us`
-    dates a session whose units bear no time; `cwd` is where it worked, as far as it is known, to honour exclusions.
+    `mark` changes with the session, such as the newest change and the number of messages. `updated_us` dates a session
+    whose units have no times. `cwd` is its working folder, if known, for exclusions.
     """
 
     native_id: str
@@ -64,21 +64,21 @@ class Held(NamedTuple):
 
 
 class ReadsDatabases(Protocol):
-    """What an adapter adds that finds files of the role "database"; the file found has no `native_id`."""
+    """What an adapter adds if it finds files of the role "database"; the file found has no `native_id`."""
 
     queries: Mapping[str, Query]
 
     def sessions(self, ask: Ask) -> Iterator[Held]:
-        """All sessions that the database holds now."""
+        """All sessions in the database now."""
         ...
 
     def rows(self, ask: Ask, native_id: str) -> Iterator[JsonObject]:
-        """The units of one session in their order; what is said of `SplitsDocuments.units` holds for them too."""
+        """The units of one session in order; the rules of `SplitsDocuments.units` apply to them, too."""
         ...
 
 
 class Block(NamedTuple):
-    """A block of a text as a unit, the session that it is of, and where that worked, as far as it is known."""
+    """A block of a text as a unit, with its session and, if known, the session's working folder."""
 
     session: str
     unit: JsonObject
@@ -86,34 +86,34 @@ class Block(NamedTuple):
 
 
 class Splitter(Protocol):
-    """Cuts one text into blocks. It is given the lines in their order, and each block when its last line is known."""
+    """Cuts one text into blocks. It gets the lines in order, and each block when its last line is known."""
 
     def begins(self, line: str) -> bool:
-        """Whether a new block begins with this line. Asked once for every line; the first one always begins a block."""
+        """Whether a new block begins with this line. Called once for every line; the first always begins a block."""
         ...
 
     def block(self, text: str, line: int) -> Block:
-        """What a block says, by its whole text; `line` is the number of its first line.
+        """The block for its whole text; `line` is the number of its first line.
 
-        A unit should name itself by its place in its session: the last block is read before it has its last line.
+        A unit's id should be its place in its session, because the last block may be read before it is complete.
         """
         ...
 
     def state(self) -> JsonObject:
-        """What the blocks so far leave behind, such as the open session and its `cwd`; nothing of the open block."""
+        """What later blocks need of those so far, such as the open session and its `cwd`; nothing of the open block."""
         ...
 
 
 class ReadsTexts(Protocol):
-    """What an adapter adds that finds files of the role "text"; the file found has no `native_id`."""
+    """What an adapter adds if it finds files of the role "text"; the file found has no `native_id`."""
 
     def splitter(self, path: str, state: JsonObject | None) -> Splitter:
-        """A splitter from the start of a text, or from where one had this state."""
+        """A splitter for the start of a text, or one that continues from this state."""
         ...
 
 
 class KnowsUnreadable(Protocol):
-    """What an adapter adds that finds files of the role "unreadable"; the file found has its `native_id`."""
+    """What an adapter adds if it finds files of the role "unreadable"; the file found has its `native_id`."""
 
     unreadable_because: str
     """Why, for a person: "it is encrypted"."""

@@ -1,6 +1,6 @@
-"""Names that tools carry whoever calls them: those of MCP servers and of programs that several agents have built in.
+"""Names of tools that belong to no single agent: those of MCP servers, and of programs that several agents include.
 
-Belongs here: what no single agent's spec can claim.
+Not here: the tools of one agent (its `spec`).
 """
 
 from helix_assets.model.agent import Tools

@@ -1,14 +1,14 @@
 """The contract that every agent keeps, as checks that run over an adapter and sample homes of its agent.
 
-For our own agents and for packages that bring one along:
+For our own agents and for packages that add one:
 
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
     def test_the_contract_is_kept(check):
         check(ToyAdapter(), [Path("fixtures/plain"), Path("fixtures/resumed")])
 
-A sample home is a folder as the agent makes it, which `discover` is given as the root. All samples together should have
-a file of each kind, and a record of each type. Nothing here needs pytest. Not here: what a record means, which only
-an agent's own tests can know.
+A sample home is a folder as the agent makes it, and the root for `discover`. All samples together should have a file of
+each kind, and a record of each type. Nothing here needs pytest. Not here: what a record means, which only an agent's
+own tests can know.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ ODD: tuple[Any, ...] = (
     _DEEP,
     *([], [[]], [None], ["x", 1, None, {}], {}, {"": None}, {"type": []}, {"text": {"text": 1}}),
 )
-"""What may stand where a format has something else; the mark stands for arrays and objects within each other."""
+"""Values to put in place of the expected ones; the mark stands for deeply nested arrays and objects."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One file of a session as a parser meets it: its objects, each with its record."""
+    """One file of a session as a parser gets it: its objects, each with its record."""
 
     path: str
     role: str
@@ -60,19 +60,19 @@ class Sample:
 
 
 def hash64(data: bytes) -> int:
-    """A hash as a store's, without a key."""
+    """A hash like a store's, without a key."""
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
 
 
 def record_of(adapter: Adapter, obj: JsonObject, *, order_us: int = 0, file: int = 0, line: int = 1) -> Record:
-    """The record of a line; `order_us` is that of the line before."""
+    """The record of a line; `order_us` is that of the previous line."""
     native_id, parent_id, ts_us, native_type = adapter.identify(obj)
     key = hash64(repr(obj).encode("utf-8", "replace"))
     return Record(max(order_us, ts_us or 0), file, line, 0, key, native_id, parent_id, ts_us, native_type, b"{}")
 
 
 def sessions(adapter: Adapter, home: Path) -> list[list[Sample]]:
-    """The sessions of a sample home, each with its files as a sweep hands them to parsers."""
+    """The sessions of a sample home, each with its files as a sweep passes them to parsers."""
     found = defaultdict(list)
     for file in adapter.discover(str(home), []):
         found[file.native_id or adapter.native_id_from_head(file.path, _bytes_of(file.path))].append(file)
@@ -97,7 +97,7 @@ def _session(adapter: Adapter, files: Sequence[FoundFile]) -> list[Sample]:
 
 
 def _bytes_of(path: str) -> bytes:
-    """What a file says, unpacked if it is packed."""
+    """The bytes of a file, unpacked if it is packed."""
     fd = open_source(os.path.realpath(path))
     try:
         read = block_reader(fd, path)
@@ -119,7 +119,7 @@ def _must(holds: bool, what: str) -> None:
 
 
 def every_kind_of_file_is_found_and_declared(adapter: Adapter, homes: Sequence[Path]) -> None:
-    """Discovery gives the same twice, is no file's or folder's victim, and yields what the spec declares."""
+    """Discovery finds the same files twice, copes with odd folders, and yields what the spec declares."""
     spec: AgentSpec = getattr(adapter, "spec", AgentSpec(flavor=adapter.flavor))
     roles = set()
     for home in homes:
@@ -132,14 +132,14 @@ def every_kind_of_file_is_found_and_declared(adapter: Adapter, homes: Sequence[P
             name = os.path.basename(file.path)
             kind = next((role for pattern, role in spec.file_kinds if fnmatchcase(name, pattern)), None)
             _must(kind == file.role or not spec.file_kinds, f"{file.path}: {file.role}, declared as {kind}")
-            _must(list(adapter.discover(file.path, [])) == [], f"{file.path}: is a file, and has files below it")
-        _must(list(adapter.discover(f"{home}/not there", [])) == [], "a folder that is not there has files")
+            _must(list(adapter.discover(file.path, [])) == [], f"{file.path}: is a file, but has files below it")
+        _must(list(adapter.discover(f"{home}/not there", [])) == [], "a missing folder has files")
     missing = {role for _, role in spec.file_kinds} - roles
     _must(not missing, f"no sample has a file of the kind {', '.join(sorted(missing))}")
 
 
 def a_line_names_itself_the_same_each_time(adapter: Adapter, homes: Sequence[Path]) -> None:
-    """`identify` gives sound ids and times, and leaves the object as it is."""
+    """`identify` returns valid ids and times, and does not change the object."""
     for sample in _files(adapter, homes):
         for obj, record in sample.lines:
             before = copy.deepcopy(obj)
@@ -149,7 +149,7 @@ def a_line_names_itself_the_same_each_time(adapter: Adapter, homes: Sequence[Pat
 
 
 def a_head_names_its_session_however_short(adapter: Adapter, homes: Sequence[Path]) -> None:
-    """Once the first line is there, more lines change no name; any bytes at all give a name."""
+    """After the first line, more lines do not change the name; any bytes yield a name."""
     for home in homes:
         for file in adapter.discover(str(home), []):
             data = _bytes_of(file.path)
@@ -165,7 +165,7 @@ def a_head_names_its_session_however_short(adapter: Adapter, homes: Sequence[Pat
 
 
 def known_lines_give_sound_events(adapter: Adapter, homes: Sequence[Path]) -> None:
-    """Each session has a message, and no event holds what the store has no column for."""
+    """Each session has an event, and the values of all events fit into the store's columns."""
     for home in homes:
         for session in sessions(adapter, home):
             events = [event for sample in session for event in _read(adapter, sample)[0]]
@@ -174,9 +174,9 @@ def known_lines_give_sound_events(adapter: Adapter, homes: Sequence[Path]) -> No
 
 
 def reading_goes_on_from_any_state(adapter: Adapter, homes: Sequence[Path]) -> None:
-    """A file read in two pieces, or line by line, gives the events and facts that it gives in one.
+    """A file read in two pieces, or line by line, yields the same events and facts as at once.
 
-    The state goes through JSON on its way. Where it is None nothing goes on.
+    The state goes through JSON in between. If it is None, the same parser continues.
     """
     for sample in _files(adapter, homes):
         if sample.role in ONE_OBJECT:
@@ -184,13 +184,13 @@ def reading_goes_on_from_any_state(adapter: Adapter, homes: Sequence[Path]) -> N
         whole = _read(adapter, sample)
         for cut in range(1, len(sample.lines)):
             parts = _read(adapter, sample, {cut})
-            _must(parts == whole, f"{sample.path}: {_difference(parts, whole)} when read on behind line {cut}")
+            _must(parts == whole, f"{sample.path}: {_difference(parts, whole)} when continued after line {cut}")
         parts = _read(adapter, sample, range(1, len(sample.lines)))
         _must(parts == whole, f"{sample.path}: {_difference(parts, whole)} when read line by line")
 
 
 def a_parser_goes_on_from_what_was_spent(adapter: Adapter, homes: Sequence[Path]) -> None:
-    """`spent` and `model` alone are a state: all that is left of records that are gone."""
+    """`spent` and `model` alone are a valid state, for when all earlier records are gone."""
     for sample in _files(adapter, homes):
         facts = SessionFacts()
         parser = adapter.parser(sample.role, facts, hash64, {"spent": [3, 5, 7, 0, 1], "model": "m-1"})
@@ -198,7 +198,7 @@ def a_parser_goes_on_from_what_was_spent(adapter: Adapter, homes: Sequence[Path]
 
 
 def results_follow_their_calls(adapter: Adapter, homes: Sequence[Path]) -> None:
-    """In a session's order no result comes before the call that it belongs to, and no event after its record."""
+    """In a session's order no result comes before its call, and no event after its record."""
     for home in homes:
         for session in sessions(adapter, home):
             facts = SessionFacts()
@@ -216,7 +216,7 @@ def results_follow_their_calls(adapter: Adapter, homes: Sequence[Path]) -> None:
 
 
 def odd_input_is_survived(adapter: Adapter, homes: Sequence[Path]) -> None:
-    """Whatever stands in a place of a known record: no exception, sound events, a state that JSON can hold."""
+    """Odd values anywhere in a known record cause no exception and yield valid events and a state that fits JSON."""
     seen = set[str]()
     for sample in _files(adapter, homes):
         for obj, record in sample.lines:
@@ -247,7 +247,7 @@ CHECKS: tuple[Callable[[Adapter, Sequence[Path]], None], ...] = (
 
 
 def _read(adapter: Adapter, sample: Sample, cuts: Iterable[int] = ()) -> tuple[list[SessionEvent], dict[str, Any]]:
-    """The events and facts of a file; at each cut another parser goes on from the state, if there is one."""
+    """The events and facts of a file; at each cut another parser continues from the state, if there is one."""
     facts = SessionFacts()
     parser = adapter.parser(sample.role, facts, hash64)
     events: list[SessionEvent] = []
@@ -277,7 +277,7 @@ def _timely(events: list[SessionEvent], record: Record) -> list[SessionEvent]:
 
 
 def _survive(adapter: Adapter, role: str, objects: Iterable[JsonObject]) -> None:
-    """Feed objects as they come out of a log, each to a parser that goes on from the last one's state."""
+    """Feed objects as read from a log, each to a parser that continues from the last one's state."""
     facts = SessionFacts()
     parser = adapter.parser(role, facts, hash64)
     for number, obj in enumerate(objects, 1):
@@ -331,7 +331,7 @@ def _sound(events: list[SessionEvent], where: str) -> list[SessionEvent]:
 
 
 def _cuts(data: bytes) -> list[bytes]:
-    """The beginning of a file, cut where no line ends, and with a byte that is wrong."""
+    """The beginning of a file, cut within a line, and with a wrong byte."""
     middle = len(data) // 2
     return [data[:7], data[:middle], data[:middle] + b"\xff" + data[middle:]]
 
@@ -339,7 +339,7 @@ def _cuts(data: bytes) -> list[bytes]:
 def _places(
     value: Any, path: tuple[str | int, ...] = (), kind: str = ""
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The path to every value within an object, and what kind of place it is: names and types around it, no numbers."""
+    """The path to every value in an object, and its kind of place: the names and types around it, without numbers."""
     if isinstance(value, dict):
         kind += f"<{value.get('type')} {value.get('role')}>"
         for name, item in value.items():
@@ -352,7 +352,7 @@ def _places(
 
 
 def _variants(obj: JsonObject, path: tuple[str | int, ...]) -> Iterator[JsonObject]:
-    """The object with each odd value in a place, and without one."""
+    """The object with each odd value in one place, and without a value there."""
     for odd in ODD:
         yield _put(obj, path, odd)
     yield _put(obj, path)
@@ -362,7 +362,7 @@ _ABSENT = object()
 
 
 def _put(obj: JsonObject, path: Sequence[str | int], value: Any = _ABSENT) -> JsonObject:
-    """A copy of the object with another value in a place, or without one there; the rest is shared with it."""
+    """A copy of the object with another value in one place, or without it; the rest is shared."""
     name, rest = path[0], path[1:]
     changed: Any = obj.copy()
     if rest:

@@ -6,7 +6,7 @@ SPEC = AgentSpec(
     flavor="claude",
     title="Claude Code",
     adapter="helix_assets.agents.claude.adapter:ClaudeAdapter",
-    # The desktop app keeps many homes below one folder, which is given as such.
+    # The desktop app keeps many homes below this one folder.
     roots=(
         "~/.claude",
         "$XDG_CONFIG_HOME/claude",

@@ -1,4 +1,4 @@
-"""Which updates are chunks of a message, and what a chunk says. Not here: the events of messages (updates)."""
+"""Which updates are chunks of a message, and what a chunk says. Not here: the events of messages (`updates`)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _NUMBER = re.compile(r"(\d{1,15})\Z")
 
 
 class GrokPieces:
-    """The runs of chunks in `updates.jsonl`: what tells one message from the next, and their order."""
+    """The runs of chunks in `updates.jsonl`: what distinguishes one message from the next, and their order."""
 
     kinds = CHUNKS.keys()
     ends = frozenset({"tool_call", "turn_completed"})
 
     def piece(self, obj: JsonObject) -> Piece:
-        """What a chunk says; its place is the number that its event id ends with."""
+        """What a chunk says; its order is the number at the end of its event id."""
         params = as_object(obj.get("params"))
         update, meta = as_object(params.get("update")), as_object(params.get("_meta"))
         kind, content, event_id = update.get("sessionUpdate"), update.get("content"), meta.get("eventId")
