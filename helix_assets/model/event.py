@@ -151,7 +151,7 @@ _KINDS = ", ".join(f"`{kind}`" for kind in EventKind)
 class Row(NamedTuple):
     """One stored row of Tier 1, in `seq` order; `raw` is set on the first row of each record."""
 
-    seq: Annotated[int, About("place in the session, from 0; -1 for what stands beside the conversation")]
+    seq: Annotated[int, About("place in the session, from 0; -1 without a place in the conversation")]
     parent_seq: Annotated[int | None, About("place of the event that it follows")]
     ts_us: Annotated[int | None, About("when, UTC; null where the log does not say", views=_BOTH)]
     kind: Annotated[str | None, About(f"{_KINDS}; null for a record without an event", is_ours=True)]

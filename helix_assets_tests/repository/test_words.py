@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "helix_assets"
-# Contains, reports, records, distinguishes; again; a skipped file, a failed session, a before-restore folder.
-STUMBLES = re.compile(r"(?<![a-z])(?:tells|told|telling|anew|set[ _]aside)(?![a-z])", re.IGNORECASE)
+# Contains, reports; again; next to, in addition to; a skipped file, a failed session, a before-restore folder.
+STUMBLES = re.compile(r"(?<![a-z])(?:tells|told|telling|anew|beside|set[ _]aside)(?![a-z])", re.IGNORECASE)
 # Names that stores, exports and JSON contain stay.
 KEPT = {
     "agents/codex/tokens.py": ('"told"',),
