@@ -19,10 +19,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from helix_assets.settings.folders import agent_variables
 
@@ -89,13 +92,25 @@ def pytest_report_header() -> str:
     return f"reference corpus: {'found' if SHARED.is_dir() else 'missing, tests marked shared are skipped'}"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a fixture of their module, such as a tree of servers, run in one process: it is made once."""
-    for item in items:
-        fixtures = item._fixtureinfo.name2fixturedefs.values()  # pytest offers no other way to ask
-        if any(fixture.scope == "module" for of_name in fixtures for fixture in of_name):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+class Together(LoadScopeScheduling):
+    """Gives tests to processes one at a time, but those of a module that makes something for all of them together.
+
+    So a tree of servers is started once. (xdist's own `loadgroup` does nothing with pytest 9.2.)
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return path if 'scope="module"' in _source(path) else nodeid
+
+
+@cache
+def _source(path: str) -> str:
+    return (CHECKOUT / path).read_text(encoding="utf-8")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
+    return Together(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

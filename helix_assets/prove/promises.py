@@ -22,7 +22,7 @@ from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.prove.drift import drift_of, figures_of
 from helix_assets.prove.vanishing import vanishing
 from helix_assets.store.catalog.retries import failed_sessions
-from helix_assets.store.catalog.schema import digests, losses, raw_files, sessions
+from helix_assets.store.catalog.schema import digests, evictions, losses, raw_files, sessions
 from helix_assets.store.lock import is_locked
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
@@ -48,9 +48,15 @@ def evicted_are_covered(store: Store) -> Answer:
     covered = exists().where(digests.c.session_uid == s.session_uid, digests.c.generation >= s.derived_generation)
     lost = exists().where(losses.c.session_uid == s.session_uid, losses.c.generation == s.generation)
     evicted = or_(s.evicted_at.is_not(None), s.evicting_at.is_not(None))
+    e = evictions.c  # of texts too, whose rows stay
+    named = exists().where(losses.c.session_uid == e.session_uid, losses.c.generation == e.generation)
+    before = exists().where(
+        e.session_uid == s.session_uid, e.generation > func.coalesce(s.derived_generation, -1), ~named
+    )
+    went_before = before.correlate(sessions)
     with store.catalog.reading() as connection:
         total = connection.execute(select(func.count()).where(evicted)).scalar_one()
-        broken = and_(evicted, ~and_(s.derived_generation == s.generation, covered), ~lost)
+        broken = or_(and_(evicted, ~and_(s.derived_generation == s.generation, covered), ~lost), went_before)
         without = connection.execute(select(func.count()).where(broken)).scalar_one()
         lost_count = connection.execute(select(func.count()).where(evicted, lost)).scalar_one()
     return Answer(

@@ -71,6 +71,7 @@ class _Session:
     keys: SessionKeys | None
     are_keys_gathered: bool
     keys_since: int
+    evicted_generations: frozenset[int]
 
     @property
     def mark(self) -> tuple[Any, ...]:
@@ -215,7 +216,10 @@ def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
         news = news_of(connection)
         keys, unsure = all_keys(connection, ids), gathered(connection)
         since = connection.execute(select(meta.c.value).where(meta.c.name == KEYS_SINCE)).scalar_one_or_none()
-        gone = grouped(select(evictions.c.session_uid).where(evictions.c.session_uid.in_(uids)), "session_uid")
+        gone = grouped(
+            select(evictions.c.session_uid, evictions.c.generation).where(evictions.c.session_uid.in_(uids)),
+            "session_uid",
+        )
     return [
         _Session(
             row,
@@ -228,6 +232,7 @@ def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
             keys.get(row.id),
             row.id in unsure,
             int(since or 0),
+            frozenset(one.generation for one in gone.get(row.session_uid, ())),
         )
         for row in rows
     ]
@@ -400,8 +405,11 @@ def _counted_once(session: _Session, digest: dict[str, Any], contents: _Contents
 
 
 def _watermarks(session: _Session) -> Iterator[Violation]:
-    """No raw bytes go before a digest covers them or a loss record names them."""
+    """No raw bytes go before a digest covers them or a loss record names them, nor texts of rows that stay."""
     row = session.row
+    covered = row.derived_generation if session.digest is not None and row.derived_generation is not None else -1
+    if any(generation > covered and generation not in session.lost_at for generation in session.evicted_generations):
+        yield session.wrong("evicted_was_covered", "texts or raw bytes went before a digest covered them")
     if row.evicted_at is None and row.evicting_at is None:
         return
     if row.evicted_at is not None and session.parts:

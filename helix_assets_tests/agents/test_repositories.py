@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from helix_assets.agents import repositories
 from helix_assets.agents.repositories import repository_root
 from helix_assets_tests.home import Memory, conversation, prompt
+
+
+@pytest.fixture(autouse=True)
+def tests_may_lie_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where `./check` puts them: below /dev, which is left alone otherwise."""
+    left_alone = tuple(place for place in repositories._LEFT_ALONE if not tempfile.gettempdir().startswith(place))
+    monkeypatch.setattr(repositories, "_LEFT_ALONE", left_alone)
+    repository_root.cache_clear()
 
 
 @pytest.fixture
 def shop(tmp_path: Path):
     """A repository with a subfolder."""
-    repository_root.cache_clear()
     (tmp_path / "shop" / "src" / "api").mkdir(parents=True)
     (tmp_path / "shop" / ".git").mkdir()
     (tmp_path / "shop" / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
@@ -56,7 +65,8 @@ def test_submodule_is_a_repository_of_its_own(shop: Path):
 
 
 @pytest.mark.parametrize(
-    "cwd", ["relative/path", r"C:\shop", "//server/share", "/net/host/shop", "/no/such/folder", "/a\0b"]
+    "cwd",
+    ["relative/path", r"C:\shop", "//server/share", "/net/host/shop", "/proc/self/cwd", "/no/such/folder", "/a\0b"],
 )
 def test_what_is_not_there_or_must_not_be_touched_is_unknown(cwd: str):
     assert repository_root(cwd) is None

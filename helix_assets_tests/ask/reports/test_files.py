@@ -33,7 +33,8 @@ def write(store: Store, name: str) -> Path:
 
 def texts(data_dir: Path) -> str:
     """All that reports and notes say, Parquet too."""
-    found = [path for folder in ("reports", "hub") for path in (data_dir / folder).rglob("*") if path.is_file()]
+    paths = sorted(path for folder in ("reports", "hub") for path in (data_dir / folder).rglob("*"))
+    found = [path for path in paths if path.is_file()]
     return "\n".join(
         str(pq.read_table(path).to_pylist()) if path.suffix == ".parquet" else path.read_text() for path in found
     )
