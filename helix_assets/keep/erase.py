@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from helix_assets.agents.roles import SHARED, shared_path
 from helix_assets.hooks.inbox import drop_notes_of
 from helix_assets.keep.backup import FRESH, void_older_copies
 from helix_assets.keep.notes import rename_in_notes
@@ -87,6 +88,8 @@ def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: s
         for path in {source.path_key, source.path}:
             connection.execute(delete(problems).where(or_(problems.c.path_key == path, problems.c.path == path)))
         connection.execute(delete(sources).where(sources.c.id == source.id))
+        if source.role in SHARED:
+            _forget_cursors(connection, shared_path(source.path_key))
     tombstone = upsert(forgotten)
     again = {name: tombstone.excluded[name] for name in ("at", "unfinished")}
     connection.execute(tombstone.on_conflict_do_update(index_elements=["mark"], set_=again), marks)
@@ -106,6 +109,13 @@ def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: s
     connection.execute(delete(sessions).where(sessions.c.id.in_(ids)))
     without_parent(store, connection, uids)
     return erased
+
+
+def _forget_cursors(connection: Connection, file: str) -> None:
+    """Have a shared file and the sessions in it read from the start: where reading stopped may name another session."""
+    in_it = or_(sources.c.path_key == file, sources.c.path_key.startswith(f"{file}#", autoescape=True))
+    start = {"offset": 0, "line": 1, "read_hash": None, "parser_state": None}
+    connection.execute(update(sources).where(sources.c.role.in_(SHARED), in_it).values(start))
 
 
 def _sources(connection: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]:

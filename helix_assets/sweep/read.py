@@ -882,7 +882,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     unparsed = sum(s.unparsed for s in sources) + run.unparsed_before
     part = run.finish_part()
     digest, fact_rows, keys, failure = digest_of(run, shop.places, unparsed)
-    cursors = [c for s in sources if (c := s.cursor(_next_state(run, s)))]
+    cursors = [c for s in sources if (c := s.cursor(_next_state(run, s, shop)))]
     return Ingested(
         task=run.task,
         part=part,
@@ -911,13 +911,13 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     )
 
 
-def _next_state(run: _SessionRun, source: _Source) -> JsonObject | None:
+def _next_state(run: _SessionRun, source: _Source, shop: Workshop) -> JsonObject | None:
     """The state for the next append. A bad document has none, so that it is counted again when it changes."""
     is_bad = source.task.role in ONE_RECORD and source.unparsed
     state = None if is_bad else run.parser_state(source.task.rank)
     if source.task.role != TEXT or state is None:
         return state
-    return {"parser": state, "splitter": source.split}
+    return {"parser": state, "splitter": value_again(shop.redactor, source.split)}
 
 
 def _settle_times(run: _SessionRun) -> None:

@@ -27,6 +27,7 @@ from helix_assets.agents.spec import FoundFile
 from helix_assets.model.changes import Changes
 from helix_assets.model.errors import RetryLater, SkipSource
 from helix_assets.model.time import iso, microseconds
+from helix_assets.redaction.again import value_again
 from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark, source_mark
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import OPEN, Scan, compare
@@ -193,7 +194,7 @@ class SharedFiles:
             cuts = list(cutting)
             read_hash = hash_of_read(fd, file.path, cutting.offset, self._store.key)
         return cuts, {"offset": cutting.offset, "line": cutting.line, "read_hash": read_hash,
-                      "parser_state": cutting.state}  # fmt: skip
+                      "parser_state": value_again(self._store.redactor, cutting.state)}  # fmt: skip
 
     # -- noting ------------------------------------------------------------------------------------------------------
 
@@ -208,7 +209,9 @@ class SharedFiles:
 
         self._cwds |= opened.cwds
         parts = [part for part in opened.parts if not is_forgotten(part)] if marks else opened.parts
-        return opened._replace(parts=parts)
+        hides_some = len(parts) < len(opened.parts) or any(self.is_excluded(part, None) for part in parts)
+        # The cursor may name the session that it ends in.
+        return opened._replace(parts=parts, cursor=_START if hides_some else opened.cursor)
 
     def _note(self, opened: Iterable[_Opened], scan: Scan, at: str, *, is_whole: bool) -> None:
         """Write the state of these files to the catalog, and which of their sessions are to be read.

@@ -10,9 +10,12 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from helix_assets.agents.cutting import Cut, Cutting
+from helix_assets.keep.forget import forget
 from helix_assets.prove.verify import verify
+from helix_assets.store.catalog.schema import sources
 from helix_assets.sweep.look import scan
 from helix_assets_tests.agents.twins import Told, TwinAdapter, both, make_told
 from helix_assets_tests.home import NOW, Memory, conversation, cut, prompt
@@ -178,3 +181,44 @@ def test_text_that_was_cut_and_goes_on_counts_what_is_new(told: type[Told], seco
     assert counted(home) == 16
     assert counted(home, "two") == (8 if seconds == 100 else 7)  # its last block was gone before it was whole
     assert not verify(home.memory.store)
+
+
+def cursors(home: Told) -> str:
+    """All that the catalog holds of the files of this home."""
+    with home.memory.store.catalog.reading() as connection:
+        return str(connection.execute(select(sources)).all())
+
+
+def test_where_reading_stopped_holds_no_secret(told: type[Told]) -> None:
+    token = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    home = told("text")
+    home.say({"one": [prompt(f"q{n}", f"11:0{n}:00", "go", cwd=f"/home/u/{token}/x") for n in range(3)]})
+    age(home, 100)
+    home.memory.sweep()
+    assert counted(home) == 3
+    assert "redacted:" in cursors(home)
+    assert token not in cursors(home)
+
+
+@pytest.mark.parametrize("seconds", [5, 100])
+def test_where_reading_stopped_names_no_forgotten_session(told: type[Told], seconds: int) -> None:
+    home = told("text")
+    home.say({"one": conversation(2, session="a"), "two": [prompt("q1", "11:00:00", "go", cwd="/home/u/private")] * 2})
+    age(home, seconds)
+    home.memory.sweep()
+    forget(home.memory.store, ["twin:two"], now=home.memory.now)
+    assert "private" not in cursors(home)
+    home.memory.now += timedelta(minutes=5)
+    home.memory.sweep()
+    assert "private" not in cursors(home)
+    assert counted(home) == 8
+    assert not verify(home.memory.store)
+
+
+def test_where_reading_stopped_names_no_excluded_session(told: type[Told]) -> None:
+    home = told("text", HELIX_EXCLUDE_PATHS="/home/u/private")
+    home.say({"one": conversation(2, session="a"), "two": [prompt("q1", "11:00:00", "go", cwd="/home/u/private")]})
+    age(home, 100)
+    home.memory.sweep()
+    assert counted(home) == 8
+    assert "/home/u/private" not in cursors(home)
