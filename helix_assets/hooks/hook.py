@@ -70,6 +70,7 @@ def write_note(inbox: str, note: dict[str, object]) -> None:
     """Put a note into the inbox, whole or not at all. Fails if there is no data folder."""
     if not os.path.isdir(inbox):
         os.mkdir(inbox, 0o700)
+        os.chmod(os.path.dirname(inbox), 0o700)
     if len(os.listdir(inbox)) >= MOST_WAITING:
         return
     name = f"{note['at']:020d}-{os.getpid()}.json"

@@ -34,7 +34,7 @@ def test_installed_shown_and_removed(settings: Path, home: Path, capfd: pytest.C
     assert (home / "data" / "inbox").is_dir()
     assert run(["hooks", "status", "--json"]) == 0
     agents = json.loads(capfd.readouterr().out)["agents"]
-    assert {one["agent"]: bool(one["events"]) for one in agents} == {"claude": True, "codex": False, "grok": False}
+    assert [one["agent"] for one in agents if one["events"]] == ["claude"]
     assert run(["hooks", "install", "--agent", "claude"]) == 0
     assert "already" in capfd.readouterr().out
     assert run(["hooks", "uninstall", "--agent", "claude"]) == 0

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from helix_assets.cli.hooks import hooks
 from helix_assets.cli.up import enter_demo
+from helix_assets.hooks.hook import write_note
 from helix_assets.hooks.inbox import INBOX
 from helix_assets.kaizen import derived, feed
 from helix_assets.keep import report_folder
@@ -55,6 +56,21 @@ def test_the_folder_of_a_clone_becomes_a_sound_store(data: Path) -> None:
     assert verify(memory.store) == []
     assert [one for one in examine(NOW, memory.variables) if one.check == "rights" and one.state == "wrong"] == []
     memory.close()
+
+
+@pytest.mark.parametrize("first", ["note", "canaries"])
+def test_a_note_or_canaries_may_come_before_the_first_sweep(data: Path, first: str) -> None:
+    if first == "note":
+        write_note(str(data / INBOX), {"at": 1})
+    else:
+        (data / CANARIES).write_text("quokka\n")
+    own_folder(data)
+    assert mode(data) == 0o700
+
+
+def test_doctor_is_content_with_the_folder_of_a_clone(data: Path) -> None:
+    variables = {"HOME": str(data.parent), "HELIX_DATA_DIR": str(data)}
+    assert [one for one in examine(NOW, variables) if one.check == "rights" and one.state == "wrong"] == []
 
 
 def test_hooks_and_the_demo_may_come_before_the_first_sweep(
