@@ -1,7 +1,7 @@
 """The inbox: notes that agents' hooks left, each saying that a session changed. A sweep takes them in.
 
 Belongs here: reading notes, keeping their times as facts, removing notes that were taken in. Not here: writing them
-(`hooks.hook`, which imports nothing of ours), or when they make a sweep due (`defs.push`).
+(`hooks.hook`, which imports nothing of ours), or when they make a sweep due (`defs.sensors`).
 """
 
 from __future__ import annotations
