@@ -1,4 +1,4 @@
-"""The bare limits, as programs: decoding and nothing else, looking for files and nothing else.
+"""The bare limits, as programs: only decoding, only looking for files.
 
 python -m bench.bare decode HOME              every line through orjson, in two processes
 python -m bench.bare no-change HOME ROUNDS    the product's sweep without news against scandir+stat

@@ -54,7 +54,7 @@ def product_of(session: Json, name: str) -> Any:
 
 
 def _brief(run: Json) -> str:
-    """What the truth tells of a test run, in the product's words."""
+    """What the truth says about a test run, in the product's words."""
     framework = {"cargo": "cargo test", "go": "go test"}.get(run["framework"], run["framework"])
     counts = " ".join(f"{word} {run[word]}" for word in ("passed", "failed", "skipped"))
     return f"{framework}: {counts} {'ok' if run['success'] else 'failed'}"

@@ -18,7 +18,7 @@ AGENTSVIEW_VERSION = "0.46.1"
 
 
 def sweep(home: Path, state: Path) -> tuple[Measured, dict[str, Any]]:
-    """`helix sweep` as a person runs it; gives its own counters too."""
+    """`helix sweep` as a person runs it. Returns its own counters too."""
     run = measure([sys.executable, "-m", "helix_assets", "sweep", "--json"], our_environ(home, state))
     return run, json.loads(run.output)
 
@@ -35,7 +35,7 @@ def our_environ(home: Path, state: Path) -> dict[str, str]:
 
 
 def decode(home: Path, state: Path) -> Measured:
-    """Every line of every file decoded by two processes and thrown away; `output` has its own seconds."""
+    """Decode every line of every file in two processes and drop it; `output` has its own seconds."""
     return measure([sys.executable, "-m", "bench.bare", "decode", str(home)], bare_environ(state.parent / "home"))
 
 
@@ -49,15 +49,15 @@ def no_change(home: Path, state: Path, rounds: int) -> dict[str, list[float]]:
 def reads(home: Path, state: Path, rounds: int, seed: int) -> dict[str, list[float]]:
     """Sizes of digests, seconds of look-ups and of reads of the text behind an event."""
     command = [sys.executable, "-m", "bench.reads", str(rounds), str(seed)]
-    told: dict[str, list[float]] = json.loads(measure(command, our_environ(home, state)).output)
-    return told
+    figures: dict[str, list[float]] = json.loads(measure(command, our_environ(home, state)).output)
+    return figures
 
 
 def growth(name: str, home: Path, state: Path, rounds: int) -> dict[str, list[float]]:
     """What each of many small growths cost within one process: see `bench.growth`."""
     command = [sys.executable, "-m", "bench.growth", name, str(home), str(rounds)]
-    told: dict[str, list[float]] = json.loads(measure(command, our_environ(home, state)).output)
-    return told
+    figures: dict[str, list[float]] = json.loads(measure(command, our_environ(home, state)).output)
+    return figures
 
 
 def append_line(home: Path, state: Path, seed: int) -> None:
@@ -83,7 +83,7 @@ def agentsview(program: str, home: Path, state: Path) -> Measured:
 
 
 def find_agentsview(named: str | None) -> tuple[str | None, str]:
-    """The program and its version, or None and why it is left out."""
+    """The program and its version, or None and the reason why it is left out."""
     program = named or shutil.which("agentsview")
     if program is None or shutil.which(program) is None:
         return (

@@ -1,4 +1,4 @@
-"""The homes that are measured on, made by the project's own generator: the same arguments give the same bytes.
+"""The homes to measure on, made by the project's own generator: the same arguments give the same bytes.
 
 python -m bench.corpora make NAME FOLDER SEED SCALE
 python -m bench.corpora append FOLDER SEED          1 % of the sessions gain a turn
@@ -77,7 +77,7 @@ def append_line(home: Path, seed: int) -> None:
         try:
             last = [record for line in lines[-20:] if (record := json.loads(line)).get("uuid")][-1]
         except (ValueError, IndexError):
-            continue  # it ends in the middle of a line, or the lines there are no records
+            continue  # it ends in the middle of a line, or its last lines are not records
         if lines[-1].endswith(b"\n"):
             break
     fresh = {name: last[name] for name in ("cwd", "sessionId", "version", "timestamp", "gitBranch") if name in last}

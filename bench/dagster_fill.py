@@ -1,4 +1,4 @@
-"""Ten thousand sweeps in Dagster's own databases, as runs of the product would have left them there.
+"""Ten thousand sweeps in Dagster's own databases, as runs of the product would have left them.
 
 Rows are copied from runs that took place: a sweep of one changed file, the run of the assets that follow it, and, so
 that the copies speak of many days, the materializations of a wide sweep. Ids, keys and times are new.

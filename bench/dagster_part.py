@@ -59,7 +59,7 @@ class Part:
         yield from self.start_up()
         shutil.copytree(self.state, self.folder / "alone")
         with Tree(self.home, self.state) as tree:
-            note("the first sweep is told")
+            note("the first sweep is reported")
             tree.finished(0)
             ticks, bytes_a_day = self.quiet(tree)
             count = sum(map(len, self.by_day.values()))
@@ -101,7 +101,7 @@ class Part:
         return [self._changed(tree, 1)[0] for _ in range(self.rounds)]
 
     def scattered(self, tree: Tree) -> Row:
-        """Files grown on many days: the run with the telling of each partition, less the pipeline alone."""
+        """Files grown on many days: the run that reports each partition, less the pipeline alone."""
         extra = list[float]()
         for _ in range(self.rounds):
             took = self._changed(tree, SCATTERED)[1]
@@ -111,7 +111,7 @@ class Part:
         return Row(f"run over {SCATTERED} scattered partitions, beyond `helix sweep`", "s", extra, bar="<= 5")
 
     def _changed(self, tree: Tree, days: int) -> tuple[float, float]:
-        """Let sessions of so many days grow; gives the seconds from the tick that sees it, and of the run alone."""
+        """Let sessions of so many days grow. Returns the seconds from the tick that sees it, and of the run alone."""
         note(f"{days} changed")
         tree.settle()
         begin = time.time()
@@ -122,14 +122,14 @@ class Part:
         return ended - float(asked), ended - began
 
     def pages(self, tree: Tree) -> list[float]:
-        """Seconds of what the pages of the partitioned assets ask for."""
+        """Seconds of the queries of the partitioned assets' pages."""
         tree.settle()
         for asset in ASSETS:
             note(f"page of {asset}: " + ", ".join(f"{name} {s:.2f}" for name, s in tree.page(asset)[1].items()))
         return [tree.page(asset)[0] for asset in ASSETS for _ in range(self.rounds)]
 
     def many_sweeps(self, templates: Templates, first: Sequence[Sequence[float]]) -> Iterator[Row]:
-        """The same again with ten thousand sweeps more in Dagster's databases, and after their eviction."""
+        """The same with ten thousand more sweeps in Dagster's databases, and after their eviction."""
         note(f"adding {self.sweeps:,} sweeps")
         before = used_bytes(self.state)
         Fill(self.state, templates).run(self.sweeps)
@@ -187,7 +187,7 @@ def _grow(path: Path) -> None:
 
 
 def note(text: str) -> None:
-    """Say on stderr what goes on."""
+    """Print progress on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -23,7 +23,7 @@ from bench.contenders import our_environ
 START_S, RUN_S, FOLLOWS_S = 180, 300, 70
 _LAUNCH = """mutation($params: ExecutionParams!) {launchRun(executionParams: $params) {
   __typename ... on LaunchRunSuccess {run {id}} ... on PythonError {message}}}"""
-# What the page of an asset asks for, as far as it depends on how much there is to tell.
+# The queries of an asset's page, as far as they depend on the amount of data.
 PAGE = {
     "definition": """query($key: AssetKeyInput!) {assetOrError(assetKey: $key) {... on Asset {
         assetMaterializations(limit: 1) {timestamp runId}
@@ -45,7 +45,7 @@ PAGE = {
 
 
 def wait_for(look: Callable[[], Any], seconds: float) -> Any:
-    """What `look` gives as soon as it gives something."""
+    """The first true result of `look`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := look():
@@ -94,7 +94,7 @@ class Tree:
         return sum(seconds.values()), seconds, answers
 
     def launch(self, job: str) -> str:
-        """Start a job as its page does; gives the run's id."""
+        """Start a job as its page does. Returns the run's id."""
         selector = {"repositoryLocationName": "helix_assets", "repositoryName": "__repository__", "jobName": job}
         params = {"selector": selector, "mode": "default", "runConfigData": {}}
         return str(self.ask(_LAUNCH, {"params": params})["launchRun"]["run"]["id"])
@@ -104,7 +104,7 @@ class Tree:
         return read(self.state, database, query, *values)
 
     def finished(self, after: float, job: str = "sweep") -> tuple[str, float, float]:
-        """The run of a job that was asked for after a moment, once it has ended; when it began and ended."""
+        """The first run of a job requested after a time, once it has ended, with its start and end."""
         query = """select run_id, status, start_time, end_time from runs
             where pipeline_name = ? and create_timestamp > ?
             and end_time is not null order by id limit 1"""
@@ -124,7 +124,7 @@ class Tree:
         return int(self.read("history/runs", "select count(*) from runs")[0][0])
 
     def last_work(self) -> tuple[Any, ...]:
-        """Stays the same for as long as there is no run, and none is thought of."""
+        """Stays the same as long as no run exists or is requested."""
         runs = self.read("history/runs", "select max(id) from runs")
         return *runs, *self.read("schedules/schedules", "select max(id) from asset_daemon_asset_evaluations")
 
@@ -137,7 +137,7 @@ def read(state: Path, database: str, query: str, *values: Any) -> list[tuple[Any
 
 
 def used_bytes(state: Path) -> int:
-    """Bytes in use in Dagster's three databases; free pages are taken again before a file grows."""
+    """Bytes in use in Dagster's three databases; free pages are reused before a file grows."""
     total = 0
     for database in ("history/runs", "history/runs/index", "schedules/schedules"):
         (pages,), (free,), (size,) = (

@@ -1,4 +1,4 @@
-"""What a cold sweep's libraries alone take: nothing is derived, so no sweep of this design can be faster.
+"""The time that a cold sweep's libraries alone take: nothing is derived, so no sweep of this design can be faster.
 
     python -m bench.floor HOME
 
@@ -33,7 +33,8 @@ _redactor = Redactor(_KEY)
 def sessions(home: Path) -> list[list[str]]:
     """The files of each session, the largest first."""
     homes = {"CLAUDE_CONFIG_DIR": "claude", "CODEX_HOME": "codex", "GROK_HOME": "grok"}
-    found = discover(load_settings({name: str(home / place) for name, place in homes.items()} | {"HOME": str(home)}))
+    settings = load_settings({name: str(home / place) for name, place in homes.items()} | {"HOME": str(home)})
+    found = discover(settings.roots, settings.exclude.paths)
     groups: dict[str, list[str]] = defaultdict(list)
     for file in found.files.values():
         groups[file.native_id or file.path].append(file.path)
@@ -41,7 +42,7 @@ def sessions(home: Path) -> list[list[str]]:
 
 
 def store(task: tuple[str, Sequence[str]]) -> dict[str, float]:
-    """One session through the libraries; gives CPU seconds by step."""
+    """One session through the libraries. Returns CPU seconds by step."""
     import orjson
 
     from helix_assets.model.event import Row

@@ -56,7 +56,7 @@ def long_session(store: Store, home: Path, rounds: int) -> Figures:
 
 
 def hour(store: Store, home: Path, rounds: int) -> Figures:
-    """The same by a clock on which a turn comes with each tick of the sensor; with the last one all rest is over."""
+    """The same by a clock on which a turn comes with each tick of the sensor; after the last one no session rests."""
     now = datetime.now(UTC)
 
     def tick(number: int) -> SweepReport:
@@ -103,7 +103,7 @@ def _cpu() -> float:
 
 
 def _written() -> int:
-    """0 where the system does not tell."""
+    """0 if the system does not report it."""
     try:
         lines = Path("/proc/self/io").read_text().splitlines()
     except OSError:

@@ -34,7 +34,7 @@ from helix_assets_tests.outcomes.writers import uid, write
 CLASSES = ("success", "fail", "abandoned", "unknown")
 LABELS = Path(__file__).parents[1] / "helix_assets_tests" / "fixtures" / "outcomes" / "real_labels.json"
 MARGIN = 0.10
-"""By how much our macro-F1 is to be above the peer's over the combined set."""
+"""By how much our macro-F1 must be above the peer's over the combined set."""
 AGREEMENT = 0.95
 _Z = 1.96
 _STREAK = 3
@@ -102,7 +102,7 @@ def peer_outcome(rows: Sequence[Row]) -> str:
 
 
 def _speaker(row: Row) -> str | None:
-    """Whose message the row is part of; an interrupt is one where the log writes it in the person's place."""
+    """Whose message the row is part of. An interrupt counts as a person's message if the log writes it as one."""
     if row.kind in (EventKind.ASSISTANT_MSG, EventKind.TOOL_CALL):
         return "agent"
     is_interrupt = row.kind == EventKind.HUMAN_INTERVENTION and (row.summary or "").startswith(_INTERRUPTED)
@@ -174,7 +174,7 @@ def show(title: str, labels: Mapping[str, str], found: Mapping[str, Judged]) -> 
 
 
 def measure(options: argparse.Namespace, folder: Path) -> bool:
-    """Measure what was asked for; whether all bars are reached."""
+    """Measure what was asked for. Returns whether all bars are reached."""
     home = folder / "hand-made"
     for session in HAND_MADE:
         write(session, home)

@@ -1,10 +1,10 @@
-"""How many of the patterns that are told are good ones, against labels.
+"""How many of the patterns that are found are good ones, against labels.
 
 python -m bench.patterns [--corpus FOLDER]
 
-Two samples: the hand-made groups of texts, through the whole of `derive.patterns`; and with `--corpus`, a folder with
-the real sessions whose labels the project keeps, every distinct error that counts as specific: what would be told as a
-pattern as soon as three sessions had it. Real patterns across sessions are listed with it: there are few.
+Two samples: the hand-made groups of texts, through all of `derive.patterns`; and with `--corpus`, a folder with the
+real sessions whose labels the project keeps, every distinct error that counts as specific: it would be a pattern as
+soon as three sessions had it. The few real patterns across sessions are listed too.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def interval(good: int, of: int) -> str:
 
 
 def hand_made() -> tuple[list[str], list[str], list[str]]:
-    """Names of groups: told and rightly so, told wrongly, missed. Every text is a session of its own."""
+    """Names of groups: found rightly, found wrongly, missed. Every text is a session of its own."""
     right, wrong, missed = [], [], []
     for group in json.loads((FIXTURES / "hand_made.json").read_text(encoding="utf-8")):
         seen = [one for place, text in enumerate(group["texts"]) for one in sightings(_digest(f"s{place}", text))]
-        is_told = bool(find_patterns(seen, b"bench", date(2026, 6, 1)))
-        if is_told:
+        is_found = bool(find_patterns(seen, b"bench", date(2026, 6, 1)))
+        if is_found:
             (right if group["is_pattern"] else wrong).append(group["name"])
         elif group["is_pattern"]:
             missed.append(group["name"])
@@ -68,10 +68,10 @@ def real(corpus: Path, folder: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
     settings = load_settings(environ | {"HOME": str(folder), "HELIX_DATA_DIR": str(folder / "data")})
     with closing(open_store(settings)) as store:
         sweep(store)
-        told = ask(store, "select session_uid, seq, summary from events where kind = 'error' order by all").rows
+        errors = ask(store, "select session_uid, seq, summary from events where kind = 'error' order by all").rows
         found = ask(store, "select kind, sessions, snippet from patterns").rows
     first: dict[str, str] = defaultdict(str)
-    for uid, seq, summary in told:
+    for uid, seq, summary in errors:
         mark = specific_part(summary or "")
         if mark is not None:
             first[mark] = first[mark] or f"{uid}#{seq}"
@@ -85,24 +85,24 @@ def main() -> None:
     options = parser.parse_args()
     right, wrong, missed = hand_made()
     print(f"hand-made, precision {interval(len(right), len(right) + len(wrong))}")
-    print(f"  told wrongly: {', '.join(wrong) or 'none'}")
+    print(f"  found wrongly: {', '.join(wrong) or 'none'}")
     print(f"  recall {interval(len(right), len(right) + len(missed))}; missed: {', '.join(missed) or 'none'}")
     if options.corpus:
         with tempfile.TemporaryDirectory(prefix="helix-bench-") as folder:
             ids, found = real(options.corpus, Path(folder))
-        _tell(ids)
+        _print_labels(ids)
         print(f"real, patterns in three sessions or more: {len(found)}")
         for kind, sessions, snippet in found:
             print(f"  {kind}, {sessions} sessions: {snippet[:80]}")
 
 
-def _tell(ids: Sequence[str]) -> None:
+def _print_labels(ids: Sequence[str]) -> None:
     labels = {row["id"]: row for row in json.loads((FIXTURES / "real_labels.json").read_text(encoding="utf-8"))}
     known = [labels[one] for one in ids if one in labels]
     for reader in ("a", "b"):
         print(f"real errors, reader {reader}: precision {interval(sum(row[reader] for row in known), len(known))}")
         good = sum(row[reader] for row in labels.values())
-        print(f"  of {good} good ones that are labelled {sum(row[reader] for row in known)} are told")
+        print(f"  of {good} good ones that are labelled {sum(row[reader] for row in known)} are found")
     unlike = [row["id"] for row in known if row["a"] != row["b"]]
     print(f"  the readers disagree on {len(unlike)} of {len(known)}: {', '.join(unlike) or 'none'}")
     if len(known) < len(ids):

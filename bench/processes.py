@@ -26,15 +26,15 @@ class Measured:
 
 
 class ProgramFailed(Exception):
-    """A measured program did not end well; says which and what it printed."""
+    """A measured program failed. The message says which one and what it printed."""
 
 
 def measure(command: Sequence[str], environ: Mapping[str, str]) -> Measured:
-    """Run a program to its end with nothing but this environment."""
+    """Run a program to its end with only this environment."""
     with tempfile.TemporaryFile() as out:
         begin = time.perf_counter()
         process = subprocess.Popen(command, env=dict(environ), stdout=out, stderr=subprocess.STDOUT)
-        # Not process.wait(): only wait4 tells what the whole tree of processes took.
+        # Not process.wait(): only wait4 reports the resources of the whole process tree.
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -47,7 +47,7 @@ def measure(command: Sequence[str], environ: Mapping[str, str]) -> Measured:
 
 
 def bare_environ(home: Path) -> dict[str, str]:
-    """An empty home and nothing of the caller's settings."""
+    """An empty home without the caller's settings."""
     home.mkdir(parents=True, exist_ok=True)
     checkout = str(Path(__file__).resolve().parents[1])
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "PYTHONPATH": checkout, "LC_ALL": "C.UTF-8"}

@@ -1,4 +1,4 @@
-"""What single reads of a store cost, in a process that has it open: a digest by its uid, the text behind an event.
+"""The cost of single reads of a store, in a process that has it open: a digest by its uid, the text behind an event.
 
 python -m bench.reads ROUNDS SEED      with the settings of the store in the environment; prints seconds as JSON
 """
@@ -22,15 +22,15 @@ from helix_assets.store.store import Store
 
 
 def measured(rounds: int, seed: int) -> dict[str, list[float]]:
-    """Sizes of all digests in bytes; seconds of look-ups and of reads of payloads, of sessions and events by chance."""
+    """Sizes of all digests in bytes; seconds of look-ups and of payload reads, of random sessions and events."""
     rng = Random(seed)
     with closing(open_existing(load_settings())) as store:
         with store.catalog.reading() as connection:
             sizes = list(connection.execute(select(func.length(digests.c.digest))).scalars())
-            told = connection.execute(
+            rows = connection.execute(
                 select(sessions.c.session_uid, sessions.c.row_count).where(sessions.c.raw_bytes > 0)
             )
-            held = [(row.session_uid, row.row_count) for row in told]
+            held = [(row.session_uid, row.row_count) for row in rows]
         uids = [rng.choice(held)[0] for _ in range(rounds)]
         events = [(uid, rng.randrange(rows)) for uid, rows in (rng.choice(held) for _ in range(rounds))]
         _payload(store, *events[0])  # loads what reading needs

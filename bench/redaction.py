@@ -1,9 +1,9 @@
-"""The speed of redaction beside a bare orjson decode of the same lines, on one core, in one run.
+"""The speed of redaction compared with a bare orjson decode of the same lines, on one core, in one run.
 
 python -m bench.redaction HOME [ROUNDS]
 
-The first round is told apart: in it the engines build what they search with, which each process does once. The last
-line is the first round of another process, which has the line filter that this one built, as all sweeps of a store have
+The first round is printed separately: in it the engines build their automata, which each process does once. The last
+line is the first round of another process, which has the line filter that this one built, like all sweeps of a store
 but the first.
 """
 
@@ -62,7 +62,7 @@ def _round(chunks: list[bytes], redactor: Redactor) -> tuple[float, float]:
     return _seconds(lambda: decode(chunks)), _seconds(lambda: redact(chunks, redactor))
 
 
-def _tell(name: str, chunks: list[bytes], bare: float, ours: float) -> None:
+def _print_speeds(name: str, chunks: list[bytes], bare: float, ours: float) -> None:
     megabytes = sum(map(len, chunks)) / 1e6
     speeds = f"decode {megabytes / bare:.0f} MB/s, redact {megabytes / ours:.0f} MB/s"
     print(f"{megabytes:.0f} MB, {name}: {speeds}, ratio {bare / ours:.2f}", flush=True)
@@ -72,9 +72,9 @@ def main(home: Path, rounds: int) -> None:
     """Print MB/s of both and their ratio: first round, then the median of the others, interleaved."""
     chunks = chunks_of(home)
     redactor = Redactor(b"bench")
-    _tell("first round", chunks, *_round(chunks, redactor))
+    _print_speeds("first round", chunks, *_round(chunks, redactor))
     decoding, redacting = zip(*(_round(chunks, redactor) for _ in range(rounds)), strict=True)
-    _tell(f"median of {rounds}", chunks, statistics.median(decoding), statistics.median(redacting))
+    _print_speeds(f"median of {rounds}", chunks, statistics.median(decoding), statistics.median(redacting))
     if built := redactor.built():
         with NamedTemporaryFile() as file:
             file.write(built)
@@ -85,7 +85,7 @@ def main(home: Path, rounds: int) -> None:
 def with_kept(home: Path, kept: Path) -> None:
     """Print the same for the first round of a process that has the line filter already."""
     chunks = chunks_of(home)
-    _tell("first round, line filter kept", chunks, *_round(chunks, Redactor(b"bench", kept=kept.read_bytes)))
+    _print_speeds("first round, line filter kept", chunks, *_round(chunks, Redactor(b"bench", kept=kept.read_bytes)))
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def _store(folder: Path, home: Path) -> Store:
 
 
 def make_large(folder: Path, wanted: int) -> Store:
-    """A store with as many sessions as wanted."""
+    """A store with this many sessions."""
     make_home(folder / "home", seed=7, sizes=[BASE_BYTES] * BASE, days=DAYS)
     base = _store(folder / "base", folder / "home")
     sweep(base)
@@ -62,13 +62,13 @@ def make_large(folder: Path, wanted: int) -> Store:
 def _copy_catalog(base: Store, large: Store, copies: int) -> None:
     with base.catalog.reading() as connection:
         known = [dict(row._mapping) for row in connection.execute(select(sessions))]
-        told = [dict(row._mapping) for row in connection.execute(select(digests))]
+        rows = [dict(row._mapping) for row in connection.execute(select(digests))]
     for number in range(copies):
         days = timedelta(days=number * _STEP_DAYS)
         made = [_session(row, number, days, large.redactor.version) for row in known]
         with large.catalog.writing() as connection:
             connection.execute(sessions.insert(), made)
-            connection.execute(digests.insert(), [_digest(row, number, days, large.key) for row in told])
+            connection.execute(digests.insert(), [_digest(row, number, days, large.key) for row in rows])
 
 
 def _session(row: Mapping[str, Any], number: int, days: timedelta, rules: str) -> dict[str, Any]:
@@ -123,8 +123,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="helix-bench-", dir=options.work) as folder:
         store = make_large(Path(folder), options.sessions)
         with store.catalog.reading() as connection:
-            told = connection.execute(select(digests.c.digest)).scalars()
-            events, newest = zip(*((d["event_count"], d["started_at"]) for d in map(orjson.loads, told)), strict=True)
+            texts = connection.execute(select(digests.c.digest)).scalars()
+            events, newest = zip(*((d["event_count"], d["started_at"]) for d in map(orjson.loads, texts)), strict=True)
         files = list(store.catalog.fact_files())
         rows = sum(file.row_count for file in files)
         print(
@@ -141,7 +141,7 @@ def main() -> None:
 
 
 def _seconds(store: Store, name: str, span: Span) -> tuple[float, float]:
-    """How long a report takes by the clock, and how much time of processors."""
+    """The wall-clock and the CPU seconds of a report."""
     begin, worked = time.perf_counter(), time.process_time()
     make_report(store, name, span)
     return time.perf_counter() - begin, time.process_time() - worked

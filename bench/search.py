@@ -40,16 +40,16 @@ _REPORTS = (
 
 
 def needles(home: Path) -> list[tuple[str, str]]:
-    """Session and word of each needle that stands in a log."""
+    """Session and word of each needle that is in a log."""
     logs = b"".join(Path(entry.path).read_bytes() for entry in log_files(home))
     there = set(re.findall(rb"zqneedle[0-9a-f]+", logs))
-    told = orjson.loads((home / "truth.json").read_bytes())["sessions"]
-    return [(one["session_uid"], needle["term"]) for one in told for needle in one["needles"]
+    sessions = orjson.loads((home / "truth.json").read_bytes())["sessions"]
+    return [(one["session_uid"], needle["term"]) for one in sessions for needle in one["needles"]
             if needle["term"].encode() in there]  # fmt: skip
 
 
 def common_words(home: Path) -> list[str]:
-    """Words that stand in most logs."""
+    """Words that are in most logs."""
     held = Counter[bytes]()
     for entry in log_files(home):
         held.update(set(_WORD.findall(Path(entry.path).read_bytes()[: 1 << 20].lower())))
@@ -73,7 +73,7 @@ def _percentiles(times: list[float]) -> str:
 
 
 def main(home: Path) -> None:
-    """Sweep, index again for its cost alone, search, ask."""
+    """Sweep, index once more only to measure it, search, ask."""
     with tempfile.TemporaryDirectory() as folder:
         environ = {f"{agent}_HOME": str(home / agent.lower()) for agent in ("CODEX", "GROK")}
         environ |= {"CLAUDE_CONFIG_DIR": str(home / "claude"), "HOME": folder, "HELIX_DATA_DIR": f"{folder}/data",

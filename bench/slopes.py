@@ -40,45 +40,45 @@ def one_line(bench: Bench) -> Iterator[Row]:
 
 
 def long_session(bench: Bench) -> Iterator[Row]:
-    """A session of 50 MB that gains a turn 120 times: as the sensor has it swept in an hour, and swept each time."""
-    told = _growth(bench, "hour")
-    gained = sum(told["bytes_gained"])
+    """A session of 50 MB that gains a turn 120 times: swept as often as the sensor asks in an hour, and each time."""
+    figures = _growth(bench, "hour")
+    gained = sum(figures["bytes_gained"])
     what = f"50 MB session, a turn of {gained / TURNS / 1e3:.0f} KB every 30 s for an hour"
-    yield from _per_byte(what, told, "<= 2")
-    yield Row(f"{what}, CPU of all looks and sweeps", "s", [sum(told["cpu_s"])])
-    bench.counters["long session, an hour"] = {name: median(values) for name, values in told.items()}
-    told = _growth(bench, "session")
+    yield from _per_byte(what, figures, "<= 2")
+    yield Row(f"{what}, CPU of all looks and sweeps", "s", [sum(figures["cpu_s"])])
+    bench.counters["long session, an hour"] = {name: median(values) for name, values in figures.items()}
+    figures = _growth(bench, "session")
     what = f"50 MB session, swept after each of {TURNS} turns"
-    yield from _per_byte(what, told, "")
+    yield from _per_byte(what, figures, "")
     for name, label, unit, bar in (
         ("bytes_written", "bytes written by a sweep", "B", ""),
         ("cpu_s", "CPU of a sweep", "s", ""),
         ("memory_mb", "memory", "MB", "<= 1.2"),
     ):
-        first, last = told[name][:LAST], told[name][-LAST:]
+        first, last = figures[name][:LAST], figures[name][-LAST:]
         yield Row(f"{what}, {label}, last {LAST}", unit, last, f"first {LAST}", first, TIMES_AS_LONG, bar)
-    yield Row(f"{what}, part files at most", "", [max(told["parts"])], bar="<= 16")
-    bench.counters["long session"] = {name: median(values) for name, values in told.items()}
+    yield Row(f"{what}, part files at most", "", [max(figures["parts"])], bar="<= 16")
+    bench.counters["long session"] = {name: median(values) for name, values in figures.items()}
 
 
 def _growth(bench: Bench, name: str) -> dict[str, list[float]]:
-    """What a session of 50 MB costs that gains turns."""
+    """What a growing session of 50 MB costs."""
     note(f"a long session gains {TURNS} turns: {name}")
     home = bench.folder / "corpora" / "gaining"
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(bench.corpus("long"), home)
     with bench.fresh("ours") as state:
         contenders.sweep(home, state)
-        told = contenders.growth(name, home, state, TURNS)
+        figures = contenders.growth(name, home, state, TURNS)
     shutil.rmtree(home)
-    return told
+    return figures
 
 
-def _per_byte(what: str, told: dict[str, list[float]], bar: str) -> Iterator[Row]:
-    gained = sum(told["bytes_gained"])
+def _per_byte(what: str, figures: dict[str, list[float]], bar: str) -> Iterator[Row]:
+    gained = sum(figures["bytes_gained"])
     for name, label in (
         ("bytes_read", "log bytes read"),
         ("bytes_stored", "Tier 1 bytes written"),
         ("bytes_written", "all bytes written"),
     ):
-        yield Row(f"{what}, {label} per byte gained", "", [sum(told[name]) / gained], bar=bar)
+        yield Row(f"{what}, {label} per byte gained", "", [sum(figures[name]) / gained], bar=bar)

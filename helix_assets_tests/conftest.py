@@ -27,6 +27,8 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from helix_assets.settings.folders import agent_variables
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 SHARED = CHECKOUT.parent / "shared"
 REAL_HOME = os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir)
@@ -161,9 +163,7 @@ def live_in(folder: Path, tool_cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "XDG_STATE_HOME": folder / ".local" / "state",
         "XDG_CACHE_HOME": tool_cache,
         "MPLCONFIGDIR": tool_cache,
-        "CLAUDE_CONFIG_DIR": folder / ".claude",
-        "CODEX_HOME": folder / ".codex",
-        "GROK_HOME": folder / ".grok",
+        **{variable: folder / f".{agent}" for agent, variable in agent_variables().items()},
         "HELIX_DATA_DIR": folder / "data",
         "HELIX_CONFIG": no_config,
     }.items():

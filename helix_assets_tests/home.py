@@ -18,6 +18,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from helix_assets.ask.export import export
 from helix_assets.settings import load_settings
+from helix_assets.settings.folders import agent_variables
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import SweepReport, sweep
 
@@ -84,9 +85,7 @@ class Memory:
         return {
             "HOME": str(home),
             "HELIX_DATA_DIR": str(self.folder / "data"),
-            "CLAUDE_CONFIG_DIR": str(home / "claude"),
-            "CODEX_HOME": str(home / "codex"),
-            "GROK_HOME": str(home / "grok"),
+            **{variable: str(home / agent) for agent, variable in agent_variables().items()},
             "HELIX_SWEEP_WORKERS": "1",
             **self.environ,
         }

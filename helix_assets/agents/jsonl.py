@@ -1,4 +1,4 @@
-"""Tolerant reading of JSON Lines files: safe open, whole-line chunks, decoding that survives bad lines.
+"""Tolerant reading of JSON Lines files: safe opening, chunks of whole lines, decoding that survives bad lines.
 
 Belongs here: bytes to lines to objects, the same for every agent. Not here: what an object means.
 """
@@ -25,12 +25,12 @@ from helix_assets.model.errors import SkipSource
 
 CHUNK_BYTES = 512 << 10
 FIRST_BYTES = 32 << 10
-"""Of a session's files each first chunk waits in memory until its time comes, and there may be hundreds."""
+"""The size of first chunks, small because those of all files of a session wait in memory, and there may be hundreds."""
 MAX_LINE_BYTES = 64 << 20
 MAX_UNPACKED_BYTES = 8 << 30
 PACKED = ".zst"
 READING_FAILED = "reading failed"
-# How zstd lays out a file: frames, each a header and blocks that begin with three bytes. RFC 8878.
+# The layout of a zstd file: frames, each a header and blocks that begin with three bytes. RFC 8878.
 _LONGEST_HEADER = 18
 _SKIPPED_FRAME = b"\x2a\x4d\x18"
 _REPEATED = 1
@@ -40,7 +40,7 @@ _F_GETPATH = 50  # macOS: the path of an open descriptor
 
 
 class Read(Protocol):
-    """How far a file was read once, and the hash of what it said until there."""
+    """How far a file was read, and the hash of the bytes up to there."""
 
     @property
     def offset(self) -> int: ...
@@ -58,7 +58,7 @@ class Chunk(NamedTuple):
 
 
 def open_source(path: str) -> int:
-    """Open a transcript for reading: no links followed, no blocking, a regular file at that path, or SkipSource."""
+    """Open a transcript for reading, without following links or blocking. SkipSource unless it is a regular file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as exc:
@@ -74,16 +74,16 @@ def open_source(path: str) -> int:
 
 
 def _refusal(fd: int, path: str) -> str | None:
-    """Why an open file is not read, if so."""
+    """Why an open file is not read, None if it is."""
     if not stat.S_ISREG(os.fstat(fd).st_mode):
-        return "skipped: it is no regular file"
+        return "skipped: it is not a regular file"
     if _path_of(fd) not in (None, path):
         return "skipped: a folder on its path was swapped while it was opened"
     return None
 
 
 def failed_status(path: str, reason: str) -> str:
-    """How a failed file is remembered: every sweep tries an unreadable one again, a damaged one has to change first."""
+    """The status of a failed file: every sweep tries an unreadable one again, a damaged one only after a change."""
     return "damaged" if path.endswith(PACKED) and reason.startswith(READING_FAILED) else "unreadable"
 
 
@@ -97,9 +97,9 @@ def _path_of(fd: int) -> str | None:
 
 
 def block_reader(fd: int, path: str, offset: int = 0) -> Callable[[int], bytes]:
-    """Reads what an open transcript says from `offset` on, block by block; a packed one is unpacked on the way.
+    """A function that reads an open transcript from `offset` on, block by block; a packed one is unpacked.
 
-    A damaged, cut or boundless packed file ends in OSError, behind what could be unpacked.
+    A damaged, cut or too large packed file raises OSError after what could be unpacked.
     """
     if path.endswith(PACKED):
         return _unpacking(fd, offset)
@@ -108,24 +108,24 @@ def block_reader(fd: int, path: str, offset: int = 0) -> Callable[[int], bytes]:
 
 
 def _read_ahead(fd: int, size: int) -> bytes:
-    """What is left of a plain file, at most `size`: a buffer of the full size costs more than reading a small file."""
+    """The rest of a plain file, at most `size`. A full-size buffer would cost more than reading a small file."""
     left = os.fstat(fd).st_size - os.lseek(fd, 0, os.SEEK_CUR)
     return os.read(fd, min(size, max(left, 0) + 1))
 
 
 def _unpacking(fd: int, offset: int) -> Callable[[int], bytes]:
-    from zstandard import ZstdDecompressor, ZstdError  # few homes hold packed files
+    from zstandard import ZstdDecompressor, ZstdError  # few homes have packed files
 
     os.lseek(fd, 0, os.SEEK_SET)
     stream = ZstdDecompressor().stream_reader(os.fdopen(fd, "rb", closefd=False), read_across_frames=True)
 
     def read(size: int) -> bytes:
         try:
-            block = stream.read1(size)  # what is whole before a damaged place is given out first
+            block = stream.read1(size)  # first returns what is before a damaged place
         except ZstdError as exc:
             raise OSError(errno.EIO, "it cannot be decompressed") from exc
         if stream.tell() > MAX_UNPACKED_BYTES:
-            raise OSError(errno.EFBIG, f"it holds more than {MAX_UNPACKED_BYTES >> 30} GiB")
+            raise OSError(errno.EFBIG, f"it contains more than {MAX_UNPACKED_BYTES >> 30} GiB")
         if not block and _is_cut(fd):
             raise OSError(errno.EIO, "it is cut short")
         return block
@@ -136,7 +136,7 @@ def _unpacking(fd: int, offset: int) -> Callable[[int], bytes]:
 
 
 def _is_cut(fd: int) -> bool:
-    """Whether a packed file ends within a frame: the decompressor takes such an end for a good one."""
+    """Whether a packed file ends within a frame, which the decompressor does not notice."""
     from zstandard import ZstdError, frame_header_size, get_frame_parameters
 
     at, size = 0, os.fstat(fd).st_size
@@ -156,17 +156,17 @@ def _is_cut(fd: int) -> bool:
                 if at > size:
                     return True
             at += 4 * has_checksum
-    except ZstdError:  # a header that is not all there
+    except ZstdError:  # an incomplete header
         return True
     return at != size
 
 
 class WholeLines:
-    """Chunks of whole lines as `read` gives them, from `offset` on, which is where it stands.
+    """Chunks of whole lines from `read`, which continues at `offset`.
 
-    A last line without its newline is handed over only if it is a whole JSON object; otherwise it waits, which
-    `is_torn` says in the end. A line over MAX_LINE_BYTES is left out, once its newline is there, and its (line, offset)
-    added to `too_long`; `is_endless` says that the last one is longer already.
+    A last line without its newline is yielded only if it is a whole JSON object; otherwise it waits, and `is_torn` is
+    set at the end. A line over MAX_LINE_BYTES is skipped, once its newline is there, and its (line, offset) is added to
+    `too_long`. `is_endless` means that the last line is already too long.
     """
 
     def __init__(self, read: Callable[[int], bytes], offset: int, line: int) -> None:
@@ -217,17 +217,17 @@ def _is_whole_object(data: bytes) -> bool:
 
 
 def decode(line: bytes) -> JsonObject | str:
-    """The line's JSON object, or the reason why it is none."""
+    """The line's JSON object, or the reason why it is not one."""
     try:
         obj = orjson.loads(line)
     except orjson.JSONDecodeError:
         try:
             text = line.decode("utf-8", "replace")
-            # Not strict: raw control characters inside a string are wrong, but no reason to lose the record.
+            # Not strict: raw control characters in a string are wrong, but the record should not be lost.
             obj = json.loads(
                 text, strict=False, parse_int=_int_or_none, parse_constant=lambda _: None, parse_float=_float_or_none
             )
-            # Lone surrogates are legal in JSON's escapes but in no UTF-8 text: replaced here, once for all.
+            # Lone surrogates are allowed in JSON's escapes but not in UTF-8, so they are replaced here.
             obj = orjson.loads(json.dumps(obj, ensure_ascii=False).encode("utf-8", "replace"))
         except RecursionError:
             return "nested too deeply"
@@ -276,20 +276,20 @@ def _moment(value: str) -> datetime | None:
 
 
 def count_or_zero(value: Any) -> int:
-    """A token count as the log gives it: anything that is no number from 0 to 2^53 counts as 0."""
+    """A token count from a log; anything but a whole number from 0 to 2^53 counts as 0."""
     return value if type(value) is int and 0 <= value < 1 << 53 else 0
 
 
 def hash_of_read(fd: int, path: str, offset: int, key: bytes) -> str:
-    """The keyed hash of all bytes before `offset`: only while it is the same may reading go on from there.
+    """The keyed hash of all bytes before `offset`. Reading may continue from there only while it is the same.
 
-    Of a packed file it is that of what it holds, so that packing changes nothing.
+    For a packed file it is the hash of the unpacked bytes, so that packing does not change it.
     """
     return hashed_up_to(fd, path, offset, key).hexdigest()
 
 
 def hashed_up_to(fd: int, path: str, offset: int, key: bytes) -> blake2b:
-    """The state of that hash, so that what is read behind `offset` can be added."""
+    """The state of that hash, so that bytes after `offset` can be added."""
     state, read = blake2b(digest_size=16, key=key), block_reader(fd, path)
     while offset > 0 and (block := read(min(offset, CHUNK_BYTES))):
         state.update(block)
@@ -298,7 +298,7 @@ def hashed_up_to(fd: int, path: str, offset: int, key: bytes) -> blake2b:
 
 
 def begins_alike(key: bytes, path: str, source: Read) -> bool:
-    """Whether a file says, up to where its source was read, what that said then."""
+    """Whether a file begins with the same bytes that were read from its source."""
     if source.read_hash is None:
         return False
     try:

@@ -1,6 +1,6 @@
-"""Reading decoded JSON whose types nobody promises: wrong ones become empty, never an error.
+"""Reading decoded JSON whose types are not guaranteed: wrong ones become empty, never an error.
 
-Belongs here: what several adapters need to take a value as text, as an object or as an id. Not here: any format.
+Belongs here: reading a value as text, as an object or as an id, for several adapters. Not here: any format.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ def as_object(value: Any) -> JsonObject:
 
 
 def as_text(value: Any) -> str:
-    """The value if it is text, else an empty one."""
+    """The value if it is text, else an empty text."""
     return value if type(value) is str else ""
 
 
 def as_count(value: Any) -> int | None:
-    """The value if it is a whole number, else None; true and false are no numbers."""
+    """The value if it is a whole number, else None, also for true and false."""
     return value if type(value) is int and abs(value) < 1 << 53 else None
 
 
 def as_name(value: Any) -> str | None:
-    """The value if it has the shape of an id or a tool's name, else None: blanked-out values are neither."""
+    """The value if it has the form of an id or a tool's name, else None, such as for a blanked value."""
     return value if type(value) is str and _NAME.match(value) else None
 
 
 def texts_of(content: Any, deep: int = 4) -> str:
-    """All text of a message: plain, one block, or a list of blocks; what is nested `deep` is no message."""
+    """All text of a message: plain, one block, or a list of blocks; text nested deeper than `deep` is ignored."""
     if type(content) is str:
         return content
     if type(content) is dict and deep:
@@ -50,7 +50,7 @@ def texts_of(content: Any, deep: int = 4) -> str:
 
 
 def packed(values: JsonObject) -> str | None:
-    """The known values as the JSON text of an event's `detail`; None when there are none."""
+    """The values that are not None as the JSON text of an event's `detail`, None if there are none."""
     kept = {k: v for k, v in values.items() if v is not None}
     return dumped(kept).decode() if kept else None
 
@@ -68,12 +68,12 @@ def dumped(value: Any) -> bytes:
 
 
 def input_hash(hash64: Callable[[bytes], int], tool: str | None, arguments: Any) -> int:
-    """Tells two calls of one tool apart without keeping what they were given."""
+    """A hash that distinguishes calls of one tool without keeping their input."""
     return hash64(dumped([tool, arguments]))
 
 
 def minted_us(value: Any) -> int | None:
-    """When a version 7 UUID was made, in microseconds since 1970; None for any other value."""
+    """When a version 7 UUID was created, in microseconds since 1970; None for any other value."""
     if type(value) is not str or len(value) != 36 or value[14] != "7":
         return None
     try:
@@ -83,5 +83,5 @@ def minted_us(value: Any) -> int | None:
 
 
 def line_count(text: str) -> int:
-    """Lines as an editor numbers them: what ends them is the line feed alone, and the last one may lack it."""
+    """The number of lines as in an editor: only a line feed ends a line, and the last one may lack it."""
     return text.count("\n") + (bool(text) and not text.endswith("\n"))

@@ -1,7 +1,7 @@
-"""Where the repository of a working folder lies on disk, as long as the folder is there. Git itself is never run.
+"""Finds the repository of a working folder on disk, as long as the folder exists. Git itself is never run.
 
-Belongs here: looking upward for `.git`. What a repository is called is `derive.places`; without the disk it does as
-well.
+Belongs here: looking upward for `.git`. Not here: the name of a repository (`derive.places`), which also works without
+the disk.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from helix_assets.model.errors import SkipSource
 
 _MAX_FOLDERS = 64
 _MAX_LINK_BYTES = 4096
-# Folders that would be mounted, or made, by being looked at.
+# Folders that a look would mount or create.
 _LEFT_ALONE = ("//", "/net/", "/afs/", "/proc/", "/dev/", "/sys/")
 
 
 @lru_cache(maxsize=4096)
 def repository_root(cwd: str) -> str | None:
-    """The top folder of the repository that holds `cwd`, of the main one for a worktree; None if the disk has none."""
+    """The top folder of the repository with `cwd`, for a worktree of the main one; None if there is none on disk."""
     if not cwd.startswith("/") or f"{cwd}/".startswith(_LEFT_ALONE) or "\0" in cwd:
         return None
     if not os.path.isdir(cwd):
@@ -47,15 +47,15 @@ def _main_of(git: str) -> str | None:
     except SkipSource:
         return None
     try:
-        told = os.read(fd, _MAX_LINK_BYTES).decode("utf-8", "surrogateescape")
+        text = os.read(fd, _MAX_LINK_BYTES).decode("utf-8", "surrogateescape")
     except OSError:
         return None
     finally:
         os.close(fd)
-    word, _, path = told.strip().partition(":")
+    word, _, path = text.strip().partition(":")
     shared, worktrees, _ = path.strip().rpartition("/worktrees/")
     if word != "gitdir" or not worktrees:
         return None
     shared = os.path.normpath(os.path.join(os.path.dirname(git), shared))
-    # A bare repository is a folder of its own, `shop.git`, or hidden beside its worktrees, `shop/.bare`.
+    # A bare repository is a separate folder, `shop.git`, or a hidden one next to its worktrees, `shop/.bare`.
     return os.path.dirname(shared) if os.path.basename(shared).startswith(".") else shared

@@ -1,8 +1,8 @@
-"""What an adapter is: the one seam between an agent's log format and the rest of the product.
+"""What an adapter is: the only interface between an agent's log format and the rest of the product.
 
-Belongs here: the protocol and the plain shapes that cross it.
-An adapter only says which files are transcripts, how a line names itself, and which events it holds;
-opening, redacting, ordering, merging and storing are the same for all agents and live in `sweep.read`.
+Belongs here: the protocol and its plain shapes. An adapter only says which files are transcripts, what identifies a
+line, and which events it contains. Not here: opening, redacting, ordering, merging and storing, which are the same for
+all agents (`sweep.read`), and what an adapter adds for files that are not JSON Lines (`agents.kinds`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ JsonObject = dict[str, Any]
 
 
 class FoundFile(NamedTuple):
-    """A transcript file as discovery sees it; `native_id` is None where only the file's head can tell the session.
+    """A transcript file as discovery sees it; `native_id` is None if only the file's head names the session.
 
-    Roles: "main" and any other name for JSON Lines; "document" for a file that is one JSON object, read whole;
-    "about" for a document that tells of the session as a whole and may change while it lives: it yields no events, and
-    the parser's state says on what of it the other files' events depend; "fallback" for JSON Lines that yield events
-    only while the session has no "main" file; beside one the parser is made for the role "aside" and yields at most
-    an event without a kind, that names a model.
+    Roles: "main" and any other name for JSON Lines. "document" for a file that is one JSON object and one record.
+    "about" for a document that describes the whole session and may change: it yields no events, and the parser's state
+    is what the other files' events depend on. "fallback" for JSON Lines that yield events only while the session has no
+    "main" file; with one, the parser is made for the role "aside" and yields at most an event without a kind, which
+    names a model. `agents.kinds` has the others.
     """
 
     path: str
@@ -37,7 +37,7 @@ class FoundFile(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """How a line names itself: ids are None where the agent gives none."""
+    """What identifies a line; ids are None if the agent writes none."""
 
     native_id: str | None
     parent_id: str | None
@@ -47,11 +47,11 @@ class Identity(NamedTuple):
 
 @dataclass
 class SessionFacts:
-    """What the lines say about their session as a whole; parsers of all its files write into the same one.
+    """What the lines say about the whole session; the parsers of all its files write into the same object.
 
     `own_since_us` is when a session began that starts with another one's history: earlier lines do not date it.
-    `repo_root` is no line's word: the repository of `cwd` as it lay on disk when the session was first read.
-    `said_start_us` and `said_end_us` are the session's times by its own account, for one whose lines bear none.
+    `repo_root` is not from a line: it is the repository of `cwd` on disk when the session was first read.
+    `said_start_us` and `said_end_us` are the times that the session states itself, if its lines have none.
     """
 
     cwd: str | None = None
@@ -72,7 +72,7 @@ class SessionFacts:
         self.unknown_types[native_type] = self.unknown_types.get(native_type, 0) + 1
 
     def of_first_lines(self) -> SessionFacts:
-        """Where the session began, for who does not meet its first lines again: they are another session's."""
+        """The facts of the first lines, for a reading that skips them because they belong to another session."""
         return SessionFacts(
             cwd=self.cwd,
             git_branch=self.git_branch,
@@ -92,15 +92,15 @@ class Parser(Protocol):
     def feed(self, obj: JsonObject, record: Record) -> list[SessionEvent]: ...
 
     def finish(self) -> list[SessionEvent]:
-        """What the end of the file brings to light, such as the message of a run of chunks that nothing closed."""
+        """Events that only the end of the file shows, such as the message of a run of chunks that is still open."""
         ...
 
     def state(self) -> JsonObject | None:
-        """What the next append needs to go on as if the file had been read in one piece (JSON-able, small).
+        """What the next append needs to continue as if the file had been read at once (small, JSON).
 
-        None when nothing could go on from here: the session is then derived anew from its stored records. A parser may
-        also be made with {"spent": [input, output, cache read, cache written, reasoning], "model": name} alone, when
-        that is all that is left of a session's earlier records.
+        None if that is not possible here: the session is then derived again from its stored records. A parser may also
+        be made with only {"spent": [input, output, cache read, cache written, reasoning], "model": name}, if nothing
+        else is left of a session's earlier records.
         """
         ...
 
@@ -108,10 +108,11 @@ class Parser(Protocol):
 class Adapter(Protocol):
     """Turns one agent's logs into our records. Reads only.
 
-    `version` grows whenever the same line would yield other events: stored records are then derived anew.
-    `shares_history` says that the agent copies records between sessions (resume, fork), so ids are matched across them.
-    An agent that writes messages in pieces, each a record, has `core.schema.Pieces` as its `pieces`: they are redacted
-    together, and a file that ends within a message (its parser has no state to go on from) is read anew when it grows.
+    `version` grows whenever the same line would yield other events: stored records are then derived again.
+    An adapter of another package may have an `AgentSpec` as its `spec` (`model.agent`); ours are in `<name>/spec.py`.
+    `shares_history`: the agent copies records between sessions (resume, fork), so ids are matched across them.
+    An agent that writes messages in pieces, each a record, has `model.event.Pieces` as its `pieces`: they are redacted
+    together, and a file that ends within a message (its parser returns no state) is read from the start when it grows.
     """
 
     flavor: str
@@ -123,7 +124,7 @@ class Adapter(Protocol):
     def native_id_from_head(self, path: str, head: bytes) -> str: ...
 
     def cwd_from_head(self, path: str, head: bytes) -> str | None:
-        """The working folder as far as the path or the first lines tell it; used only to honour exclusions."""
+        """The working folder, if the path or the first lines contain it; used only for exclusions."""
         ...
 
     def identify(self, obj: JsonObject) -> Identity: ...

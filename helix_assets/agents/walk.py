@@ -1,7 +1,7 @@
-"""Looking into the agents' folders: what lies there, asked without following a link.
+"""Listing the agents' folders without following links.
 
-Belongs here: the one walk that every adapter shares. What goes wrong at one entry is a problem of that entry, and the
-walk goes on. Not here: which names are transcripts (the adapters), opening and reading them (`jsonl`).
+Belongs here: the walk that all adapters share. An error at one entry is a problem of that entry, and the walk
+continues. Not here: which names are transcripts (the adapters), opening and reading them (`jsonl`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _new = tuple.__new__  # a named tuple without the call that checks its length
 
 
 class Entry:
-    """Something that lies in a folder: its name, its path, and what it is."""
+    """An entry of a folder: its name, its path, and what it is."""
 
     __slots__ = ("_entry", "_problems", "name", "path")
 
@@ -26,7 +26,7 @@ class Entry:
         self.name, self.path = entry.name, entry.path
 
     def is_folder(self) -> bool:
-        """Whether it is a real folder. A link to one, or to a place that nobody can look at, is a problem."""
+        """Whether it is a real folder. A link to one, or to a place that cannot be examined, is a problem."""
         try:
             if not self._entry.is_symlink():
                 return self._entry.is_dir(follow_symlinks=False)
@@ -38,7 +38,7 @@ class Entry:
         return False
 
     def file(self, role: str, native_id: str | None) -> FoundFile | None:
-        """The entry as a transcript file; None, with a problem noted, when it is a link or not a regular file."""
+        """The entry as a transcript file, None if it is a link or not a regular file; then a problem is noted."""
         try:
             info = self._entry.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -48,7 +48,7 @@ class Entry:
             return None
         mode = info.st_mode
         if not stat.S_ISREG(mode):
-            kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
             self._note(LINK if stat.S_ISLNK(mode) else f"skipped: it is {kind}")
             return None
         return _new(  # faster than by name
@@ -66,7 +66,7 @@ class Entry:
 
 
 def entries(folder: str, problems: list[Problem]) -> list[Entry]:
-    """What lies in a folder. One that is absent is empty; a link, or one that cannot be read, is a problem."""
+    """The entries of a folder. A missing one is empty; a link, or one that cannot be read, is a problem."""
     if os.path.islink(folder):
         problems.append(Problem(folder, LINK))
         return []

@@ -1,5 +1,5 @@
 """Reading the memory: sessions, digests, search, SQL, reports, export.
 
-Command line, Dagster and other programs are skins over this; nothing here writes to the store.
-Not here: how answers are laid out (`cli`, `defs`).
+The command line, Dagster and other programs only show what this returns. Nothing here writes to the store.
+Not here: how answers are formatted (`cli`, `defs`).
 """

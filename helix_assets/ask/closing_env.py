@@ -1,6 +1,6 @@
-"""What a session leaves in the environment of programs that run after it: HELIX_SESSION_UID and its companions.
+"""The environment variables about a session for programs that run after it: HELIX_SESSION_UID and five more.
 
-Belongs here: which session is meant, the six values, and how each shell has to be told them. Not here: the command line
+Belongs here: which session is meant, the six values, and how each shell sets them. Not here: the command line
 (`cli.env`). The names are those that kaizen agents read; there are no others.
 """
 
@@ -22,13 +22,13 @@ from helix_assets.store.catalog.schema import digests, sessions
 from helix_assets.store.store import Store
 
 _KEPT = "\n\u200d"
-"""No printable characters, but a .env file can hold them: the second joins emoji."""
+"""Not printable, but allowed in a .env file; the second joins emoji."""
 _UNQUOTABLE = re.compile(r"['\\\n]")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+")
 
 
 def newest_session(store: Store, folder: str | None = None) -> str:
-    """The session with a digest that ended last, of all or of those that worked in this folder or below it."""
+    """The session with a digest that ended last, of all sessions or of those in this folder or below it."""
     s = sessions.c
     query = select(s.session_uid).join(digests, digests.c.session_uid == s.session_uid)
     if folder is not None:
@@ -45,7 +45,7 @@ def newest_session(store: Store, folder: str | None = None) -> str:
 
 
 def closing_values(store: Store, session_uid: str) -> dict[str, str]:
-    """The variables of a session; NotFoundError while it has no digest."""
+    """The variables of a session. NotFoundError if it has no digest yet."""
     digest = proven_digest(store, session_uid)
     if digest is None:
         raise NotFoundError(f"{session_uid} has no digest yet: run `helix sweep`")
@@ -67,7 +67,7 @@ def tokens_of(digest: Mapping[str, Any]) -> int:
 
 
 def as_bash(values: Mapping[str, str]) -> str:
-    """Lines for `eval` in bash and zsh; in another POSIX shell a control character comes out as its escape."""
+    """Lines for `eval` in bash and zsh. Other POSIX shells show a control character as its escape."""
     return "".join(f"export {name}={_bash(value)}\n" for name, value in values.items())
 
 
@@ -77,9 +77,9 @@ def as_fish(values: Mapping[str, str]) -> str:
 
 
 def as_dotenv(values: Mapping[str, str]) -> str:
-    """A .env file: what is not plain stands in single quotes, which all readers take as they are.
+    """A .env file. Values that are not plain are in single quotes, which all readers take literally.
 
-    Only what these cannot hold is in double quotes, escaped so that nothing in it is expanded.
+    Only what cannot be in single quotes is in double quotes, escaped so that nothing in it is expanded.
     """
     return "".join(f"{name}={_dotenv(value)}\n" for name, value in values.items())
 
@@ -100,14 +100,14 @@ SHELLS: Mapping[str, Callable[[Mapping[str, str]], str]] = {
 def _bash(value: str) -> str:
     if value.isprintable():
         return shlex.quote(value)
-    # Nothing between these quotes can end them, for a shell that does not know $'...' either.
+    # Nothing between these quotes can end them, not even in a shell that does not know $'...'.
     return "$'" + "".join(_bytes(char, "\\x{:02x}") if _is_escaped(char) else char for char in value) + "'"
 
 
 def _fish(value: str) -> str:
     if value.isprintable():
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    # Only outside quotes does fish know such escapes; there every other character is escaped by its bytes, too.
+    # Fish knows such escapes only outside of quotes, where every character that is not plain must be escaped.
     return "".join(char if _PLAIN.fullmatch(char) else _bytes(char, "\\X{:02x}") for char in value)
 
 

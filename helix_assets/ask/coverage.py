@@ -1,4 +1,4 @@
-"""Which sessions are covered: their digest is of all that is stored of them, by the rules in force."""
+"""Which sessions are covered: their digest is made of all their stored rows, by the current rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from helix_assets.store.catalog.schema import (
 
 
 def is_covered() -> ColumnElement[bool]:
-    """Whether a session's digest is made of all that is known of it by the rules in force."""
+    """Whether a session's digest is made of all its stored rows, by the current rules."""
     s = sessions.c
     parsers = [and_(s.flavor == flavor, s.parser_version == adapter.version) for flavor, adapter in ADAPTERS.items()]
     return and_(

@@ -1,8 +1,8 @@
-"""`python -m helix_assets.ask.digest_lookup UID [--json]`: one digest, as fast as SQLite can be asked. For programs.
+"""`python -m helix_assets.ask.digest_lookup UID [--json]`: one digest, as fast as SQLite can answer. For programs.
 
-Belongs here: reading one row by the contract of docs/kaizen.md. Takes nothing in, makes nothing, loads neither Dagster
-nor the rest of the product, but for what has to be shown by redaction rules newer than the row.
-Exit codes: 0 found, 1 there is none, 2 bad use or several sessions are meant, 65 the store is damaged.
+Belongs here: reading one row by the contract of docs/kaizen.md. Writes nothing, and imports neither Dagster nor the
+rest of the product, unless the redaction rules are newer than the row.
+Exit codes: 0 found, 1 not found, 2 wrong use or several sessions match, 65 the store is damaged.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _USAGE = "usage: python -m helix_assets.ask.digest_lookup UID [--json] | --schem
 _SCHEMA = "digest.schema.json"
 _MANY = 20
 _Row = tuple[str, str, str, int | None, str | None]
-# `is_current` is 0 where the row was redacted by other rules than the last sweep's, NULL where nothing tells. The
-# last column tells what these rules came from.
+# `is_current` is 0 if the row was redacted by other rules than the last sweep's, NULL if that is unknown. The last
+# column is the stamp of the rules of the last sweep.
 _QUERY = """
 select d.session_uid, d.digest, d.hash, (
     select s.redaction_version = m.value from sessions s, meta m
@@ -36,7 +36,7 @@ _PREFIX = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answer one call; the digest goes to stdout, what is wrong to stderr."""
+    """Answer one call; the digest goes to stdout, errors to stderr."""
     if list(arguments) == ["--schema"]:
         sys.stdout.write(schema())
         return FOUND
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         return _complain(_USAGE, MISUSED)
     try:
         path = _store_path()
-    except Exception as exc:  # noqa: BLE001 - settings refused: naming the class would load what it comes from
+    except Exception as exc:  # noqa: BLE001 - settings refused: naming the class would import its module
         return _complain(str(exc), MISUSED)
     if not os.path.isfile(path):
         return _complain(f"there is no store at {path}: run `helix sweep`, or set HELIX_STORE_DB", MISSING)
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(found) > 1:
         names = "".join(f"\n  {_named(path, row)}" for row in found[:_MANY])
         return _complain(f"{uids[0]!r} may mean any of these sessions:{names}", MISUSED)
-    return _tell(path, found[0], as_json="--json" in arguments)
+    return _print(path, found[0], as_json="--json" in arguments)
 
 
 def _store_path() -> str:
@@ -78,7 +78,7 @@ def schema() -> str:
 
 
 def _rows(path: str, text: str) -> list[_Row]:
-    """The digest of this very uid, else those of sessions that begin with it."""
+    """The digest of exactly this uid, else those of sessions that begin with it."""
     escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection = sqlite3.connect(f"file:{escaped}?mode=ro", uri=True, timeout=10)
     try:
@@ -87,13 +87,13 @@ def _rows(path: str, text: str) -> list[_Row]:
         connection.close()
 
 
-def _tell(path: str, row: _Row, *, as_json: bool) -> int:
+def _print(path: str, row: _Row, *, as_json: bool) -> int:
     uid, text, mark, _, _ = row
     if not _is_proven(path, text, mark):
         return _complain("that digest is damaged: run `helix verify`", DAMAGED)
     if _is_outdated(row):
         try:
-            text = _by_the_rules_in_force(path, uid)
+            text = _by_current_rules(path, uid)
         except Exception as exc:  # noqa: BLE001 - as above
             return _complain(f"that digest cannot be shown ({type(exc).__name__}): run `helix verify`", DAMAGED)
     if as_json:
@@ -108,7 +108,7 @@ def _tell(path: str, row: _Row, *, as_json: bool) -> int:
 
 
 def _is_outdated(row: _Row) -> bool:
-    """Whether the row was redacted by other rules than those that may be in force."""
+    """Whether the row may have been redacted by other rules than the current ones."""
     _, _, _, is_current, stamp = row
     return is_current == 0 or (stamp is not None and stamp != rules_stamp(os.environ))
 
@@ -120,13 +120,13 @@ def _named(path: str, row: _Row) -> str:
     import json
 
     try:
-        return str(json.loads(_by_the_rules_in_force(path, row[0]))["session_uid"])
+        return str(json.loads(_by_current_rules(path, row[0]))["session_uid"])
     except Exception:  # noqa: BLE001 - as above
         return "(a session that cannot be named)"
 
 
 def _is_proven(path: str, text: str, mark: str) -> bool:
-    """Whether this is the digest that was written. A copy of the file without its key proves nothing."""
+    """Whether this is the digest that was written. Without the key next to the file that is assumed."""
     from hashlib import blake2b
 
     try:
@@ -137,7 +137,7 @@ def _is_proven(path: str, text: str, mark: str) -> bool:
     return blake2b(text.encode(), digest_size=16, key=key).hexdigest() == mark
 
 
-def _by_the_rules_in_force(path: str, uid: str) -> str:
+def _by_current_rules(path: str, uid: str) -> str:
     import orjson
 
     from helix_assets.ask.memory import Memory

@@ -1,7 +1,8 @@
-"""The logical content of a store, the same bytes for the same input whatever the order or splitting of its sweeps.
+"""The logical content of a store: the same bytes for the same input, however its sweeps were ordered or split.
 
-Belongs here: what counts as content, its order, its form. Left out is what is the store's own: keyed hashes, the tags
-of redaction marks, partition days, times of work, generations, full paths. Not here: where the bytes go (`cli`).
+Belongs here: what counts as content, its order, its form. Keyed hashes, the tags of redaction marks, partition days,
+times of work, generations and full paths are left out, because they differ between stores. Not here: where the bytes
+go (`cli`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import orjson
 from sqlalchemy import Row, select
 
 from helix_assets.agents.jsonl import PACKED
-from helix_assets.ask.reading import OpenSession, digest_shown, of_one_moment, open_session, refuse_changed
+from helix_assets.ask.reading import OpenSession, digest_shown, open_session, read_consistently, refuse_changed
 from helix_assets.derive.tests import TestRun
 from helix_assets.model.errors import NotFoundError, StoreError
+from helix_assets.model.event import ROW_FIELDS, Usage
 from helix_assets.model.event import Row as EventRow
 from helix_assets.model.facts import TestRunFact
+from helix_assets.model.fields import JSON
 from helix_assets.model.time import iso
 from helix_assets.redaction import strip_tags
 from helix_assets.settings import Settings
@@ -30,32 +33,24 @@ from helix_assets.store.proof import digest_text
 from helix_assets.store.store import Store
 
 _CUT_MARK = re.compile(r"\[redacted:([a-z0-9_]+):[a-z2-7]{0,7}…")
-_PLAIN = (
-    "seq", "parent_seq", "kind", "role", "tool", "summary", "status", "is_sidechain", "agent_id", "call_id",
-    "message_id", "model", "cost_usd", "exit_code", "duration_ms", "file_path", "lines_added", "lines_removed",
-    "native_type", "record_id", "parent_id", "line",
-)  # fmt: skip
-_USAGE = {
-    "input": "input_tokens",
-    "output": "output_tokens",
-    "cache_read": "cache_read_tokens",
-    "cache_write_5m": "cache_write_5m_tokens",
-    "cache_write_1h": "cache_write_1h_tokens",
-    "reasoning": "reasoning_tokens",
-}
-# Figures of the session export that the digest holds under the same name.
+_USAGE = {name: f"{name}_tokens" for name in Usage._fields}
+_EXPORTED = [field for field in ROW_FIELDS if field.is_exported]
+_JSON = [field.name for field in _EXPORTED if field.text == JSON]
+_OTHERWISE = {"ts_us", "tokens", *_USAGE.values(), "file", "raw", *_JSON}
+_PLAIN = [field.name for field in _EXPORTED if field.name not in _OTHERWISE]
+# Figures of the session export that have the same name in the digest.
 _FIGURES = (
     "parent_uid", "started_at", "ended_at", "models", "cwd", "git_branch", "tokens", "tokens_main", "tokens_subagent",
     "tool_calls", "tool_calls_subagent", "tool_errors", "tool_denied", "tool_cancelled", "user_prompts", "interrupts",
     "assistant_messages", "assistant_messages_subagent", "compactions", "unparsed_lines", "repo", "domain", "task_ref",
     "title", "outcome",
 )  # fmt: skip
-# Null where a model's price is unknown, and in digests from before there were prices.
+# Null if a model's price is unknown, and in digests that are older than prices.
 _COSTS = ("cost_usd", "cost_usd_main", "cost_usd_subagent", "price_table")
 
 
 class Exported(NamedTuple):
-    """What an export came to; `sha256` is over all its bytes."""
+    """The size of an export; `sha256` is over all its bytes."""
 
     sha256: str
     sessions: int
@@ -87,12 +82,12 @@ def _uids(store: Store) -> list[str]:
 
 
 def strip(text: str) -> str:
-    """The text without the tags of its redaction marks, also of one that a summary's end cuts."""
+    """The text without the tags of its redaction marks, also of a mark that is cut at the end of a summary."""
     return _CUT_MARK.sub(r"[redacted:\1…", strip_tags(text)) if "[redacted:" in text else text
 
 
 def session_lines(session: OpenSession) -> Iterator[bytes]:
-    """One session: a line of what is known of it as a whole, then a line per stored row in `seq` order."""
+    """One session: a line about the whole session, then a line per stored row in `seq` order."""
     row = session.row
     head = {
         "session_uid": row.session_uid,
@@ -108,7 +103,7 @@ def session_lines(session: OpenSession) -> Iterator[bytes]:
 
 
 def _file_name(path: str) -> str:
-    """A file's name; packing it changes nothing of what it says."""
+    """A file's name without the suffix of packing, which does not change the content."""
     return os.path.basename(path).removesuffix(PACKED)
 
 
@@ -122,18 +117,17 @@ def _logical_digest(text: str | None) -> dict[str, Any] | None:
     digest: dict[str, Any] = orjson.loads(strip(text))
     del digest["coverage"]["generation"]
     for signal in digest.get("signals", ()):
-        del signal["evidence"]  # keyed hashes, which are this store's own
+        del signal["evidence"]  # keyed hashes, which differ between stores
     return digest
 
 
 def _logical_row(event: EventRow, names: dict[int, str]) -> dict[str, Any]:
-    """The row without nulls and without what only this store could make of it."""
+    """The row without nulls and without what differs between stores."""
     values = {name: getattr(event, name) for name in _PLAIN}
     values |= {"ts": iso(event.ts_us), "file": names.get(event.file)}
     if event.tokens is not None:
         values["usage"] = {name: getattr(event, column) for name, column in _USAGE.items()}
-    if event.detail:
-        values["detail"] = orjson.loads(event.detail)
+    values |= {name: orjson.loads(text) for name in _JSON if (text := getattr(event, name))}
     if event.raw is not None:
         values["raw"] = event.raw.decode("utf-8", "replace")
     return {name: value for name, value in values.items() if value is not None}
@@ -141,7 +135,7 @@ def _logical_row(event: EventRow, names: dict[int, str]) -> dict[str, Any]:
 
 def session_figures(store: Store) -> dict[str, dict[str, Any]]:
     """The figures of every session that has a digest, by uid."""
-    return of_one_moment(lambda: _session_figures(store))
+    return read_consistently(lambda: _session_figures(store))
 
 
 def _session_figures(store: Store) -> dict[str, dict[str, Any]]:
@@ -159,10 +153,10 @@ def _session_figures(store: Store) -> dict[str, dict[str, Any]]:
         for row in connection.execute(query.order_by(digests.c.session_uid)):
             figures[row.session_uid] = _figures(store, row, files_of.get(row.session_uid, ()))
     runs = _test_runs(store)
-    for uid, said in figures.items():
-        if said["tests"] is None:
-            said["tests"] = store.shown(runs.get(uid))
-    return {said["uid"]: said for said in figures.values()}
+    for uid, figure in figures.items():
+        if figure["tests"] is None:
+            figure["tests"] = store.shown(runs.get(uid))
+    return {figure["uid"]: figure for figure in figures.values()}
 
 
 def _figures(store: Store, row: Row[Any], files: Sequence[str]) -> dict[str, Any]:
@@ -182,7 +176,7 @@ def _figures(store: Store, row: Row[Any], files: Sequence[str]) -> dict[str, Any
 
 
 def _test_runs(store: Store) -> dict[str, list[dict[str, Any]]]:
-    """Every session's test runs in their order. Facts outlive eviction; what is damaged is left out."""
+    """Every session's test runs in order, from facts, which outlive eviction. Damaged files are left out."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for file in store.catalog.fact_files():
         if file.fact == "test_runs":
@@ -201,7 +195,7 @@ def _rows_if_whole(store: Store, file: FactFile) -> Sequence[SessionRows]:
 
 
 def shown_path(settings: Settings, flavor: str, path: str) -> str:
-    """The path of a source as `flavor/...` below its agent's folder; a file of no known folder by its name alone."""
+    """The path of a source as `flavor/...` below its agent's folder; elsewhere only the file's name."""
     for root in settings.roots.get(flavor, ()):
         start = os.path.realpath(root) + os.sep
         if path.startswith(start):

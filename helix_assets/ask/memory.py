@@ -1,8 +1,8 @@
 """`from helix_assets import Memory`: the memory for notebooks, scripts and other Dagster projects. Reads only.
 
-Belongs here: digests, events and facts as DuckDB relations (`.df()` makes a DataFrame of one). All of it is proven by
-its hashes and reads by the redaction rules in force. Not here: what the relations hold (`ask.views`), and the bare
-SQLite table for programs without Python (docs/kaizen.md).
+Belongs here: digests, events and facts as DuckDB relations (`.df()` makes a DataFrame). All of it is checked by its
+hashes and redacted by the current rules. Not here: what the relations contain (`ask.views`), and the plain SQLite table
+for programs without Python (docs/kaizen.md).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """An open memory. Relations stay valid until it is closed, and show what was there when they were asked for."""
+    """An open memory. A relation stays valid until it is closed, and shows the memory as it was when it was made."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        """Open the store whose `helix.db` is at `path`; without one HELIX_STORE_DB and then the settings name it."""
+        """Open the store whose `helix.db` is at `path`, by default that of HELIX_STORE_DB, else of the settings."""
         self._store = open_existing(_settings(path))
 
     def __enter__(self) -> Self:
@@ -45,13 +45,13 @@ class Memory:
         self.close()
 
     def close(self) -> None:
-        """Let go of the store; relations made of it can be read no more."""
+        """Close the store; its relations can no longer be read."""
         if "_engine" in self.__dict__:
             self._engine.close()
         self._store.close()
 
     def digest(self, session_uid: str) -> dict[str, Any]:
-        """One digest; NotFoundError when there is none."""
+        """One digest. NotFoundError if there is none."""
         found = proven_digest(self._store, session_uid)
         if found is None:
             raise NotFoundError(f"no digest of {session_uid!r} in the memory; `helix sessions` lists the sessions")
@@ -60,24 +60,24 @@ class Memory:
     def digests(self, *, skip_damaged: bool = False) -> DuckDBPyRelation:
         """A row per digest, as the view of docs/sql.md: figures as columns, and the digest as JSON.
 
-        StoreError names the damaged ones, unless they are to be left out.
+        StoreError names the damaged ones, unless `skip_damaged` leaves them out.
         """
         return self._view("digests", skip_damaged=skip_damaged)
 
     def events(self, session_uid: str | None = None) -> DuckDBPyRelation:
-        """The events of one session, or of all that are still cached, as the view of docs/sql.md; evicted: no rows."""
+        """The events of one session or of all, as the view of docs/sql.md; an evicted session has none."""
         if session_uid is not None and not self._knows(session_uid):
             raise NotFoundError(f"no session {session_uid!r} in the memory; `helix sessions` lists them")
         return self._view("events", rows_of=session_uid)
 
     def facts(self, name: str) -> DuckDBPyRelation:
-        """One fact table over all sessions, evicted ones too, as the view of docs/sql.md."""
+        """One fact table over all sessions, including evicted ones, as the view of docs/sql.md."""
         if name not in FACTS:
             raise NotFoundError(f"there is no fact {name!r}; there are {', '.join(FACTS)}")
         return self._view(name)
 
     def hook_events(self) -> DuckDBPyRelation:
-        """When things happened by the agents' own hooks: prompts, starts of tools, ends of turns and sessions. UTC."""
+        """The times reported by the agents' hooks: prompts, starts of tools, ends of turns and sessions. UTC."""
         import pyarrow as pa
 
         h = hook_events.c
@@ -92,7 +92,7 @@ class Memory:
         return self._relation(table).project("* replace (ts::timestamp as ts, nullif(call_id, '') as call_id)")
 
     def sql(self, query: str) -> Answer:
-        """The answer to one SELECT over the views of docs/sql.md; QueryError says what is wrong with it."""
+        """The answer to one SELECT over the views of docs/sql.md. QueryError says what is wrong with it."""
         from helix_assets.ask.sql import ask
 
         return ask(self._store, query)
@@ -113,7 +113,7 @@ class Memory:
             return connection.execute(query).first() is not None
 
     def _view(self, name: str, *, skip_damaged: bool = False, rows_of: str | None = None) -> DuckDBPyRelation:
-        """All rows of a view, which then stay as they are whatever a sweep does to the files."""
+        """All rows of a view, copied, so that later sweeps do not change them."""
         from helix_assets.ask.views import Views, with_views
 
         def rows(views: Views) -> pa.Table:
@@ -142,5 +142,5 @@ def _settings(path: str | os.PathLike[str] | None) -> Settings:
     if file.is_dir():
         file = file / CATALOG
     if file.name != CATALOG:
-        raise SettingsError(f"{file} is no store: HELIX_STORE_DB, or the path given, has to end in {CATALOG}")
+        raise SettingsError(f"{file} is not a store: HELIX_STORE_DB, or the path given, has to end in {CATALOG}")
     return replace(settings, data_dir=file.parent)

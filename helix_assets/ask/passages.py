@@ -1,7 +1,7 @@
-"""The passages of one row group that hold a term: lines found by their bytes, then looked at value by value.
+"""The passages of one row group that contain a term: finds lines by their bytes, then checks them value by value.
 
-Belongs here: reading a row group for a search, and which text of a line is shown. Not here: which row groups are read
-(`ask.search`).
+Belongs here: reading a row group for a search, and choosing which text of a line is shown. Not here: which row groups
+are read (`ask.search`).
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import helix_assets.store.arrow  # noqa: F401 - makes pyarrow do without pandas
-from helix_assets.agents import all_pieces
-from helix_assets.agents.grok import said_by
+from helix_assets.agents import all_pieces, pieces_of
 from helix_assets.agents.jsonl import decode
 from helix_assets.ask.query import Term, clean
 from helix_assets.model.errors import StoreError
+from helix_assets.model.event import ROW_FIELDS
 from helix_assets.redaction import Redactor
 from helix_assets.redaction.again import line_again, text_again
 from helix_assets.store.parquet import joined, text_column
 
 ENOUGH = 3
 MOST = 12
-"""So many lines with a term are looked at in a row group, those of structure counted: a few of them are shown."""
+"""The most lines with a term to read in a row group, including those of structure; only a few are shown."""
 _COLUMNS = ["seq", "ts_us", "kind", "role", "tool", "record_key"]
 _SOURCES = {"raw": "record", "summary": "event"}
 _MESSAGES = frozenset({"user_msg", "assistant_msg", "thinking"})
 _BEGINNING = 40
 _NESTED = 4
+_FLAVOR = "flavor="
 _WHOLE = "(JSON within JSON, as it is written)"
 _STRUCTURE = frozenset({
     _WHOLE,
@@ -43,8 +44,11 @@ _STRUCTURE = frozenset({
 })  # fmt: skip
 
 
-class _Told(NamedTuple):
-    """A row of a line without its texts; `place` is where in the row group it is."""
+_SaidBy = Callable[[str, str | None], tuple[str, str] | None]
+
+
+class _LineRow(NamedTuple):
+    """A row of a line without its texts; `place` is its position in the row group."""
 
     place: int
     seq: int
@@ -56,7 +60,7 @@ class _Told(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """One text of a stored line that holds a term, and the event that the line tells.
+    """One text of a stored line that contains a term, and the text's event.
 
     `source`: a whole `record`, the `event` left of one, or a `digest`.
     """
@@ -71,6 +75,9 @@ class Passage(NamedTuple):
     text: str
 
 
+_TEXTS = [field.name for field in ROW_FIELDS if field.is_text and field.name in Passage._fields]
+
+
 def passages_of(
     path: Path,
     group: int,
@@ -78,12 +85,14 @@ def passages_of(
     is_wanted: Callable[[str | None, str | None], bool],
     redactor: Redactor | None,
 ) -> list[Passage]:
-    """Passages with any of the terms, enough of each; events' plain texts first, ids and the like last.
+    """Passages with any of the terms, enough of each: first the plain texts of events, last ids and the like.
 
-    `is_wanted` tells by kind and role whether an event is looked for, `redactor` has the rules in force where the file
-    was written by others.
+    `is_wanted` says by kind and role whether an event is searched for. `redactor` has the current rules if the file was
+    written by others.
     """
-    more = ["native_type"] if "flavor=grok" in path.parts else []
+    flavor = next((part.removeprefix(_FLAVOR) for part in path.parts if part.startswith(_FLAVOR)), "")
+    said_by: _SaidBy | None = getattr(pieces_of(flavor), "said_by", None)
+    more = ["native_type"] if said_by else []
     try:
         with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
             table = file.read_row_group(group, [*_COLUMNS, *more, "summary", "raw"], use_threads=False)
@@ -93,55 +102,63 @@ def passages_of(
     text, starts = joined(table[column])
     rows = _rows_of_lines(table, column)
     lower = text.lower()
-    told: dict[int, tuple[bool, Passage] | None] = {}
+    passages: dict[int, tuple[bool, Passage] | None] = {}
 
-    def tellers(place: int, said: str | None) -> Sequence[_Told]:
-        told_by = list(map(_Told._make, rows[place]))
-        return _tellers(table, told_by, said) if column == "raw" else told_by
+    def rows_with(place: int, said: str | None) -> Sequence[_LineRow]:
+        of_line = list(map(_LineRow._make, rows[place]))
+        return _rows_with(table, of_line, said, said_by) if column == "raw" else of_line
 
     for term in terms:
         good = some = 0
         for place in _lines_with(lower, starts, _needles(term)):
-            if place not in told:
+            if place not in passages:
                 line = text[starts[place] : starts[place + 1]]
                 line = line if redactor is None else _again(redactor, line, column)
-                told[place] = _passage(_SOURCES[column], line, partial(tellers, place), terms, is_wanted)
-            if (one := told[place]) and term.search(one[1].text):
+                passages[place] = _passage(_SOURCES[column], line, partial(rows_with, place), terms, is_wanted)
+            if (one := passages[place]) and term.search(one[1].text):
                 good, some = good + (not one[0]), some + 1
                 if good == ENOUGH or some == MOST:
                     break
-    found = sorted((one for one in told.values() if one), key=lambda one: (one[0], one[1].kind is None))
-    return [passage for _, passage in found]
+    found = sorted((one for one in passages.values() if one), key=lambda one: (one[0], one[1].kind is None))
+    return [passage if redactor is None else _named_again(redactor, passage) for _, passage in found]
+
+
+def _named_again(redactor: Redactor, passage: Passage) -> Passage:
+    """The passage with the names of its event redacted by the current rules, as its text already is."""
+    texts: dict[str, Any] = {name: text_again(redactor, text) for name in _TEXTS if (text := getattr(passage, name))}
+    return passage._replace(**texts)
 
 
 def _passage(
     source: str,
     line: bytes,
-    tellers: Callable[[str | None], Sequence[_Told]],
+    rows_with: Callable[[str | None], Sequence[_LineRow]],
     terms: Sequence[Term],
     is_wanted: Callable[[str | None, str | None], bool],
 ) -> tuple[bool, Passage] | None:
-    """The best text of a line whose event is wanted, by the first such event, and whether it is structure."""
-    if _wanted(tellers(None), is_wanted) is None:
+    """The best text of a line whose event is wanted, with the first such event, and whether it is structure."""
+    if _wanted(rows_with(None), is_wanted) is None:
         return None
     for is_structure, text in _texts_with(line, terms):
-        if row := _wanted(tellers(text), is_wanted):
+        if row := _wanted(rows_with(text), is_wanted):
             seq = row.seq if row.seq >= 0 else None
             return is_structure, Passage(source, seq, row.kind, row.role, row.tool, row.ts_us, row.record_key, text)
     return None
 
 
-def _wanted(rows: Sequence[_Told], is_wanted: Callable[[str | None, str | None], bool]) -> _Told | None:
+def _wanted(rows: Sequence[_LineRow], is_wanted: Callable[[str | None, str | None], bool]) -> _LineRow | None:
     row = next((row for row in rows if row.kind is not None and is_wanted(row.kind, row.role)), None)
     return rows[0] if row is None and is_wanted(None, None) else row
 
 
-def _tellers(table: pa.Table, rows: Sequence[_Told], said: str | None) -> Sequence[_Told]:
-    """The rows of a line that may tell a text of it; of all its texts where none is given.
+def _rows_with(
+    table: pa.Table, rows: Sequence[_LineRow], said: str | None, said_by: _SaidBy | None
+) -> Sequence[_LineRow]:
+    """The rows of a line whose event may contain this text, or any text of the line if none is given.
 
-    A line can hold several messages and calls, and the event of one that came in pieces stands with a later line.
+    A line can contain several messages and calls. The event of a message in pieces is with a later line.
     """
-    if "native_type" in table.column_names:
+    if said_by is not None:
         known = said_by(table["native_type"][rows[0].place].as_py(), said)
         if known is not None:
             return [rows[0]._replace(kind=known[0], role=known[1], tool=None)]
@@ -153,8 +170,8 @@ def _tellers(table: pa.Table, rows: Sequence[_Told], said: str | None) -> Sequen
     return spoken + others or rows
 
 
-def _begins(table: pa.Table, row: _Told, line: str) -> bool:
-    """Whether a text is the message of a row, by how its summary begins; a long one may have a tag before it."""
+def _begins(table: pa.Table, row: _LineRow, line: str) -> bool:
+    """Whether a text is the message of a row, by the beginning of its summary. A long one may have a tag before it."""
     begin = (table["summary"][row.place].as_py() or "").removesuffix("…")[:_BEGINNING]
     return bool(begin) and (line.startswith(begin) or (len(begin) == _BEGINNING and begin in line))
 
@@ -166,20 +183,20 @@ def _again(redactor: Redactor, line: bytes, column: str) -> bytes:
 
 
 def _rows_of_lines(table: pa.Table, column: str) -> list[list[tuple[Any, ...]]]:
-    """The rows of each line, without their text, as `_Told` has them."""
+    """The rows of each line, without their text, with the fields of `_LineRow`."""
     columns = [table[name].to_pylist() for name in _COLUMNS]
     has_line = table[column].is_valid().to_pylist()
     lines: list[list[tuple[Any, ...]]] = []
     for row, is_first in zip(zip(range(table.num_rows), *columns, strict=True), has_line, strict=True):
         if is_first:
             lines.append([])
-        if lines:  # else the rest of a line that began in the row group before
+        if lines:  # else the rest of a line from the row group before
             lines[-1].append(row)
     return lines
 
 
 def _lines_with(lower: bytes, starts: Sequence[int], needles: Sequence[bytes]) -> Iterator[int]:
-    """Lines whose bytes hold one of these, but for names of JSON's values and true, false and null."""
+    """Lines whose bytes contain one of these, except as JSON keys or unquoted values such as true, false and null."""
     for needle in needles:
         at = lower.find(needle)
         while at >= 0:
@@ -193,7 +210,7 @@ def _lines_with(lower: bytes, starts: Sequence[int], needles: Sequence[bytes]) -
 
 
 def _needles(term: Term) -> list[bytes]:
-    r"""What the bytes of a line hold if it holds the term; letters beyond ASCII may be written as \uXXXX."""
+    r"""What the bytes of a line contain if it contains the term; non-ASCII letters may be written as \uXXXX."""
     word = term.longest
     if word.isascii():
         return [word.lower().encode()]
@@ -201,8 +218,8 @@ def _needles(term: Term) -> list[bytes]:
 
 
 def _texts_with(line: bytes, terms: Sequence[Term]) -> list[tuple[bool, str]]:
-    """The texts of a line that hold a term and whether each is structure, such as an id: such come last, else those
-    with most terms first, the longest of such."""
+    """The texts of a line that contain a term, and whether each is structure, such as an id. Structure comes last, else
+    texts with most terms come first, then the longest."""
     value = decode(line)
     texts = _texts(value, "", _NESTED) if isinstance(value, dict) else [("", clean(line.decode("utf-8", "replace")))]
     found = [(key in _STRUCTURE, met, text) for key, text in texts if (met := sum(bool(t.search(text)) for t in terms))]
@@ -211,7 +228,7 @@ def _texts_with(line: bytes, terms: Sequence[Term]) -> list[tuple[bool, str]]:
 
 
 def _texts(value: Any, key: str, nested: int) -> Iterator[tuple[str, str]]:
-    """Every text of a decoded line with the name it goes by; JSON inside of a text is taken apart."""
+    """Every text of a decoded line with its key; JSON inside a text is parsed, too."""
     if isinstance(value, str):
         inner = _decoded(value) if nested else None
         if inner is None:

@@ -1,8 +1,8 @@
-"""Pictures of numbers, each on a light ground of its own, so that it reads the same on a light and on a dark page.
+"""Charts, each with its own light background, so that it looks the same on a light and on a dark page.
 
-Belongs here: what kinds of picture there are and how each is drawn: as an SVG file, or as Markdown with the picture
-inside its text, so that no browser has to load it. Not here: the numbers. Labels come from the caller, who decides what
-may be shown where. Importing it loads no matplotlib.
+Belongs here: the kinds of charts and how each is drawn: as an SVG file, or as Markdown that contains the image, so that
+a browser has nothing to load. Not here: the numbers. The caller chooses the labels, because it knows what may be shown.
+Importing this does not import matplotlib.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MIB = 1024**2
 Points = Sequence[tuple[str, int]]
 """Bytes at ISO times."""
 Series = Mapping[str, Mapping[str, float]]
-"""Numbers by name and ISO day."""
+"""Numbers by name, then by ISO day."""
 _GROUND, _INK = "#fbfbf8", "#24292f"
-# Told apart by people who see few colors, too.
+# Color-blind people can distinguish these, too.
 _COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7f00", "#7a7a7a")
 _MEANT = {"ok": "#009e73", "passed": "#009e73", "success": "#009e73", "stayed": "#009e73", "error": "#d55e00",
           "failed": "#d55e00", "fail": "#d55e00", "denied": "#cc79a7", "cancelled": "#e69f00", "modified": "#e69f00",
@@ -41,7 +41,7 @@ _STYLE: dict[Any, Any] = {
 
 
 class Chart(Protocol):
-    """A picture before it is drawn."""
+    """A chart before it is drawn."""
 
     @property
     def title(self) -> str: ...
@@ -50,13 +50,13 @@ class Chart(Protocol):
     @property
     def is_empty(self) -> bool: ...
     def draw(self, axes: Axes) -> None:
-        """Put the numbers onto the axes; asked only where there are any."""
+        """Draw the numbers onto the axes; called only if there are any."""
         ...
 
 
 @dataclass(frozen=True)
 class DayBars:
-    """Stacked bars, one color per name of the series, over time; each stands for so many `days`."""
+    """Stacked bars over time, one color per name of the series; each bar is `days` wide."""
 
     title: str
     series: Series
@@ -83,7 +83,7 @@ class DayBars:
 
 @dataclass(frozen=True)
 class BytesOverTime:
-    """Bytes in MiB over time, with the caps as they were then, where they are near enough to matter."""
+    """Bytes in MiB over time, with the caps of each time if they are near enough to matter."""
 
     title: str
     points: Points
@@ -137,7 +137,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class Heat:
-    """How much there is of each row in each column, the darker the more."""
+    """A value for each row and column; the higher, the darker."""
 
     title: str
     rows: Sequence[str]
@@ -164,7 +164,7 @@ class Heat:
 
 @dataclass(frozen=True)
 class DayTrend:
-    """Stacked bars over time as `DayBars`, and a share in percent as a line on a scale of its own."""
+    """Stacked bars over time as `DayBars`, and a share in percent as a line with its own scale."""
 
     title: str
     series: Series
@@ -216,17 +216,17 @@ class Rates:
 
 
 def write_svg(chart: Chart, path: Path, cache_dir: Path) -> None:
-    """Draw a picture into a file; the same numbers give the same bytes."""
+    """Draw a chart into a file; the same numbers give the same bytes."""
     path.write_bytes(_drawn(chart, cache_dir, "svg"))
 
 
 def png(chart: Chart, cache_dir: Path) -> bytes:
-    """The picture as a PNG."""
+    """The chart as a PNG."""
     return _drawn(chart, cache_dir, "png")
 
 
 def markdown(chart: Chart, cache_dir: Path) -> str:
-    """The picture as a line of Markdown that holds all of it."""
+    """The chart as a line of Markdown that contains the whole image."""
     return f"![{chart.title}](data:image/png;base64,{b64encode(png(chart, cache_dir)).decode()})"
 
 
@@ -253,7 +253,7 @@ def _drawn(chart: Chart, cache_dir: Path, kind: str) -> bytes:
 
 
 def _colored(names: Iterable[str]) -> list[tuple[str, str]]:
-    """A color per name; what went well or badly has the same one everywhere."""
+    """A color per name; names of results, such as success, have the same color in every chart."""
     names = list(names)
     free = [color for color in _COLORS if color not in {_MEANT.get(name) for name in names}]
     return [(name, _MEANT.get(name) or free[place % len(free)]) for place, name in enumerate(names)]
@@ -268,14 +268,14 @@ def _legend(figure: Figure, axes: Axes) -> None:
 def _dates(axes: Axes) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    # With fewer there is no interval of months for four and a half years.
+    # With fewer ticks there is no interval of months that fits four and a half years.
     locator = AutoDateLocator(maxticks=12)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def _cap_line(axes: Axes, name: str, steps: Points, dashes: str) -> None:
-    """A cap from one side to the other, with a step wherever it was changed."""
+    """A cap as a line over the whole chart, with a step at each change."""
     sizes = [cap / MIB for _, cap in steps]
     look: dict[str, Any] = {"linestyle": dashes, "linewidth": 1.2, "color": _COLORS[5]}
     axes.step([_place(at) for at, _ in steps], sizes, where="post", label=f"{name}: {sizes[-1]:,.0f} MiB", **look)
@@ -283,7 +283,7 @@ def _cap_line(axes: Axes, name: str, steps: Points, dashes: str) -> None:
         axes.axhline(sizes[0], **look)
 
 
-def _place(moment: str) -> float:
-    """Where an ISO day or time stands on the axis: days since 1970."""
-    since = datetime.fromisoformat(moment).replace(tzinfo=None) - datetime(1970, 1, 1)  # noqa: DTZ001 - both are UTC
+def _place(at: str) -> float:
+    """The position of an ISO day or time on the axis: days since 1970."""
+    since = datetime.fromisoformat(at).replace(tzinfo=None) - datetime(1970, 1, 1)  # noqa: DTZ001 - both are UTC
     return since / timedelta(days=1)

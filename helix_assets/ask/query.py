@@ -1,6 +1,6 @@
-"""What a person searches for: words, phrases in quotes, and beginnings of words with a star.
+"""A search query: words, phrases in quotes, and beginnings of words with a star.
 
-Belongs here: reading such a query, and finding it in a text. Not here: which texts are looked at (`ask.search`).
+Belongs here: parsing a query, and finding it in a text. Not here: which texts are searched (`ask.search`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from helix_assets.model.errors import QueryError
 
 MAX_TERMS = 32
 _SIGNS = "\u3040-\udfff"
-"""Chinese, Japanese, Korean: every sign is a word by itself."""
-# Where words end is what the index (`words.hashing`) keeps of no word, neither more nor less. Without its cases, and in
-# classes of few ranges: any other takes a millisecond to look up.
+"""Chinese, Japanese, Korean: every sign is a word."""
+# Words end at exactly those characters that the index (`words.hashing`) does not count as part of one. The classes are
+# case-sensitive and have few ranges, because others take a millisecond to compile.
 _LETTER = r"(?-i:[0-9A-Za-z\xc0-\u060b]|[\u0620-\u093f\u0980-\u1fff]|[\ue000-\ufdff\U00040000-\U0010ffff])"
 _OTHER = r"(?-i:[\0-/:-@\[-`{-\xbf]|[\u060c-\u061f\u0940-\u097f]|[\u2000-\u303f\ufe00-\uffff]|[\U00010000-\U0003ffff])"
 _TERM = re.compile(r'"([^"]*)"(\*?)|(\S+)')
@@ -28,7 +28,7 @@ _SNIPPET = 160
 
 
 class Term(NamedTuple):
-    """Words that stand one behind the other; of a prefix the last one only begins so."""
+    """Words that follow each other; if `is_prefix`, the last is only the beginning of a word."""
 
     words: tuple[str, ...]
     is_prefix: bool
@@ -40,7 +40,7 @@ class Term(NamedTuple):
         return max(self.words, key=len)
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Where the term stands first in a text. Looks for its letters first: a pattern takes ten times as long."""
+        """The first match in a text. Searches for the letters first, because a pattern takes ten times as long."""
         lower = text.lower()
         if len(lower) != len(text):  # a letter whose lower case is two
             return self.pattern.search(text)
@@ -59,21 +59,21 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True)
 class Snippet:
-    """A piece of a text, on one line, and where in it the terms stand."""
+    """A piece of a text, on one line, and the positions of the terms in it."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text from a command line is one: Python lets bytes that are none pass as halves of characters."""
+    """Whether a text from a command line is UTF-8: Python passes other bytes on as surrogates."""
     return text.isascii() or not _HALF.search(text)
 
 
 def parse_query(text: str) -> tuple[Term, ...]:
-    """The terms of a query, all of which have to be found; QueryError for one that cannot be read."""
+    """The terms of a query, all of which have to be found. QueryError if it cannot be parsed."""
     if not is_utf8(text):
-        raise QueryError("the query holds a byte that is no text in UTF-8")
+        raise QueryError("the query contains a byte that is not UTF-8")
     if text.count('"') % 2:
         raise QueryError('a quote is not closed: write a phrase as "two words"')
     terms: list[Term] = []
@@ -84,17 +84,17 @@ def parse_query(text: str) -> tuple[Term, ...]:
             continue
         is_prefix = bool(star or word.endswith("*"))
         if is_prefix and len(words[-1]) < 2 and words[-1].isascii():
-            raise QueryError(f"{words[-1]}* is too short a beginning: give at least two letters")
+            raise QueryError(f"{words[-1]}* is too short: give at least two letters")
         terms.append(Term(words, is_prefix, _pattern(words, is_prefix)))
     if not terms:
         raise QueryError('there is no word in the query: give words, a "phrase", or begin* with a star')
     if len(terms) > MAX_TERMS:
-        raise QueryError(f"the query has {len(terms)} terms; {MAX_TERMS} is the most")
+        raise QueryError(f"the query has {len(terms)} terms; at most {MAX_TERMS} are allowed")
     return tuple(terms)
 
 
 def _pattern(words: Sequence[str], is_prefix: bool) -> re.Pattern[str]:
-    """The words as they stand in a text; between them, and before the first, may be an escape of JSON within JSON."""
+    """A pattern for the words in a text. Between them, and before the first, may be an escape of JSON within JSON."""
     is_sign = [bool(re.fullmatch(f"[{_SIGNS}]", word)) for word in words]
     pattern = "" if is_sign[0] else rf"(?:(?<!{_LETTER})|(?<=\\[bfnrt]))"
     for place, word in enumerate(words):
@@ -107,12 +107,12 @@ def _pattern(words: Sequence[str], is_prefix: bool) -> re.Pattern[str]:
 
 
 def clean(text: str) -> str:
-    """The text without what colours a terminal."""
+    """The text without terminal colours."""
     return _COLOUR.sub(" ", text) if "\x1b" in text else text
 
 
 def snippet(text: str, terms: Sequence[Term]) -> Snippet:
-    """The neighbourhood of the first term found, with all terms in it marked."""
+    """The text around the first term found, with all terms in it marked."""
     first = min((match.span() for term in terms if (match := term.search(text))), default=(0, 0))
     start = max(0, first[0] - _SNIPPET // 3)
     end = min(len(text), max(first[1], start + _SNIPPET))

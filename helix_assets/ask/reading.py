@@ -1,8 +1,8 @@
-"""One session as the store holds it now: whole and proven, or gone. For readers, which never wait for a writer.
+"""Reading one session from the store: complete and checked, or evicted. Readers never wait for a writer.
 
 Belongs here: opening a store that exists, finding a session by what a person types, reading its rows and digest, and
-starting again when files went while they were read (`of_one_moment`).
-Not here: how any of it is shown (`cli`), or the proof of the store as a whole (`prove.verify`).
+reading again if files disappear meanwhile (`read_consistently`).
+Not here: how any of it is shown (`cli`), or the check of the whole store (`prove.verify`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from helix_assets.store.store import Store, open_store, refuse_lost_catalog
 
 T = TypeVar("T")
 _PATIENCE_S = 30.0
-# Made once: making them takes as long as their answers.
+# Built once: building a query takes as long as its answer.
 _UID: BindParameter[str] = bindparam("uid")
 _ID: BindParameter[int] = bindparam("id")
 _DIGEST: Select[Any] = (
@@ -46,9 +46,9 @@ _SOURCES = select(sources).where(sources.c.session_id == _ID).order_by(sources.c
 
 @dataclass(frozen=True)
 class OpenSession:
-    """A session at one moment. Its files are held open: its rows can be read even if it is evicted meanwhile.
+    """A session at one time. Its files are kept open, so that its rows can be read even if it is evicted meanwhile.
 
-    All of it reads by the redaction rules in force; `redactor` is set where it was stored by other ones.
+    All of it is shown by the current redaction rules; `redactor` is set if it was stored by other ones.
     """
 
     row: Any
@@ -59,12 +59,12 @@ class OpenSession:
 
     @property
     def evicted_at(self) -> str | None:
-        """When its rows went; a session on its way out counts as gone."""
+        """When its rows were evicted; a session that is marked for eviction counts as evicted."""
         at: str | None = self.row.evicted_at or self.row.evicting_at
         return at
 
     def rows(self, *, raw: bool) -> Iterator[EventRow]:
-        """All stored rows in `seq` order; without `raw` the source lines are left unread."""
+        """All stored rows in `seq` order; without `raw` the source lines are not read."""
         from helix_assets.store.parquet import read_rows
 
         for file in self.files:
@@ -73,7 +73,7 @@ class OpenSession:
         return rows if self.redactor is None else rows_again(self.redactor, rows, pieces_of(self.row.flavor))
 
     def record(self, wanted: int | str) -> EventRow | None:
-        """The first row of the record with an event of this number, or of this id; its text is None once it went."""
+        """The first row of the record with this id, or with an event of this number; its text is None if evicted."""
         from helix_assets.store.parquet import read_record
 
         row = read_record(self.files, wanted)
@@ -85,7 +85,7 @@ class OpenSession:
 
 
 def has_store(settings: Settings) -> bool:
-    """Whether anything was ever swept into the folder of these settings; StoreError where its catalog is gone."""
+    """Whether the folder of these settings has a store. StoreError if the store has lost its catalog."""
     if settings.catalog_path.is_file():
         return True
     refuse_lost_catalog(settings.data_dir)
@@ -93,12 +93,12 @@ def has_store(settings: Settings) -> bool:
 
 
 def open_existing(settings: Settings) -> Store:
-    """Open the store for reading; one that is not there is not made."""
+    """Open an existing store for reading; never creates one."""
     if not has_store(settings):
         raise NotFoundError(f"there is no memory in {settings.data_dir} yet: run `helix sweep` first")
     if not (settings.data_dir / "key").is_file():
         raise StoreError(
-            f"{settings.data_dir / 'key'} is gone, and with it the proof of every file: restore it from the backup"
+            f"{settings.data_dir / 'key'} is gone, and no file can be checked without it: restore it from the backup"
         )
     return open_store(settings)
 
@@ -115,12 +115,12 @@ def matching_uids(catalog: Catalog, text: str, limit: int = 20) -> list[str]:
         return list(connection.execute(found).scalars()) if text else []
 
 
-# -- reading beside a writer ---------------------------------------------------------------------------------------
+# -- reading while others write ------------------------------------------------------------------------------------
 
 
-def of_one_moment(read: Callable[[], T]) -> T:
-    """What `read` returns. It asks the catalog which files count, then reads them, and is called again for as long as
-    these are replaced or evicted on the way; ChangedError when that goes on for half a minute.
+def read_consistently(read: Callable[[], T]) -> T:
+    """What `read` returns. It asks the catalog which files count, then reads them, and is called again whenever these
+    are replaced or evicted meanwhile. ChangedError if that lasts for half a minute.
     """
     until = time.monotonic() + _PATIENCE_S
     while True:
@@ -132,7 +132,7 @@ def of_one_moment(read: Callable[[], T]) -> T:
 
 
 class NamedFile(NamedTuple):
-    """A file of the memory as the catalog names it."""
+    """A file of the memory, as named in the catalog."""
 
     path: Path
     bytes: int
@@ -140,7 +140,7 @@ class NamedFile(NamedTuple):
 
 
 def named_files(store: Store) -> list[NamedFile]:
-    """Every file that counts now: those of facts, then the parts of sessions, the newest first."""
+    """Every file that the catalog names now: those of facts, then the parts of sessions, the newest first."""
     facts = [NamedFile(store.facts.path(file.name), file.bytes, file.hash) for file in store.catalog.fact_files()]
     f = raw_files.c
     query = select(f.name, f.bytes, f.hash).join(sessions).where(sessions.c.evicting_at.is_(None)).order_by(f.id.desc())
@@ -149,9 +149,9 @@ def named_files(store: Store) -> list[NamedFile]:
 
 
 def refuse_changed(store: Store, files: Iterable[tuple[Path, str]]) -> None:
-    """ChangedError if any of these files, each with its hash, no longer counts.
+    """ChangedError if the catalog no longer names any of these files, each with its hash.
 
-    For files that are missing or not what the catalog said: those that it still names are damaged.
+    For files that are missing or do not match their hash: those that the catalog still names are damaged.
     """
     if not {(file.path, file.hash) for file in named_files(store)}.issuperset(files):
         raise ChangedError("the store changes faster than it can be read: try again")
@@ -159,14 +159,14 @@ def refuse_changed(store: Store, files: Iterable[tuple[Path, str]]) -> None:
 
 @contextmanager
 def open_session(store: Store, session_uid: str) -> Iterator[OpenSession]:
-    """Open a session whole: its files proven by their hashes, or StoreError that names it."""
+    """Open a session and check its files by their hashes. StoreError names a damaged one."""
     with ExitStack() as stack:
-        yield of_one_moment(lambda: _opened(store, session_uid, stack))
+        yield read_consistently(lambda: _opened(store, session_uid, stack))
 
 
 def _opened(store: Store, uid: str, stack: ExitStack) -> OpenSession:
     stack.close()  # what an earlier try has opened
-    row, parts, files_read, digest = _moment(store, uid)
+    row, parts, files_read, digest = _from_catalog(store, uid)
     try:
         files = [stack.enter_context(store.raw.open(part.name)) for part in parts]
     except FileNotFoundError as exc:
@@ -191,12 +191,12 @@ def _refuse_changed_parts(store: Store, parts: Iterable[Row[Any]]) -> None:
 
 
 def is_outdated(store: Store, redaction_version: str | None) -> bool:
-    """Whether something was redacted by other rules than those in force, and has to be once more before it is shown."""
+    """Whether something was redacted by other than the current rules, and must be redacted again to be shown."""
     return redaction_version != store.redactor.version
 
 
 def row_shown(store: Store, row: Row[Any]) -> Any:
-    """A row of the catalog with its texts by the rules in force."""
+    """A row of the catalog, redacted by the current rules."""
     shown = value_again(store.redactor, dict(row._mapping))
     if "path" in shown:
         shown["path"] = store.shown_path(row.path)
@@ -204,7 +204,7 @@ def row_shown(store: Store, row: Row[Any]) -> Any:
 
 
 def digest_shown(store: Store, text: str, redaction_version: str | None) -> dict[str, Any]:
-    """A digest as a reader may show it, by the rules in force."""
+    """A digest as a reader may show it, redacted by the current rules."""
     digest: dict[str, Any] = orjson.loads(text)
     if is_outdated(store, redaction_version):
         digest = digest_again(store.redactor, digest)
@@ -212,7 +212,7 @@ def digest_shown(store: Store, text: str, redaction_version: str | None) -> dict
 
 
 def sound_digests(store: Store) -> Iterator[dict[str, Any]]:
-    """Every digest as a reader may show it, of one moment; damaged ones are left out, `helix verify` names them."""
+    """Every digest as a reader may show it, in one snapshot. Leaves out damaged ones, which `helix verify` names."""
     query = select(digests, sessions.c.redaction_version).outerjoin(
         sessions, sessions.c.session_uid == digests.c.session_uid
     )
@@ -223,15 +223,15 @@ def sound_digests(store: Store) -> Iterator[dict[str, Any]]:
 
 
 def proven_digest(store: Store, session_uid: str) -> dict[str, Any] | None:
-    """A session's digest as a reader may show it, None when it has none; StoreError when it is damaged."""
+    """A session's digest as a reader may show it, None if it has none. StoreError if it is damaged."""
     with store.catalog.reading() as connection:
         row = connection.execute(_DIGEST, {"uid": session_uid}).one_or_none()
     text = digest_text(row, store.key)
     return None if row is None or text is None else digest_shown(store, text, row.redaction_version)
 
 
-def _moment(store: Store, uid: str) -> tuple[Row[Any], Sequence[Row[Any]], Sequence[Row[Any]], Row[Any] | None]:
-    """A session with its live files, sources and digest, all of one moment."""
+def _from_catalog(store: Store, uid: str) -> tuple[Row[Any], Sequence[Row[Any]], Sequence[Row[Any]], Row[Any] | None]:
+    """A session with its live files, sources and digest, in one snapshot."""
     with store.catalog.reading() as connection:
         row = connection.execute(_SESSION, {"uid": uid}).one_or_none()
         if row is None:

@@ -1,9 +1,8 @@
 """Full-text search over the raw cache, and over the digests of what was evicted.
 
-The index says which row groups may hold the words, and ranks them (BM25 over row groups); the best are read, their
-texts searched for what the query really says, and the passage found is shown by the redaction rules in force. A session
-is found when each term stands somewhere in it. Not here: what a query is (`ask.query`), how the index is kept
-(`store.words.keep`).
+The index says which row groups may contain the words, and ranks them (BM25 over row groups). The best are read and
+searched for the exact terms, and the passages found are shown by the current redaction rules. A session is found if it
+contains every term. Not here: what a query is (`ask.query`), how the index is kept (`store.words.keep`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from sqlalchemy import select
 
 from helix_assets.ask.passages import Passage, passages_of
 from helix_assets.ask.query import Snippet, Term, parse_query, snippet
-from helix_assets.ask.reading import digest_shown, is_outdated, of_one_moment
+from helix_assets.ask.reading import digest_shown, is_outdated, read_consistently
 from helix_assets.model.errors import ChangedError, QueryError, StoreError
 from helix_assets.model.time import iso, microseconds
 from helix_assets.redaction.again import value_again
@@ -46,7 +45,7 @@ _DIGEST_KINDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """What a person limits a search to; None limits nothing."""
+    """The limits of a search; None is no limit."""
 
     repo: str | None = None
     agent: str | None = None
@@ -58,9 +57,9 @@ class Filters:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A passage that holds what was searched for. `source`: a whole `record`, the `event` left of one, or the `digest`.
+    """A passage that contains a term. `source`: a whole `record`, the `event` left of one, or the `digest`.
 
-    Without `seq` it is of the digest, or beside the conversation.
+    `seq` is None in the digest, and for a record without a place in the conversation.
     """
 
     source: str
@@ -75,7 +74,7 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Hit:
-    """A session that was found. Of one that was evicted, at `evicted_at`, only its digest is left to be found."""
+    """A session that was found. If it was evicted, at `evicted_at`, only its digest can be found."""
 
     session_uid: str
     flavor: str
@@ -90,9 +89,10 @@ class Hit:
 
 @dataclass(frozen=True)
 class Found:
-    """The best sessions. `is_complete`: there are no more than these, and all that might be one was looked at.
+    """The best sessions. `is_complete`: the search was finished, and there are no more.
 
-    `unindexed` is how many files the index lacks, because it is damaged or behind; `left_out` names damaged sessions.
+    `unindexed` is how many files are missing in the index, because it is damaged or not up to date. `left_out` names
+    damaged sessions.
     """
 
     hits: tuple[Hit, ...]
@@ -102,7 +102,7 @@ class Found:
 
 
 class _Place(NamedTuple):
-    """A document that may hold a term."""
+    """A document that may contain a term."""
 
     score: float
     segment: int
@@ -111,7 +111,7 @@ class _Place(NamedTuple):
 
 @dataclass
 class _State:
-    """The index and the catalog at one moment, as arrays by segment and document."""
+    """The index and the catalog at one time, as arrays by segment and document."""
 
     mark: Any
     segments: list[Segment]
@@ -124,7 +124,7 @@ class _State:
 
 
 class Finder:
-    """A store opened for searching; what it has read is kept until the store changes."""
+    """A store opened for searching; keeps what it has read until the store changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -136,7 +136,7 @@ class Finder:
     def find(
         self, query: str, filters: Filters | None = None, *, limit: int = LIMIT, seconds: float = SECONDS
     ) -> Found:
-        """The sessions that hold every term of a query, best first. QueryError says what is wrong with it."""
+        """The sessions that contain every term of a query, best first. QueryError says what is wrong with it."""
         filters = filters or Filters()
         if filters.since and filters.until and filters.since >= filters.until:
             raise QueryError(f"the search ends ({filters.until:%Y-%m-%d}) before it begins ({filters.since:%Y-%m-%d})")
@@ -150,7 +150,7 @@ class Finder:
                 self._state = None
                 raise
 
-        return of_one_moment(find)
+        return read_consistently(find)
 
     def _found(self, state: _State, terms: Sequence[Term], filters: Filters, limit: int, until: float) -> Found:
         hits: list[Hit] = []
@@ -170,10 +170,10 @@ class Finder:
                 hits.append(self._hit(session, places[0].score, excerpts))
         return Found(tuple(hits), True, state.unindexed, tuple(sorted(left_out)))
 
-    # -- which sessions may hold it, best first ----------------------------------------------------------------------
+    # -- which sessions may contain it, best first -------------------------------------------------------------------
 
     def _fresh(self) -> _State:
-        """The state, read anew if the store changed since."""
+        """The state, read again if the store has changed."""
         mark = _mark(self._store)
         if self._state is None or self._state.mark != mark:
             self._state = self._read(mark)
@@ -192,7 +192,7 @@ class Finder:
         indexed: set[str] = set()
         for segment in segments:
             names = [document.name for document in segment.documents]
-            # What a killed writer left in two segments counts in the first.
+            # A killed writer can leave a document in two segments; it counts in the first.
             owners = [live[name].id if name in live and name not in indexed else -1 for name in names]
             indexed.update(names)
             state.owners.append(np.array(owners, np.int64))
@@ -202,7 +202,7 @@ class Finder:
         return state
 
     def _ranked(self, state: _State, terms: Sequence[Term], filters: Filters) -> list[tuple[int, list[_Place]]]:
-        """Sessions that have all terms by the index, best first, with their documents, best first."""
+        """Sessions with all terms by the index, best first, with their documents, best first."""
         wanted = self._wanted(state, filters)
         mean = max(1.0, sum(float(sizes.sum()) for sizes in state.sizes) / max(1, state.documents))
         scores = [np.zeros(len(owners)) for owners in state.owners]
@@ -228,14 +228,14 @@ class Finder:
         return sorted(places.items(), key=lambda item: (-item[1][0].score, -item[0]))
 
     def _counts(self, segment: Segment, term: Term) -> Array:
-        """How often a term may stand in each document of a segment: as often as the rarest of its words."""
+        """How often a term may occur in each document of a segment: as often as the rarest of its words."""
         counts = np.full(len(segment.documents), np.inf)
         for place, word in enumerate(term.words):
             is_begin = term.is_prefix and place == len(term.words) - 1
             hashes = [self._hasher.prefix(one) if is_begin else [self._hasher.word(one)] for one in _cases(word)]
             of_word = np.zeros(len(segment.documents))
             for some in hashes:
-                if some is None:  # too short a beginning for the index: any document may hold it
+                if some is None:  # too short a beginning for the index: any document may contain it
                     of_word += 1
                     continue
                 for one in some:
@@ -260,12 +260,12 @@ class Finder:
             and (until is None or (row.started_us or row.ended_us or 0) < until)
         }
 
-    # -- what really stands there ------------------------------------------------------------------------------------
+    # -- what the documents really contain ---------------------------------------------------------------------------
 
     def _excerpts(
         self, state: _State, session: Any, places: Sequence[_Place], terms: Sequence[Term], filters: Filters
     ) -> list[Excerpt]:
-        """Passages of a session, best documents first, until each term is met; none if one is not."""
+        """Passages of a session, best documents first, until each term is found; empty if one is not found."""
         met: set[int] = set()
         excerpts: list[Excerpt] = []
         redactor = self._store.redactor if is_outdated(self._store, session.redaction_version) else None
@@ -291,7 +291,7 @@ class Finder:
         return []
 
     def _proven(self, part: Any) -> Path:
-        """A part file, proven by its hash when it is first read; StoreError when it is damaged or gone."""
+        """A part file, checked by its hash at the first read. StoreError if it is damaged or gone."""
         path = self._store.raw.path(part.name)
         if part.name not in self._whole:
             try:
@@ -304,7 +304,7 @@ class Finder:
         return path
 
     def _refuse_changed(self, state: _State, places: Sequence[_Place]) -> None:
-        """ChangedError if what was to be read of a session counts no more; else it is damaged."""
+        """ChangedError if the catalog no longer names these files of a session; else they are damaged."""
         names = [state.segments[place.segment].documents[place.document].name for place in places]
         live = live_names(self._store)
         if any(name not in live or live[name].hash != state.live[name].hash for name in names):
@@ -344,12 +344,12 @@ def _add(excerpts: list[Excerpt], passage: Passage, terms: Sequence[Term]) -> No
 
 
 def _cases(word: str) -> set[str]:
-    """The word as the index may have it: of letters beyond ASCII it knows no lower case."""
+    """The word as it may be in the index, which does not lower non-ASCII letters."""
     return {word.lower()} if word.isascii() else {word, word.lower(), word.upper(), word.capitalize()}
 
 
 def _mark(store: Store) -> tuple[Any, ...]:
-    """Differs whenever the catalog or the index was written to."""
+    """A value that changes whenever the catalog or the index is written to."""
     try:
         info = index_of(store).root.stat()
     except OSError:

@@ -1,7 +1,7 @@
-"""The store at one moment, as queries see it: what the catalog says in one snapshot, and which of its files are proven.
+"""The store at one time, for queries: rows of the catalog in one snapshot, and which of its files are undamaged.
 
-Belongs here: reading that snapshot and checking the files it names by their hashes. Not here: what is asked of it
-(`ask.views`, `ask.sql`), or the proof of the store as a whole (`prove.verify`).
+Belongs here: reading that snapshot and checking its files by their hashes. Not here: the queries (`ask.views`,
+`ask.sql`), or the check of the whole store (`prove.verify`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _HASHING_THREADS = 2
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A file that counts at this moment.
+    """A file that the catalog names.
 
-    `is_outdated`: some of it was redacted by other rules than those in force. `has_siblings`: it is a part of several.
-    `may_lack`: columns, for it was written by an older version.
+    `is_outdated`: some of it was redacted by other than the current rules. `has_siblings`: its session has several
+    parts. `may_lack`: an older version wrote it, perhaps without some columns.
     """
 
     path: Path
@@ -41,10 +41,10 @@ class LiveFile:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """What counts: rows of the catalog, live files, and `left_out`, the names of what is damaged and so not among them.
+class Snapshot:
+    """Rows of the catalog, live files, and `left_out`, the names of what is damaged and therefore missing.
 
-    A digest's row carries its session's redaction version.
+    A digest's row includes its session's redaction version.
     """
 
     sessions: Sequence[Any] = ()
@@ -61,7 +61,7 @@ class Moment:
         return [*self.rows, *(file for files in self.facts.values() for file in files)]
 
 
-def read_moment(  # noqa: PLR0913 - what of the store is wanted
+def read_snapshot(  # noqa: PLR0913 - what of the store is wanted
     store: Store,
     *,
     with_sessions: bool,
@@ -69,21 +69,21 @@ def read_moment(  # noqa: PLR0913 - what of the store is wanted
     with_rows: bool,
     facts: Collection[str],
     rows_of: str | None = None,
-) -> Moment:
-    """The store now, as far as it is wanted, its files proven. `facts` names fact tables, `rows_of` the only session
-    whose rows are wanted. ChangedError when files were replaced or evicted since the catalog was asked.
+) -> Snapshot:
+    """The wanted parts of the store as they are now, with files checked. `facts` names fact tables, `rows_of` the only
+    session whose rows are wanted. ChangedError if files were replaced or evicted meanwhile.
     """
-    moment = _snapshot(store, with_sessions, with_digests, with_rows, facts, rows_of)
-    if bad := _unproven(store.key, moment.files):
+    snapshot = _from_catalog(store, with_sessions, with_digests, with_rows, facts, rows_of)
+    if bad := _unproven(store.key, snapshot.files):
         refuse_changed(store, [(file.path, file.hash) for file in bad])
-    return _without(moment, bad)
+    return _without(snapshot, bad)
 
 
-def _snapshot(  # noqa: PLR0913, PLR0917 - as above
+def _from_catalog(  # noqa: PLR0913, PLR0917 - as above
     store: Store, with_sessions: bool, with_digests: bool, with_rows: bool, facts: Collection[str], rows_of: str | None
-) -> Moment:
+) -> Snapshot:
     s, d = sessions.c, digests.c
-    # JSON tells queries nothing, and costs more than all else.
+    # Queries do not need the JSON columns, which cost more than all others.
     plain = [column for column in s if not isinstance(column.type, JSON)]
     columns: list[Any] = [*plain, is_covered().label("is_covered")]
     if not with_sessions:
@@ -91,13 +91,13 @@ def _snapshot(  # noqa: PLR0913, PLR0917 - as above
     with store.catalog.reading() as connection:
         known: Sequence[Row[Any]] = connection.execute(select(*columns).order_by(s.id)).all()
         version = s.redaction_version
-        told = select(digests, version).join(sessions, s.session_uid == d.session_uid, isouter=True)
+        known_digests = select(digests, version).join(sessions, s.session_uid == d.session_uid, isouter=True)
         missing = select(s.session_uid).where(
             s.derived_generation.is_not(None), ~exists().where(d.session_uid == s.session_uid)
         )
-        return Moment(
+        return Snapshot(
             sessions=known if with_sessions else (),
-            digests=connection.execute(told.order_by(d.session_uid)).all() if with_digests else (),
+            digests=connection.execute(known_digests.order_by(d.session_uid)).all() if with_digests else (),
             losses=connection.execute(select(losses).order_by(losses.c.id)).all(),
             sources=connection.execute(
                 select(sources.c.path, sources.c.file_rank, s.session_uid, version).join(sessions)
@@ -114,7 +114,7 @@ def _raw_files(store: Store, connection: Connection, only: str | None) -> list[L
     query = select(f.name, f.hash, f.part, f.text_bytes, s.session_uid, s.redaction_version).join(sessions)
     if only is not None:
         query = query.where(s.session_uid == only)
-    # The newest first: DuckDB takes the columns from there, and complains about files that lack any.
+    # The newest first: DuckDB takes the columns from the first file, and fails at a later one that lacks any.
     rows = connection.execute(query.where(s.evicting_at.is_(None)).order_by(f.id.desc())).all()
     grown = {row.session_uid for row in rows if row.part}
     return [
@@ -156,12 +156,12 @@ def _unproven(key: bytes, files: Sequence[LiveFile]) -> list[LiveFile]:
         return [file for file, proven in zip(files, pool.map(is_proven, files), strict=True) if not proven]
 
 
-def _without(moment: Moment, bad: Sequence[LiveFile]) -> Moment:
-    """The moment without damaged files; a session with one damaged part goes as a whole."""
+def _without(snapshot: Snapshot, bad: Sequence[LiveFile]) -> Snapshot:
+    """The snapshot without damaged files, and without all files of a session that has a damaged part."""
     owners = {file.owner for file in bad}
     return replace(
-        moment,
-        rows=[file for file in moment.rows if file.owner not in owners],
-        facts={fact: [file for file in files if file.owner not in owners] for fact, files in moment.facts.items()},
-        left_out=tuple(sorted({*moment.left_out, *owners})),
+        snapshot,
+        rows=[file for file in snapshot.rows if file.owner not in owners],
+        facts={fact: [file for file in files if file.owner not in owners] for fact, files in snapshot.facts.items()},
+        left_out=tuple(sorted({*snapshot.left_out, *owners})),
     )

@@ -1,8 +1,8 @@
-"""A person's question in SQL: admitted by what it is, answered from the views, within limits of time and memory.
+"""A person's query in SQL: checked, then answered from the views, within limits of time and memory.
 
-Belongs here: which statements may run, and running one. Three fences stand one behind the other: the parsed statement
-(one SELECT, over our views, with functions that only compute), a DuckDB in memory that can open no file but the live
-ones and whose settings are locked, and the limits. Not here: what the views are (`ask.views`).
+Belongs here: which statements may run, and running one. There are three safeguards: the parsed statement must be one
+SELECT over our views with functions that only compute; DuckDB runs in memory with locked settings and can open only
+the live files; and the limits. Not here: what the views are (`ask.views`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROWS = 10_000
 _QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 _TABLES_FROM_NOTHING = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
 _DESCRIBES = frozenset({"DESCRIBE", "SUMMARY"})
-# Functions that reach beyond their arguments: settings, sequences, the log, the clock's patience.
+# Functions that do more than compute: they use settings, sequences or the log, or wait.
 _REFUSED = frozenset({
     "current_query", "current_setting", "currval", "getenv", "getvariable", "nextval", "pg_sleep", "set_config",
     "setseed", "setval", "sleep_ms", "write_log",
@@ -37,7 +37,7 @@ _REFUSED = frozenset({
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer's rows. `is_cut`: there were more than asked for. `left_out` names what is damaged and not in it."""
+    """An answer's rows. `is_cut`: there were more than asked for. `left_out` names what is damaged and missing."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -46,11 +46,11 @@ class Answer:
 
 
 def ask(store: Store, query: str, *, rows: int = ROWS, seconds: float = SECONDS, memory: str = MEMORY) -> Answer:
-    """Answer one SELECT over the views; QueryError says what is wrong with one that cannot be."""
+    """Answer one SELECT over the views. QueryError says what is wrong with it."""
     import duckdb
 
     def answer(views: Views) -> Answer:
-        with _patience(views.connection, seconds):
+        with _time_limit(views.connection, seconds):
             cursor = views.connection.execute(query)
             columns = tuple(column[0] for column in cursor.description or ())
             found = cursor.fetchmany(rows + 1)
@@ -68,7 +68,7 @@ def ask(store: Store, query: str, *, rows: int = ROWS, seconds: float = SECONDS,
 
 
 @contextmanager
-def _patience(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
+def _time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
     timer = threading.Timer(seconds, connection.interrupt)
     timer.daemon = True
     timer.start()
@@ -80,11 +80,11 @@ def _patience(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator
 
 
 def admit(query: str) -> frozenset[str]:
-    """The views that a query asks; QueryError unless it is one SELECT over them that only computes."""
+    """The views that a query reads. QueryError unless it is one SELECT over them that only computes."""
     import duckdb
 
     if not is_utf8(query):
-        raise QueryError("the query holds a byte that is no text in UTF-8")
+        raise QueryError("the query contains a byte that is not UTF-8")
     try:
         statements = duckdb.extract_statements(query)
     except duckdb.Error as exc:
@@ -93,19 +93,19 @@ def admit(query: str) -> frozenset[str]:
         raise QueryError(f"one SELECT at a time; this is {len(statements)} statements")
     try:
         kind = statements[0].type.name
-    except ValueError:  # a type that the Python package has no name for
+    except ValueError:  # a type without a name in the Python package
         kind = "something else"
     if kind == "MULTI":
         raise QueryError(
-            "this is several statements for DuckDB: give PIVOT its values, as in `pivot ... on x in ('a', 'b')`"
+            "DuckDB makes several statements of this: give PIVOT its values, as in `pivot ... on x in ('a', 'b')`"
         )
     if kind != duckdb.StatementType.SELECT.name:
-        raise QueryError(f"only SELECT is answered, and this is {kind}: the memory is changed by sweeps alone")
+        raise QueryError(f"only SELECT is answered, and this is {kind}: only sweeps change the memory")
     with duckdb.connect() as connection:
         row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
     tree = orjson.loads(row[0]) if row else {"error": True}
     if tree["error"]:
-        raise QueryError(f"this SELECT cannot be looked through ({tree.get('error_message', 'no answer')})")
+        raise QueryError(f"this SELECT cannot be checked ({tree.get('error_message', 'no answer')})")
     nodes = list(_nodes(tree))
     views = frozenset(view for node, named in nodes if (view := _view(node, named)))
     for node, _ in nodes:
@@ -114,7 +114,7 @@ def admit(query: str) -> frozenset[str]:
 
 
 def _nodes(value: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
-    """Every object of the parsed statement, with the names that a WITH around it has given by then."""
+    """Every object of the parsed statement, with the names that a WITH around it defines."""
     waiting: list[tuple[Any, frozenset[str]]] = [(value, frozenset())]
     while waiting:
         one, named = waiting.pop()
@@ -132,7 +132,7 @@ def _nodes(value: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
 
 
 def _view(node: dict[str, Any], named: frozenset[str]) -> str | None:
-    """The view that an object asks; QueryError if it asks a table that is neither a view nor named by a WITH."""
+    """The view that an object reads. QueryError if it reads a table that is neither a view nor named by a WITH."""
     if node.get("type") != "BASE_TABLE":
         return None
     name = node["table_name"].lower()
@@ -148,7 +148,7 @@ def _refuse(node: dict[str, Any]) -> None:
     """Refuse what writes, reads files or settings, or hides a statement in a text."""
     kind = str(node.get("type"))
     if kind.endswith("_NODE") and kind not in _QUERY_NODES:
-        raise QueryError(f"only SELECT is answered, and in it is {kind.removesuffix('_NODE').replace('_', ' ')}")
+        raise QueryError(f"only SELECT is answered, and this has {kind.removesuffix('_NODE').replace('_', ' ')}")
     if kind == "SHOW_REF" and (node["show_type"] not in _DESCRIBES or not node["query"]):
         raise QueryError(f"there is no such list; the views are {', '.join(VIEWS)}")
     if kind == "TABLE_FUNCTION":
@@ -160,5 +160,5 @@ def _refuse(node: dict[str, Any]) -> None:
 
 
 def _plainly(exc: Exception) -> str:
-    """DuckDB's complaint without its trade name of the error."""
+    """DuckDB's message without the name of the error."""
     return str(exc).partition(" Error: ")[2].strip() or str(exc)

@@ -1,6 +1,6 @@
 """Figures that several commands show: sessions, events, bytes and tokens by agent, and the state of the store.
 
-Belongs here: counting from the catalog alone; no raw file is opened. Not here: how it is laid out (`cli`).
+Belongs here: counting from the catalog alone; no raw file is opened. Not here: how it is formatted (`cli`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from helix_assets.ask.coverage import is_covered
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.redaction.again import value_again
 from helix_assets.settings import Settings
+from helix_assets.store.before_restore import BeforeRestore, read_before_restore
 from helix_assets.store.catalog.catalog import Catalog, index_bytes
-from helix_assets.store.catalog.retries import set_aside
+from helix_assets.store.catalog.retries import failed_sessions
 from helix_assets.store.catalog.schema import (
     CATALOG_VERSION,
     digests,
@@ -33,7 +34,6 @@ from helix_assets.store.catalog.schema import (
 )
 from helix_assets.store.key import text_hash
 from helix_assets.store.lock import holder, is_locked
-from helix_assets.store.set_aside import SetAside, read_set_aside
 from helix_assets.store.store import Store
 
 NEWEST = 5
@@ -42,7 +42,7 @@ TOKEN_KINDS = ("input", "output", "cache_read", "cache_write")
 
 @dataclass
 class AgentFigures:
-    """What the memory holds of one agent. Tokens and events are those of the digests."""
+    """What the memory contains of one agent. Tokens and events are those of the digests."""
 
     flavor: str
     sessions: int = 0
@@ -67,7 +67,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Trouble:
-    """What a person may want to look at, counted, the newest by name."""
+    """What a person may want to look at: counts, and the newest by name."""
 
     uncovered: int
     failed: list[dict[str, Any]]
@@ -91,11 +91,11 @@ class Status:
     versions: dict[str, Any]
     last_sweep: dict[str, Any] | None
     writer: str | None
-    set_aside: SetAside
+    set_aside: BeforeRestore
 
 
 def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
-    """One row per agent that has sessions. A digest that is not the one that was written is counted, not added up."""
+    """One row per agent that has sessions. A damaged digest is counted, but not added up."""
     s = sessions.c
     with catalog.reading() as connection:
         grouped = select(
@@ -119,7 +119,7 @@ def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
 
 
 def read_status(store: Store) -> Status:
-    """Everything `helix status` tells, without opening a raw file or waiting for a writer."""
+    """Everything that `helix status` reports, without opening a raw file or waiting for a writer."""
     settings, catalog = store.settings, store.catalog
     agents = figures_by_agent(catalog, store.key)
     policy = settings.retention
@@ -140,7 +140,7 @@ def read_status(store: Store) -> Status:
             versions=_versions(connection, store.redactor.version),
             last_sweep=_last_sweep(connection),
             writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,
-            set_aside=read_set_aside(store),
+            set_aside=read_before_restore(store),
         )
 
 
@@ -150,7 +150,7 @@ def _counts(connection: Connection, column: ColumnElement[Any]) -> dict[str, int
 
 
 def _distilled_bytes(settings: Settings) -> int:
-    """Bytes on disk of what is never dropped: the catalog with its log, the facts and the feed."""
+    """Bytes on disk of what is never evicted: the catalog with its log, the facts and the feed."""
     catalog = settings.catalog_path
     paths = [catalog, catalog.with_name(catalog.name + "-wal")]
     memory = settings.data_dir / "memory"
@@ -159,7 +159,7 @@ def _distilled_bytes(settings: Settings) -> int:
 
 
 def bytes_of(paths: Iterable[Path]) -> int:
-    """Bytes on disk of those files that are there; a writer may replace some at any moment."""
+    """Bytes on disk of those files that exist; a writer may replace some at any time."""
     total = 0
     for path in paths:
         with suppress(FileNotFoundError):
@@ -170,7 +170,7 @@ def bytes_of(paths: Iterable[Path]) -> int:
 def _trouble(connection: Connection, store: Store) -> Trouble:
     s, p = sessions.c, problems.c
     alive = s.evicted_at.is_(None)
-    failed = set_aside(connection)
+    failed = failed_sessions(connection)
     newest = select(p.path, p.line, p.offset, p.reason, p.seen_at).order_by(p.id.desc()).limit(NEWEST)
 
     def count(table: Any, *conditions: ColumnElement[bool]) -> int:
@@ -189,19 +189,19 @@ def _trouble(connection: Connection, store: Store) -> Trouble:
 
 
 def _shown(store: Store, row: Mapping[Any, Any]) -> dict[str, Any]:
-    """A row by the redaction rules in force, which may be newer than those it was written by."""
+    """A row redacted by the current rules, which may be newer than those it was written by."""
     path = {"path": store.shown_path(row["path"])} if "path" in row else {}
     return {**value_again(store.redactor, dict(row)), **path}
 
 
 def _withheld(connection: Connection) -> int:
-    """Records that could not be redacted, over all sweeps: in their place lies a line that says so."""
+    """Records that could not be redacted, over all sweeps; a line that says so replaces each."""
     counted = sweeps.c.counters["records_withheld"].as_integer()
     return int(connection.execute(select(func.coalesce(func.sum(counted), 0))).scalar_one())
 
 
 def _versions(connection: Connection, redaction_version: str) -> dict[str, Any]:
-    """Which rules made what is stored: how many sessions at which version, beside the version in force."""
+    """Which rules made what is stored: how many sessions have which version, and the current version."""
     s = sessions.c
     parsed = select(s.flavor, s.parser_version, func.count()).group_by(s.flavor, s.parser_version)
     by_parser: dict[str, dict[str, int]] = {}

@@ -1,8 +1,8 @@
-"""The memory as SQL views in DuckDB: one name per table that a person or a report may ask, over the live files.
+"""The memory as SQL views in DuckDB: one per table that a person or a report may read, over the live files.
 
-Belongs here: which views there are, how each reads the catalog's rows and the files that count, and the connection they
-live in, which can reach nothing else. Whatever was redacted by older rules is redacted once more on its way through a
-view. Not here: which statements a person may run (`ask.sql`). docs/sql.md documents every column.
+Belongs here: which views there are, how each reads the catalog's rows and the live files, and their connection, which
+can read nothing else. A view redacts again what was redacted by older rules. Not here: which statements a person may
+run (`ask.sql`). docs/sql.md documents every column.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from helix_assets.agents import all_pieces
-from helix_assets.ask.reading import T, is_outdated, of_one_moment, refuse_changed
-from helix_assets.ask.snapshot import LiveFile, Moment, read_moment
+from helix_assets.ask.reading import T, is_outdated, read_consistently, refuse_changed
+from helix_assets.ask.snapshot import LiveFile, Snapshot, read_snapshot
+from helix_assets.ask.view_columns import selected
 from helix_assets.derive.patterns import SEEN_IN, Sighting, find_patterns, key_of_hex, sightings
-from helix_assets.model.event import AFTER_THE_END, BESIDE
-from helix_assets.model.facts import FACTS
-from helix_assets.redaction.again import digest_again, line_again, text_again, value_again
+from helix_assets.model.event import AFTER_THE_END, ROW_FIELDS, UNPLACED
+from helix_assets.model.facts import FACTS, fields_of_fact
+from helix_assets.model.fields import JSON, LINES, SESSION_UID, TEXT, Field
+from helix_assets.redaction.again import digest_again, json_again, line_again, text_again, value_again
 from helix_assets.store.proof import is_proven
 from helix_assets.store.store import Store
 
@@ -32,18 +34,16 @@ if TYPE_CHECKING:
 ROW_VIEWS = ("events", "records")
 FACT_VIEWS = tuple(FACTS)
 SESSION_VIEWS = ("sessions", "places")
-"""`places` is for reports alone: of sessions only what needs no digest."""
+"""`places` is only for reports: those columns of sessions that need no digest."""
 DIGEST_VIEWS = ("sessions", "digests", "patterns")
 VIEWS = ("sessions", "digests", *ROW_VIEWS, *FACT_VIEWS, "patterns", "losses")
 MEMORY = "1GiB"
 _THREADS = 2
-_RAW_TEXTS = ("role", "tool", "summary", "status", "agent_id", "call_id", "message_id", "model", "file_path",
-              "native_type", "record_id", "parent_id")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Views:
-    """An open connection with the views, and what is damaged and so in none of them."""
+    """An open connection with the views, and what is damaged and therefore missing in them."""
 
     connection: duckdb.DuckDBPyConnection
     left_out: tuple[str, ...]
@@ -57,24 +57,24 @@ def with_views(
     memory: str = MEMORY,
     rows_of: str | None = None,
 ) -> T:
-    """The answer of `ask`, which gets a DuckDB in memory with these views of the store; it can read their files and
-    nothing else. It is asked again, with new views, when any of the files went before it had its answer.
+    """The answer of `ask`, which gets a DuckDB in memory with these views of the store. It can read their files and
+    nothing else. It is called again, with new views, if any of the files disappears before it has its answer.
 
-    With `rows_of` the views over rows hold those of that session alone.
+    With `rows_of` the views over rows contain only those of that session.
     """
 
     def once() -> T:
         with _open_views(store, names, memory=memory, rows_of=rows_of) as views:
             return ask(views)
 
-    return of_one_moment(once)
+    return read_consistently(once)
 
 
 @contextmanager
 def _open_views(store: Store, names: Collection[str], *, memory: str, rows_of: str | None) -> Iterator[Views]:
     import duckdb
 
-    moment = read_moment(
+    snapshot = read_snapshot(
         store,
         with_sessions=not set(SESSION_VIEWS).isdisjoint(names),
         with_digests=not set(DIGEST_VIEWS).isdisjoint(names),
@@ -94,42 +94,41 @@ def _open_views(store: Store, names: Collection[str], *, memory: str, rows_of: s
     )
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        damaged = _create_views(store, connection, moment, names)
-        connection.execute("SET allowed_paths = ?", [[str(file.path) for file in moment.files]])
+        damaged = _create_views(store, connection, snapshot, names)
+        connection.execute("SET allowed_paths = ?", [[str(file.path) for file in snapshot.files]])
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        yield Views(connection, tuple(sorted(store.shown({*moment.left_out, *damaged}))))
-    except (duckdb.IOException, duckdb.PermissionException):  # the second for what it searches where a file is gone
-        refuse_changed(store, [(file.path, file.hash) for file in moment.files if not file.path.exists()])
+        yield Views(connection, tuple(sorted(store.shown({*snapshot.left_out, *damaged}))))
+    except (duckdb.IOException, duckdb.PermissionException):  # the second if it searches elsewhere for a missing file
+        refuse_changed(store, [(file.path, file.hash) for file in snapshot.files if not file.path.exists()])
         raise
     finally:
         connection.close()
 
 
 def _create_views(
-    store: Store, connection: duckdb.DuckDBPyConnection, moment: Moment, names: Collection[str]
+    store: Store, connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, names: Collection[str]
 ) -> list[str]:
-    """Make the views; gives the sessions whose digest is damaged."""
-    for name, function in (("text", _text_function(store)), ("json", _json_function(store)),
-                           ("lines", _lines_function(store))):  # fmt: skip
-        connection.create_function(f"_{name}_again", function, ["VARCHAR"], "VARCHAR")
+    """Make the views. Returns the sessions whose digest is damaged."""
+    for text, function in _functions(store).items():
+        connection.create_function(f"_{text}_again", function, ["VARCHAR"], "VARCHAR")
     damaged: list[str] = []
     if not set(SESSION_VIEWS).isdisjoint(names):
-        _create_table(connection, "_sessions", _session_table(store, moment))
+        _create_table(connection, "_sessions", _session_table(store, snapshot))
     if not set(DIGEST_VIEWS).isdisjoint(names):
-        table, damaged = _digest_table(store, moment)
+        table, damaged = _digest_table(store, snapshot)
         _create_table(connection, "_digests", table)
         if "patterns" in names:
             _create_table(connection, "_patterns", _pattern_table(store, connection))
     if "losses" in names:
-        _create_table(connection, "_losses", _loss_table(store, moment))
+        _create_table(connection, "_losses", _loss_table(store, snapshot))
     if "records" in names:
-        _create_table(connection, "_sources", _source_table(store, moment))
+        _create_table(connection, "_sources", _source_table(store, snapshot))
     for name in names:
         if name in FACTS:
-            sql = _fact_view(connection, name, moment.facts.get(name, ()))
+            sql = _fact_view(connection, name, snapshot.facts.get(name, ()))
         elif name in ROW_VIEWS:
-            sql = _row_view(connection, name, moment.rows)
+            sql = _row_view(connection, name, snapshot.rows)
         elif name == "digests":
             sql = _digest_view()
         else:
@@ -144,16 +143,13 @@ def _create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Ta
     connection.unregister("_given")
 
 
-def _text_function(store: Store) -> Callable[[str], str]:
-    return lambda text: text_again(store.redactor, text)
-
-
-def _json_function(store: Store) -> Callable[[str], str]:
-    return lambda text: orjson.dumps(value_again(store.redactor, orjson.loads(text))).decode()
-
-
-def _lines_function(store: Store) -> Callable[[str], str]:
-    return lambda text: line_again(store.redactor, text.encode(), all_pieces()).decode()
+def _functions(store: Store) -> dict[str, Callable[[str], str]]:
+    """The functions that redact a text again, by its kind."""
+    return {
+        TEXT: lambda text: text_again(store.redactor, text),
+        JSON: lambda text: json_again(store.redactor, text),
+        LINES: lambda text: line_again(store.redactor, text.encode(), all_pieces()).decode(),
+    }
 
 
 # -- from the catalog ------------------------------------------------------------------------------------------------
@@ -211,27 +207,27 @@ _CATALOG_VIEWS = {
 }  # fmt: skip
 
 
-def _session_table(store: Store, moment: Moment) -> pa.Table:
+def _session_table(store: Store, snapshot: Snapshot) -> pa.Table:
     import pyarrow as pa
 
     names = (*_SESSION_TEXTS, *_SESSION_NUMBERS, *_SESSION_FLAGS)
-    rows = [_shown(store, dict(row._mapping), names, row.redaction_version) for row in moment.sessions]
+    rows = [_shown(store, dict(row._mapping), names, row.redaction_version) for row in snapshot.sessions]
     return pa.Table.from_pylist(
         rows, _schema(dict.fromkeys(_SESSION_TEXTS, pa.string()) | dict.fromkeys(_SESSION_NUMBERS, pa.int64())
                       | dict.fromkeys(_SESSION_FLAGS, pa.bool_())),
     )  # fmt: skip
 
 
-def _digest_table(store: Store, moment: Moment) -> tuple[pa.Table, list[str]]:
-    """The digests as they are told by the rules in force, and the sessions whose digest is damaged.
+def _digest_table(store: Store, snapshot: Snapshot) -> tuple[pa.Table, list[str]]:
+    """The digests, redacted by the current rules, and the sessions whose digest is damaged.
 
-    Taking their JSON apart is left to DuckDB, which does it for those columns alone that a query asks for.
+    DuckDB parses their JSON, and only for the columns that a query asks for.
     """
     import pyarrow as pa
 
     found: dict[str, list[str]] = {"session_uid": [], "digest": []}
     damaged = []
-    for row in moment.digests:
+    for row in snapshot.digests:
         if not is_proven(row, store.key):
             damaged.append(row.session_uid)
             continue
@@ -245,19 +241,19 @@ def _digest_table(store: Store, moment: Moment) -> tuple[pa.Table, list[str]]:
 
 
 def _digest_view() -> str:
-    """Every column of the view `digests` by its path in the JSON, all taken out in one go."""
+    """Every column of the view `digests` by its path in the JSON, all extracted at once."""
     paths = {name: (name,) for name in (*_DIGEST_TEXTS, *_DIGEST_TIMES, *_COSTS)} | _FIGURES
     types = (
         dict.fromkeys(_DIGEST_TIMES, "TIMESTAMP") | dict.fromkeys(_COSTS, "DOUBLE") | dict.fromkeys(_FIGURES, "BIGINT")
     )
     wanted = ", ".join(f"'$.{'.'.join(path)}'" for path in paths.values())
     columns = [
-        f"TRY_CAST(told[{place}] AS {types[name]}) AS {name}" if name in types else f"told[{place}] AS {name}"
+        f"TRY_CAST(found[{place}] AS {types[name]}) AS {name}" if name in types else f"found[{place}] AS {name}"
         for place, name in enumerate(paths, start=1)
     ]
     return f"""
         SELECT {", ".join(columns)}, TRY_CAST(digest AS JSON) AS digest
-        FROM (SELECT digest, json_extract_string(digest, [{wanted}]) AS told FROM _digests)"""
+        FROM (SELECT digest, json_extract_string(digest, [{wanted}]) AS found FROM _digests)"""
 
 
 def _pattern_table(store: Store, connection: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -265,8 +261,8 @@ def _pattern_table(store: Store, connection: duckdb.DuckDBPyConnection) -> pa.Ta
 
     paths = ", ".join(f"'$.{name}'" for name in SEEN_IN)
     texts = connection.execute(f"SELECT json_extract(digest, [{paths}])::VARCHAR[] FROM _digests").fetchall()
-    told = ({name: orjson.loads(text or b"null") for name, text in zip(SEEN_IN, row, strict=True)} for (row,) in texts)
-    seen = [sighting for digest in told for sighting in sightings(digest)]
+    parts = ({name: orjson.loads(text or b"null") for name, text in zip(SEEN_IN, row, strict=True)} for (row,) in texts)
+    seen = [sighting for digest in parts for sighting in sightings(digest)]
     newest = max((sighting.day for sighting in seen), default=date.min)
     rows = []
     for pattern in find_patterns(seen, store.key, newest):
@@ -278,7 +274,7 @@ def _pattern_table(store: Store, connection: duckdb.DuckDBPyConnection) -> pa.Ta
 
 
 def _evidence(sighting: Sighting) -> dict[str, Any]:
-    """Where a sighting can be looked at, its record keys as the other views have them, and what is to be seen there."""
+    """Where a sighting can be looked at, with record keys in the form of the other views, and what it shows."""
     return {
         "session_uid": sighting.session_uid,
         "record_keys": [key_of_hex(key) for key in sighting.record_keys],
@@ -289,26 +285,26 @@ def _evidence(sighting: Sighting) -> dict[str, Any]:
     }
 
 
-def _loss_table(store: Store, moment: Moment) -> pa.Table:
+def _loss_table(store: Store, snapshot: Snapshot) -> pa.Table:
     import pyarrow as pa
 
     texts, numbers = ("at_text", "session_uid", "flavor", "day", "reason"), ("bytes", "records", "generation")
-    rows = [_shown(store, {**row._mapping, "at_text": row.at}, texts + numbers, None) for row in moment.losses]
+    rows = [_shown(store, {**row._mapping, "at_text": row.at}, texts + numbers, None) for row in snapshot.losses]
     return pa.Table.from_pylist(rows, _schema(dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.int64())))
 
 
-def _source_table(store: Store, moment: Moment) -> pa.Table:
+def _source_table(store: Store, snapshot: Snapshot) -> pa.Table:
     import pyarrow as pa
 
     names = ("session_uid", "file_rank", "path")
-    rows = [_shown(store, dict(row._mapping), names, row.redaction_version) for row in moment.sources]
+    rows = [_shown(store, dict(row._mapping), names, row.redaction_version) for row in snapshot.sources]
     return pa.Table.from_pylist(
         rows, _schema({"session_uid": pa.string(), "file_rank": pa.int64(), "path": pa.string()})
     )
 
 
 def _shown(store: Store, row: dict[str, Any], names: Sequence[str], version: str | None) -> dict[str, Any]:
-    """Some columns of a row, by the rules in force."""
+    """Some columns of a row, redacted by the current rules."""
     kept = {name: row[name] for name in names}
     if not is_outdated(store, version):
         return kept
@@ -324,14 +320,11 @@ def _schema(types: dict[str, pa.DataType]) -> pa.Schema:
 
 # -- from files ------------------------------------------------------------------------------------------------------
 
-_DAY = r"TRY_CAST(regexp_extract(filename, 'day=([0-9-]+)[^/\\]*', 1) AS DATE)"
-_FLAVOR = "split_part(session_uid, ':', 1)"
-_ACCEPTED = "CASE status WHEN 'ok' THEN true WHEN 'denied' THEN false END AS accepted"
 _PART = r"TRY_CAST(regexp_extract(filename, '\.([0-9]+)(\.[a-z]+)*\.parquet$', 1) AS INT)"
 
 
 def _scan(files: Sequence[LiveFile]) -> str:
-    """All rows of files. Putting those together that may lack columns takes as long as reading them: only these are."""
+    """All rows of files. Uniting columns by name takes as long as reading, so only files that may lack some need it."""
     scans = []
     for may_lack in (False, True):
         paths = ["'" + str(file.path).replace("'", "''") + "'" for file in files if file.may_lack == may_lack]
@@ -344,7 +337,7 @@ def _scan(files: Sequence[LiveFile]) -> str:
 def _rows_of(
     connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[LiveFile], again: str, schema: pa.Schema
 ) -> str:
-    """All rows of files, of those redacted by older rules as the rules in force would have them.
+    """All rows of files; those redacted by older rules are redacted again.
 
     The empty table gives every column its type, also those that files of an older version lack.
     """
@@ -360,49 +353,32 @@ def _rows_of(
     return " UNION ALL BY NAME ".join(scans)
 
 
-def _again(texts: Sequence[str], **others: str) -> str:
-    made = dict.fromkeys(texts, "_text_again") | others
-    return ", ".join(f"{function}({name}) AS {name}" for name, function in made.items())
+def _again(fields: Sequence[Field]) -> str:
+    return ", ".join(f"_{field.text}_again({field.name}) AS {field.name}" for field in fields if field.text)
 
 
 def _fact_view(connection: duckdb.DuckDBPyConnection, fact: str, files: Sequence[LiveFile]) -> str:
-    import pyarrow as pa
-
     from helix_assets.store.fact_files import schema_of
 
-    schema = schema_of(fact)
-    texts = [field.name for field in schema if pa.types.is_string(field.type)]
-    rows = _rows_of(connection, fact, files, _again(texts), schema)
-    own = ", ".join(field.name for field in schema if field.name not in ("session_uid", "ts"))
-    more = f", {_ACCEPTED}" if fact == "file_operations" else ""
-    return f"SELECT session_uid, {_FLAVOR} AS flavor, {_DAY} AS day, ts::TIMESTAMP AS ts, {own}{more} FROM ({rows})"
-
-
-_EVENTS = f"""
-    session_uid, {_FLAVOR} AS flavor, {_DAY} AS day, seq, parent_seq, TRY(make_timestamp(ts_us)) AS ts, kind, role,
-    tool, summary, status, tokens, is_sidechain, agent_id, call_id, message_id, model, input_tokens, output_tokens,
-    cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens, reasoning_tokens, cost_usd, exit_code,
-    duration_ms, file_path, lines_added, lines_removed, TRY_CAST(detail AS JSON) AS detail, size, record_key,
-    'blob://' || session_uid || '/' || record_key AS payload_ref"""  # fmt: skip
+    rows = _rows_of(connection, fact, files, _again(fields_of_fact(fact)), schema_of(fact))
+    return f"SELECT {selected(fact)} FROM ({rows}) r"
 
 
 def _row_view(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[LiveFile]) -> str:
     from helix_assets.store.parquet import SCHEMA
 
-    again = _again(("session_uid", *_RAW_TEXTS), detail="_json_again", raw="_lines_again")
+    again = _again((SESSION_UID, *ROW_FIELDS))
     rows = _rows_of(connection, name, files, again, SCHEMA)
     if name == "events":
-        return f"SELECT {_EVENTS} FROM ({rows}) WHERE kind IS NOT NULL"
+        return f"SELECT {selected(name)} FROM ({rows}) r WHERE kind IS NOT NULL"
     grown = [file for file in files if file.has_siblings]
-    # A document is stored anew with each part of a growing session: the newest counts.
-    beside = f"""SELECT * FROM ({_rows_of(connection, "grown", grown, again, SCHEMA)}) WHERE seq = {BESIDE}
+    # A document is stored again with each part of a growing session: the newest counts.
+    unplaced = f"""SELECT * FROM ({_rows_of(connection, "grown", grown, again, SCHEMA)}) WHERE seq = {UNPLACED}
         QUALIFY row_number() OVER (PARTITION BY session_uid, file, line ORDER BY {_PART} DESC) = 1"""
     alone = _rows_of(connection, "alone", [file for file in files if not file.has_siblings], again, SCHEMA)
-    placed = f"SELECT * FROM ({rows}) WHERE seq <> {BESIDE}"
+    placed = f"SELECT * FROM ({rows}) WHERE seq <> {UNPLACED}"
     return f"""
-        SELECT r.session_uid, split_part(r.session_uid, ':', 1) AS flavor, {_DAY} AS day, r.record_key, r.record_id,
-            r.parent_id, r.native_type, TRY(make_timestamp(r.ts_us)) AS ts, s.path AS source_file, r.line,
-            r."offset" AS byte_offset, r.raw
-        FROM ({placed} UNION ALL BY NAME SELECT * FROM ({alone}) WHERE seq = {BESIDE} UNION ALL BY NAME {beside}) r
+        SELECT {selected(name)}
+        FROM ({placed} UNION ALL BY NAME SELECT * FROM ({alone}) WHERE seq = {UNPLACED} UNION ALL BY NAME {unplaced}) r
         LEFT JOIN _sources s ON s.session_uid = r.session_uid AND s.file_rank = r.file
         WHERE r.raw IS NOT NULL AND r.native_type <> '{AFTER_THE_END}'"""

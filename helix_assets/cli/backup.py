@@ -1,4 +1,4 @@
-"""`helix backup`: makes a proven second copy of the memory, or lists the copies. The work is `keep.backup`'s."""
+"""`helix backup`: makes a proven second copy of the memory, or lists the copies. `keep.backup` does the work."""
 
 from contextlib import closing
 
@@ -13,10 +13,10 @@ from helix_assets.sweep.sweep import utc_now
 
 
 @click.command()
-@click.option("--list", "is_list", is_flag=True, help="Show the copies that there are; make none.")
+@click.option("--list", "is_list", is_flag=True, help="Show the existing copies; make none.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def backup(is_list: bool, as_json: bool) -> None:
-    """Copy catalog, key, facts and hub notes to the backup folder and prove the copy. Raw bytes are not in it."""
+    """Copy catalog, key, facts and hub notes to the backup folder and prove the copy. Raw bytes are not copied."""
     settings = load_settings()
     if not is_list:
         with closing(open_existing(settings)) as store, writing(store, "back up"):

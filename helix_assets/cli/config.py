@@ -23,7 +23,7 @@ def config(as_json: bool) -> None:
 
 
 def describe(settings: Settings) -> dict[str, object]:
-    """The settings as plain data: places first, then value and origin by dotted name."""
+    """The settings as plain data: paths first, then value and origin by dotted name."""
     return {
         "config_file": settings.config_file,
         "data_dir": settings.data_dir,

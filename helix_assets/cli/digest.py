@@ -1,4 +1,4 @@
-"""`helix digest`: what stays of a session for good."""
+"""`helix digest`: what is kept of a session for good."""
 
 from contextlib import closing
 from typing import Any
@@ -32,7 +32,7 @@ def digest(uid: str, as_json: bool) -> None:
 
 
 def pick_session(store: Store, text: str) -> str:
-    """The one session that `text` means; several are listed and end the command with exit code 2."""
+    """The one session that `text` means. If it may mean several, list them and end with exit code 2."""
     found = matching_uids(store.catalog, text)
     if not found:
         raise NotFoundError(f"no session begins with {text!r}; `helix sessions` lists them")

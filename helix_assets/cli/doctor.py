@@ -1,4 +1,4 @@
-"""`helix doctor`: what is wrong with the set-up and what to do. The looking is `prove.doctor`'s."""
+"""`helix doctor`: what is wrong with the set-up and what to do. `prove.doctor` makes the checks."""
 
 from dataclasses import asdict
 
@@ -15,7 +15,7 @@ _MARKS = {"fine": "ok", "note": "-", "wrong": "!"}
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(as_json: bool) -> int:
-    """Say what is wrong with the set-up and what to do; exit code 1 when something needs doing."""
+    """Say what is wrong with the set-up and what to do; exit code 1 if something needs doing."""
     found = examine(utc_now())
     wrong = [finding for finding in found if finding.state == "wrong"]
     rows = [[_MARKS[finding.state], finding.check, finding.what, finding.do] for finding in found]

@@ -1,4 +1,4 @@
-"""`helix env`: the variables that a closed session hands to other programs. What they hold is `ask.closing_env`'s."""
+"""`helix env`: prints variables of a closed session for other programs. `ask.closing_env` fills them."""
 
 import os
 from contextlib import closing

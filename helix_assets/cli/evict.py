@@ -1,4 +1,4 @@
-"""`helix evict`: shows what would go from the raw cache and why, or evicts it. The work is `keep.evict`'s."""
+"""`helix evict`: shows what would go from the raw cache and why, or evicts it. `keep.evict` does the work."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -24,8 +24,8 @@ EXIT_NOT_DONE = 1
 def evict(shows: bool, applies: bool, as_json: bool) -> int:
     """Show which raw bytes would go and why, or evict them with --apply. Digests always stay.
 
-    Exit code 1 says that the raw cache is still above its hard cap, or that files could not be deleted; 75 that another
-    process is writing.
+    Exit code 1 means that the raw cache is still above its hard cap, or that files could not be deleted; 75 that
+    another process is writing.
     """
     if shows and applies:
         raise click.UsageError("--dry-run and --apply exclude each other")

@@ -43,7 +43,7 @@ def export(out: Path | None, figures_only: bool, as_json: bool) -> None:
 
 @contextmanager
 def _opened(out: Path | None) -> Iterator[BinaryIO]:
-    """Where to write: standard output, or a private file that appears only when it is whole."""
+    """Open the output: standard output, or a private file that appears only when it is complete."""
     if out is None:
         with handing_over() as file:
             yield file

@@ -1,4 +1,4 @@
-"""`helix forget`: asks, then has sessions erased and says what went. The erasing is `keep.forget`'s."""
+"""`helix forget`: asks, then erases sessions and says what went. `keep.forget` does the work."""
 
 import sys
 from collections.abc import Sequence
@@ -31,15 +31,14 @@ EXIT_NOT_DONE = 1
 def forget(uid: str | None, repo: str | None, is_sure: bool, as_json: bool) -> int:
     """Erase the session UID, or those of a repository: raw bytes, facts, digest and every mention of them.
 
-    They stay forgotten: no sweep takes them in again. Backups are made anew, and what a restore had set aside goes. The
-    agent's own logs are not touched. Exit code 1 says that
-    nothing was forgotten, or that traces are left which the next run of helix removes; 75 that another process is
-    writing.
+    They stay forgotten: no sweep takes them in again. Backups are replaced, and what restores moved aside is deleted.
+    The agent's own logs are not touched. Exit code 1 means that nothing was forgotten, or that traces are left which
+    the next run of helix removes; 75 that another process is writing.
     """
     if (uid is None) == (repo is None):
-        raise click.UsageError("say one session, or --repo and a repository")
+        raise click.UsageError("give one session, or --repo and a repository")
     if not is_sure and (as_json or not sys.stdin.isatty()):
-        raise click.UsageError("this cannot be undone and nobody can be asked here: add --yes")
+        raise click.UsageError("this cannot be undone, and there is no terminal to confirm it: add --yes")
     with closing(open_existing(load_settings())) as store:
         found = _chosen(store, uid, repo)
         if not is_sure and not _is_confirmed([row_shown(store, row) for row in found]):
@@ -66,7 +65,7 @@ def _is_confirmed(found: Sequence[Any]) -> bool:
     columns = [Column("session"), Column("day"), Column("repo"), Column("stored", "right"), Column("title")]
     rows = [[r.session_uid, r.day, r.repo or "", human_size(r.raw_bytes), (r.title or "")[:60]] for r in found]
     print_table(Table(columns, rows))
-    return click.confirm(f"Forget {human_count(len(found))} sessions for good, their digests too?")
+    return click.confirm(f"Forget {human_count(len(found))} sessions for good, with their digests?")
 
 
 def _result(done: Forgotten) -> Table:
@@ -76,7 +75,7 @@ def _result(done: Forgotten) -> Table:
         ["digests", human_count(done.digests)],
     ]
     if done.remade:
-        rows.append(["tell parts of it too, and keep them from the next sweep on", ", ".join(done.remade)])
+        rows.append(["contain parts of it too, and keep them from the next sweep on", ", ".join(done.remade)])
     if not done.is_finished:
         rows.append(["not finished", "traces are left in files; the next run of helix removes them"])
     return Table([Column("forgotten"), Column("")], rows)

@@ -1,4 +1,4 @@
-"""`helix hooks`: puts our hook into an agent's settings, takes it out, says if it is there. See `hooks.install`."""
+"""`helix hooks`: adds our hook to an agent's settings, removes it, or shows if it is there. See `hooks.install`."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ import click
 from helix_assets.cli.output import Column, Table, emit, say
 from helix_assets.hooks.inbox import inbox_of, waiting
 from helix_assets.hooks.install import (
-    AGENTS,
+    RECIPES,
     Edit,
     apply,
     installed_events,
@@ -25,23 +25,25 @@ from helix_assets.store.store import rules_in_force
 from helix_assets.sweep.sweep import utc_now
 
 EXIT_NOT_READ = 1
-_AGENT = click.option("--agent", type=click.Choice(AGENTS), required=True, help="Whose settings.")
+_AGENT = click.option("--agent", type=click.Choice(list(RECIPES)), required=True, help="Whose settings.")
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Show the change; make none.")
+_TIMED = ", ".join(agent for agent, recipe in RECIPES.items() if recipe.style == "events")
+_TIMINGS = f"Also note when prompts are typed and tools start ({_TIMED})."
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group()
 def hooks() -> None:
-    """Have agents tell when a session closes, so that its digest is there seconds later, or stop that."""
+    """Let agents report when a session closes, so that its digest is ready seconds later, or stop that."""
 
 
 @hooks.command()
 @_AGENT
-@click.option("--timings", is_flag=True, help="Also note when prompts are typed and tools start (Claude, Grok).")
+@click.option("--timings", is_flag=True, help=_TIMINGS)
 @_DRY_RUN
 @_AS_JSON
 def install(agent: str, timings: bool, dry_run: bool, as_json: bool) -> None:
-    """Add our hook to the agent's own settings. What else is in there stays as it is."""
+    """Add our hook to the agent's own settings. Everything else in them stays as it is."""
     data_dir = load_settings().data_dir
     edit = plan_install(agent, data_dir, os.environ, timings=timings)
     if not dry_run:
@@ -55,21 +57,21 @@ def install(agent: str, timings: bool, dry_run: bool, as_json: bool) -> None:
 @_DRY_RUN
 @_AS_JSON
 def uninstall(agent: str, dry_run: bool, as_json: bool) -> None:
-    """Take our hook out of the agent's settings again."""
+    """Remove our hook from the agent's settings."""
     edit = plan_uninstall(agent, os.environ)
     _carry_out(edit, f"{edit.path} has no hook of ours.", dry_run=dry_run, as_json=as_json)
 
 
 @hooks.command()
-@click.option("--agent", type=click.Choice(AGENTS), help="Of one agent.")
+@click.option("--agent", type=click.Choice(list(RECIPES)), help="Only this agent.")
 @_AS_JSON
 def status(agent: str | None, as_json: bool) -> int:
-    """Say for which agents the hook is installed, and how many notes wait to be taken in.
+    """Show for which agents the hook is installed, and how many notes wait for a sweep.
 
-    Exit code 1 says that an agent's settings cannot be read.
+    Exit code 1 means that an agent's settings cannot be read.
     """
     settings = load_settings()
-    found = shown_by(rules_in_force(settings), [_installed(one) for one in ([agent] if agent else AGENTS)])
+    found = shown_by(rules_in_force(settings), [_installed(one) for one in ([agent] if agent else RECIPES)])
     notes = len(waiting(settings.data_dir))
     rows = [
         [one["agent"], "unknown" if one["problem"] else ", ".join(one["events"]) or "not installed", str(one["file"])]
@@ -86,7 +88,7 @@ def status(agent: str | None, as_json: bool) -> int:
 
 
 def _installed(agent: str) -> dict[str, Any]:
-    """Where an agent's hook is, or what keeps that from being read."""
+    """Where an agent's hook is, or why that cannot be read."""
     answer: dict[str, Any] = {"agent": agent, "file": settings_file(agent, os.environ), "events": [], "problem": None}
     try:
         return answer | {"events": installed_events(agent, os.environ)}
@@ -95,7 +97,7 @@ def _installed(agent: str) -> dict[str, Any]:
 
 
 def _carry_out(edit: Edit, nothing: str, *, dry_run: bool, as_json: bool) -> None:
-    # Settings of agents may hold keys: what stands beside the change is shown redacted.
+    # Settings of agents may contain keys, so the lines around the change are redacted.
     diff = rules_in_force(load_settings()).text(edit.diff()).text
     is_done = edit.changes and not dry_run
     if not as_json:
@@ -105,10 +107,10 @@ def _carry_out(edit: Edit, nothing: str, *, dry_run: bool, as_json: bool) -> Non
         answer = {"agent": edit.agent, "file": edit.path, "is_changed": is_done, "diff": diff, "backup": backup}
         emit(answer, as_json)
     elif is_done:
-        _tell(edit, backup)
+        _say_done(edit, backup)
 
 
-def _tell(edit: Edit, backup: Path | None) -> None:
+def _say_done(edit: Edit, backup: Path | None) -> None:
     say(f"Wrote {edit.path}" if edit.after is not None else f"Removed {edit.path}")
     if backup:
-        say(f"As it was: {backup}")
+        say(f"The old file: {backup}")

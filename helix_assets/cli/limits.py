@@ -1,6 +1,6 @@
-"""What limits the sessions that a command is about, wherever it is said: an agent, a stretch of time in UTC.
+"""Options that limit a command to some sessions: an agent, a span of time in UTC.
 
-Belongs here: options that mean the same in several commands, and refusing what can only be a slip of the pen.
+Belongs here: options that mean the same in several commands, and refusing values that can only be mistakes.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ _DAY = "%Y-%m-%d"
 
 
 class _Moment(click.DateTime):
-    """A day or a time of a day, in UTC; as an end, a day is taken with all of its hours."""
+    """A day or a time of a day, in UTC. As an end, a day includes all of its hours."""
 
     def __init__(self, *, is_end: bool) -> None:
         super().__init__([_DAY, "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
@@ -42,14 +42,16 @@ UNTIL = click.option(
 
 
 def refuse_backwards(since: datetime | None, until: datetime | None) -> None:
-    """A stretch of time that ends before it begins holds nothing, and nobody asks for that."""
+    """Refuse a span of time that ends before it begins."""
     if since and until and since >= until:
         last = until - timedelta(microseconds=1)
-        raise QueryError(f"it ends ({last:{_DAY}}) before it begins ({since:{_DAY}}): give --since the earlier day")
+        raise QueryError(
+            f"the time ends ({last:{_DAY}}) before it begins ({since:{_DAY}}): give --since the earlier day"
+        )
 
 
 def refuse_unknown_agent(name: str | None, store: Store | None, known: set[str]) -> None:
-    """A name that no agent has, neither in the settings (`known`) nor in the memory."""
+    """Refuse a name of no agent, neither in the settings (`known`) nor in the memory."""
     if name is None or name in known:
         return
     if store is not None:

@@ -1,7 +1,7 @@
 """The frame of the command line: finding and running a command, exit codes, umask, completion.
 
-What a command does stands in its own module, which is imported only when that command runs, so that `helix status`
-starts fast. A command is a click.Command; it reports trouble by raising HelixError.
+A command has its own module, which is imported only when that command runs, so that `helix status` starts fast. A
+command is a click.Command. It reports errors by raising HelixError.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from helix_assets import __version__
 from helix_assets.cli.listing import COMMANDS, Entry, help_text
-from helix_assets.model.errors import HelixError
+from helix_assets.model.errors import HelixError, StoreError
 from helix_assets.model.terminal import terminal_safe
 
 EXIT_IO_ERROR = 74
@@ -71,12 +71,12 @@ def resolve(entry: Entry) -> click.Command:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="helix")
 def cli() -> None:
-    """The command line as a whole; its help is the listing's."""
+    """The command line as a whole. `listing` has its help."""
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document that holds the script.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document that contains the script.")
 def completion(shell: str, as_json: bool) -> None:
     """Print the completion script of SHELL; evaluate it in the shell's start-up file."""
     from helix_assets.cli.output import hand_over
@@ -109,7 +109,7 @@ def _show_traceback(*error: Any) -> None:
 
 
 def clean_warnings() -> None:
-    """Have what is logged, which reaches the terminal where nobody else listens, hold nothing that drives it."""
+    """Remove control sequences from log messages, which reach the terminal if nothing else handles them."""
 
     class Clean(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
@@ -120,7 +120,7 @@ def clean_warnings() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and give its exit code; trouble is told on stderr."""
+    """Run one command line and return its exit code. Errors are printed on stderr."""
     try:
         code = cli.main(list(arguments), "helix", _COMPLETION_VARIABLE, standalone_mode=False)
         sys.stdout.flush()
@@ -135,36 +135,53 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as exc:
         from helix_assets.cli.output import say
 
-        told = io.StringIO()
-        exc.show(told)
-        say(told.getvalue(), err=True, nl=False)
+        message = io.StringIO()
+        exc.show(message)
+        say(message.getvalue(), err=True, nl=False)
         return exc.exit_code
     except BrokenPipeError:
-        # The reader, as in `helix sessions | head`, has gone: keep Python from complaining when it flushes at exit.
+        # The reader has gone, as in `helix sessions | head`: keep Python from complaining when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_NO_READER
     except UnicodeEncodeError:
         from helix_assets.ask.query import is_utf8
 
-        # Bytes of an argument that are no UTF-8 are halves of characters to Python, which no database takes.
+        # Bytes of an argument that are not UTF-8 become lone surrogates in Python, which no database accepts.
         odd = [argument for argument in arguments if not argument.isascii() and not is_utf8(argument)]
         if not odd:
             raise
-        _complain(f"{odd[0]!r} is no text in UTF-8")
+        _complain(f"{odd[0]!r} is not text in UTF-8")
         return click.UsageError.exit_code
     except OSError as exc:
         _complain(f"{exc.filename or 'a file'}: {exc.strerror or exc}")
         return EXIT_IO_ERROR
+    except Exception:
+        if (damage := _damage()) is None:
+            raise
+        _complain(f"the catalog is damaged: {damage}. `helix verify` says what; `helix restore` puts a copy back")
+        return StoreError.exit_code
+
+
+def _damage() -> str | None:
+    """What is wrong with the catalog, if anything is: it may have led to any other error."""
+    from helix_assets.settings import load_settings
+    from helix_assets.store.catalog.catalog import Catalog
+
+    try:
+        path = load_settings().catalog_path
+        return next(Catalog(path).damage(), None) if path.is_file() else None
+    except HelixError as exc:
+        return str(exc)
 
 
 def _complain(message: str) -> None:
     from helix_assets.cli.output import say
 
-    say(f"helix: {_by_the_rules(message)}", err=True)
+    say(f"helix: {_redacted(message)}", err=True)
 
 
-def _by_the_rules(message: str) -> str:
-    """A message by the redaction rules in force: it may name a path or a session."""
+def _redacted(message: str) -> str:
+    """A message, redacted by the rules in force: it may name a path or a session."""
     from helix_assets.redaction import Redactor
     from helix_assets.redaction.encoded import name_again
     from helix_assets.settings import load_settings
@@ -172,6 +189,6 @@ def _by_the_rules(message: str) -> str:
 
     try:
         rules = rules_in_force(load_settings())
-    except HelixError:  # the settings may be what is complained of
+    except HelixError:  # the message may be about the settings
         rules = Redactor(os.urandom(32))
     return name_again(rules, message)

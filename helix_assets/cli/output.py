@@ -1,4 +1,4 @@
-"""How commands speak: JSON, tables, sizes, progress, and nothing that could drive the terminal.
+"""How commands print: JSON, tables, sizes, progress, and no control sequences for the terminal.
 
 Transcript text is hostile until it has gone through `terminal_safe`. All that is written here has, and no command
 writes in any other way. Nothing here knows what a session is.
@@ -25,7 +25,7 @@ Justify = Literal["left", "right"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; numbers are set to the right."""
+    """A column of a table; numbers are aligned to the right."""
 
     name: str
     justify: Justify = "left"
@@ -33,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of ready-made texts under named columns."""
+    """Rows of formatted texts under named columns."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]] = field(default_factory=list)
@@ -41,18 +41,18 @@ class Table:
 
 
 def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Tell a person something."""
+    """Print a text for a person."""
     click.echo(terminal_safe(text), err=err, nl=nl)
 
 
 def say_marked(pieces: Iterable[tuple[str, bool]]) -> None:
-    """Tell a person something on one line, in which some pieces stand out on a terminal."""
+    """Print one line for a person, in which the marked pieces are bold on a terminal."""
     is_terminal = sys.stdout.isatty()
     click.echo("".join(click.style(cell(t), bold=True) if marked and is_terminal else cell(t) for t, marked in pieces))
 
 
 def hand_over(data: bytes) -> None:
-    """Write what is for other programs, as it is; only on a terminal without what that would obey."""
+    """Write data for other programs unchanged; on a terminal, without control sequences."""
     if sys.stdout.isatty():
         data = terminal_safe(data.decode("utf-8", "replace")).encode()
     click.echo(data, nl=False)
@@ -60,7 +60,7 @@ def hand_over(data: bytes) -> None:
 
 @contextmanager
 def handing_over() -> Iterator[BinaryIO]:
-    """A file that hands over whatever is written to it, line by line."""
+    """A file for data for other programs: see `hand_over`."""
     if sys.stdout.isatty():
         yield cast("BinaryIO", _HandsOver())
     else:
@@ -85,7 +85,7 @@ def emit(data: object, as_json: bool, table: Table | Sequence[Table] | None = No
 def to_json(data: object) -> str:
     """Indented JSON in valid UTF-8; dataclasses, dates and paths are understood."""
     text = json.dumps(data, default=_plain, ensure_ascii=False, indent=2)
-    # A lone surrogate, as a torn log line may hold, cannot be encoded.
+    # A lone surrogate, which a damaged log line may contain, cannot be encoded.
     return json_safe(text.encode("utf-8", "replace").decode("utf-8"))
 
 
@@ -118,15 +118,15 @@ def human_count(count: int) -> str:
 
 
 def print_tables(tables: Sequence[Table]) -> None:
-    """Draw tables one below the other, with room between them."""
+    """Print tables one below the other, with an empty line between them."""
     for number, table in enumerate(tables):
-        if number and not sys.stdout.isatty():  # rich leaves that room itself
+        if number and not sys.stdout.isatty():  # rich adds that line itself
             say()
         print_table(table)
 
 
 def print_table(table: Table) -> None:
-    """Draw a rich table on a terminal, aligned plain text otherwise."""
+    """Print a rich table on a terminal, aligned plain text otherwise."""
     rows = [[cell(text) for text in row] for row in table.rows]
     if sys.stdout.isatty():
         _print_rich(table, rows)
@@ -153,9 +153,9 @@ def _print_rich(table: Table, rows: Sequence[Sequence[str]]) -> None:
         title=Text(cell(table.title)) if table.title else None, box=box.SIMPLE_HEAD, title_justify="left",
         padding=(0, 1, 0, 0), pad_edge=False,
     )  # fmt: skip
-    # Text, not str: square brackets of a transcript are no markup.
+    # Text, not str: square brackets in a transcript are not markup.
     for column in table.columns:
-        # Folded, not cut: at the end of a path stand the file and the line.
+        # Folded, not cut: the end of a path has the file and the line.
         drawn.add_column(Text(cell(column.name)), justify=column.justify, overflow="fold")
     for row in rows:
         drawn.add_row(*(Text(text) for text in row))
@@ -163,14 +163,14 @@ def _print_rich(table: Table, rows: Sequence[Sequence[str]]) -> None:
 
 
 class Advance(Protocol):
-    """Moves a progress bar to `done`; `total` may become known, or grow, on the way."""
+    """Moves a progress bar to `done`. `total` may become known or grow meanwhile."""
 
     def __call__(self, done: int, total: int | None = None) -> None: ...
 
 
 @contextmanager
 def progress(label: str, total: int | None = None) -> Iterator[Advance]:
-    """Yield a function that moves a progress bar on; the bar is drawn only where stderr is a terminal."""
+    """Yield a function that moves a progress bar. The bar is drawn only if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total=None: None
         return

@@ -1,4 +1,4 @@
-"""`helix pin`, `helix unpin`: a person's word on whose raw bytes stay. What it does to a plan is `keep.retention`'s."""
+"""`helix pin`, `helix unpin`: a person says whose raw bytes stay. `keep.retention` respects it in its plan."""
 
 from contextlib import closing
 
@@ -17,7 +17,7 @@ _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON 
 @click.argument("uid")
 @_AS_JSON
 def pin(uid: str, as_json: bool) -> None:
-    """Keep the raw bytes of the session UID from eviction, as long as all fits under the hard cap."""
+    """Keep the raw bytes of the session UID from eviction, as long as everything fits under the hard cap."""
     _set(uid, as_json, is_pinned=True)
 
 
@@ -42,4 +42,4 @@ def _set(text: str, as_json: bool, *, is_pinned: bool) -> None:
         return
     say(f"{uid} is {'pinned' if is_pinned else 'no longer pinned'}.")
     if is_pinned and row.evicted_at:
-        say(f"Its raw bytes were evicted at {row.evicted_at}; only what it still grows by is kept.")
+        say(f"Its raw bytes were evicted at {row.evicted_at}; only what is added from now on is kept.")

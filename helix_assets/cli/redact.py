@@ -1,6 +1,6 @@
-"""`helix redact`: the redaction rules as a filter, for whoever wants to try them or to clean a text.
+"""`helix redact`: the redaction rules as a filter, to try them or to clean a text.
 
-Reads standard input, writes standard output, keeps nothing. The rules and the allow-list of helix.toml apply.
+Reads standard input, writes standard output, stores nothing. The rules and the allow-list of helix.toml apply.
 """
 
 import json
@@ -35,7 +35,7 @@ def redact(jsonl: bool, as_json: bool, key_file: Path | None) -> None:
         raise click.UsageError("standard input is closed; the text to redact is read from there")
     redactor = _redactor(key)
     if not jsonl:
-        # Bytes that are no UTF-8 pass as they are, but JSON has no room for them.
+        # Bytes that are not UTF-8 pass unchanged, but JSON cannot contain them.
         found = redactor.text(sys.stdin.buffer.read().decode("utf-8", "replace" if as_json else "surrogateescape"))
         if as_json:
             emit({"text": found.text, "secrets": found.hits}, as_json)

@@ -30,7 +30,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--csv", "csv_table", metavar="TABLE", help="Print one table of the report as CSV.")
 @click.option("--files", is_flag=True, help="Write Markdown, CSV, Parquet and pictures into the data folder.")
-def report(  # noqa: PLR0913, PLR0917 - click hands in an argument per option
+def report(  # noqa: PLR0913, PLR0917 - click passes an argument per option
     name: str | None, since: str | None, until: str | None, as_json: bool, csv_table: str | None, files: bool
 ) -> None:
     """Print report NAME as Markdown; without NAME list the reports."""
@@ -39,7 +39,7 @@ def report(  # noqa: PLR0913, PLR0917 - click hands in an argument per option
         emit(dict(listed), as_json, Table([Column("report"), Column("what it says")], listed))
         return
     if as_json + files + (csv_table is not None) > 1:
-        raise click.UsageError("one of --json, --csv and --files")
+        raise click.UsageError("--json, --csv and --files exclude each other: give one of them")
     span = Span(_day("--since", since), _day("--until", until))
     with closing(open_existing(load_settings())) as store:
         if files:
@@ -56,7 +56,7 @@ def _day(option: str, text: str | None) -> date | None:
             return date.fromisoformat(text)
     except ValueError:
         pass
-    raise QueryError(f"{option} {text!r} is no day: write it like 2026-01-31")
+    raise QueryError(f"{option} {text!r} is not a day: write it like 2026-01-31")
 
 
 def _write(store: Store, name: str, span: Span) -> str:

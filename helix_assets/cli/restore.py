@@ -1,4 +1,4 @@
-"""`helix restore`: puts a copy of the memory back. What that takes is `keep.restore`'s."""
+"""`helix restore`: restores a copy of the memory. `keep.restore` does the work."""
 
 from collections.abc import Sequence
 
@@ -17,46 +17,46 @@ from helix_assets.sweep.sweep import utc_now
 
 @click.command()
 @click.option("--from", "generation", help="The copy, by name or number; the newest without it.")
-@click.option("--yes", is_flag=True, help="Do it though the store that is there is sound.")
+@click.option("--yes", is_flag=True, help="Restore even if the current store is sound.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def restore(generation: str | None, yes: bool, as_json: bool) -> None:
-    """Put a copy of catalog, key and facts back. What lies there now is moved aside, nothing is deleted."""
+    """Restore a copy of catalog, key and facts. What is there now is moved to another folder, nothing is deleted."""
     settings = load_settings()
     copy = choose_copy(settings, generation)
     if not yes and is_sound(settings):
         raise StoreError(
             f"the store in {settings.data_dir} is sound: nothing needs to be restored. "
-            f"--yes puts the copy of {copy.made_at} in its place all the same"
+            f"--yes replaces it by the copy of {copy.made_at} all the same"
         )
     done = run_restore(settings, copy, utc_now())
     rules = rules_in_force(settings)
     emit(_as_data(done) | shown_by(rules, {"lost": done.lost, "reread": done.reread, "gone": done.gone}), as_json)
     if not as_json:
-        _tell(done, shown_by(rules, done.gone))
+        _print_result(done, shown_by(rules, done.gone))
 
 
 def _as_data(done: Restored) -> dict[str, object]:
     return {
         "copy": done.copy,
-        "aside": done.aside,
-        "files_set_aside": done.set_aside,
+        "aside": done.before_restore,
+        "files_set_aside": done.files_moved,
         "newer": done.newer,
     }
 
 
-def _tell(done: Restored, gone: Sequence[str]) -> None:
-    say(f"The copy of {done.copy.made_at} is back, with {human_count(done.copy.digests)} digests.")
+def _print_result(done: Restored, gone: Sequence[str]) -> None:
+    say(f"The copy of {done.copy.made_at} is restored, with {human_count(done.copy.digests)} digests.")
     if done.lost:
         say(
             f"{human_count(len(done.lost))} sessions have no raw bytes any more; their digests stay. "
-            f"{human_count(len(done.reread))} of them are read again by the next sweep."
+            f"The next sweep reads {human_count(len(done.reread))} of them again."
         )
     for uid in gone:
-        say(f"  lost for good, but for the digest: {uid}")
+        say(f"  lost for good, except for the digest: {uid}")
     if done.newer:
         say(
             f"{human_count(done.newer)} sessions are newer than the copy: the next sweep takes them in again "
             "where their logs still exist."
         )
-    say(f"What was there before lies in {done.aside}: delete that folder when you need it no more.")
+    say(f"What was there before is in {done.before_restore}: delete that folder when you no longer need it.")
     say("Next: `helix sweep`, then `helix verify`.")

@@ -1,4 +1,4 @@
-"""`helix search`: the sessions in which words stand, best first, with the passages that hold them."""
+"""`helix search`: the sessions that contain some words, best first, with the passages that contain them."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -32,7 +32,7 @@ from helix_assets.store.words.keep import update_index
 @click.option("--seconds", type=click.FloatRange(0.1), default=SECONDS, show_default=True, help="How long at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def search(query: str, limit: int, seconds: float, as_json: bool, **limits: Any) -> None:
-    """Find sessions in which all of QUERY stands: words, "phrases in quotes", beginnings with a star (retr*)."""
+    """Find sessions that contain all of QUERY: words, "phrases in quotes", beginnings with a star (retr*)."""
     filters = Filters(**limits)
     refuse_backwards(filters.since, filters.until)
     with closing(open_existing(load_settings())) as store:
@@ -40,25 +40,25 @@ def search(query: str, limit: int, seconds: float, as_json: bool, **limits: Any)
         if store.settings.search.index == "off":
             raise click.UsageError('search is off: set index = "on" under [search] in helix.toml, then `helix sweep`')
         found = Finder(store).find(query, filters, limit=limit, seconds=seconds)
-        if found.unindexed and _made_anew(store):
+        if found.unindexed and _is_updated(store):
             found = Finder(store).find(query, filters, limit=limit, seconds=seconds)
     if as_json:
         emit(to_dict(found), as_json=True)
     else:
         for hit in found.hits:
             _print_hit(hit)
-    _tell(found)
+    _print_notes(found)
 
 
-def _made_anew(store: Store) -> bool:
-    """Have an index that is missing, damaged or behind brought up to date, unless somebody else is writing."""
+def _is_updated(store: Store) -> bool:
+    """Update an index that is missing, damaged or behind. False if another process is writing or it fails."""
     try:
         with writing(store, "index", wait_s=0):
             done = update_index(store, thorough=True)
     except (BusyError, OSError) as exc:
-        say(f"The index is not up to date, and cannot be now: {store.shown(str(exc))}", err=True)
+        say(f"The index is not up to date, and cannot be updated now: {store.shown(str(exc))}", err=True)
         return False
-    say(f"The index lacked {human_count(done.added)} files: made anew from the raw cache.", err=True)
+    say(f"The index lacked {human_count(done.added)} files: they were read from the raw cache.", err=True)
     return True
 
 
@@ -79,7 +79,7 @@ def _place(excerpt: Excerpt) -> str:
 
 
 def _pieces(piece: Snippet) -> Iterator[tuple[str, bool]]:
-    """The snippet in pieces, and whether each is what was searched for."""
+    """The snippet in pieces, and whether each was searched for."""
     at = 0
     for start, end in piece.marks:
         yield piece.text[at:start], False
@@ -88,10 +88,10 @@ def _pieces(piece: Snippet) -> Iterator[tuple[str, bool]]:
     yield piece.text[at:], False
 
 
-def _tell(found: Found) -> None:
-    """What the answer lacks, on stderr, so that it is in nobody's data."""
+def _print_notes(found: Found) -> None:
+    """Say what the answer lacks, on stderr, so that it does not get into the data."""
     if not found.hits:
-        say("Nothing found. All words have to stand in a session; try fewer, or beginnings such as retr*.", err=True)
+        say("Nothing found. A session has to contain all words; try fewer, or beginnings such as retr*.", err=True)
     elif not found.is_complete:
         say("There may be more; --limit shows them.", err=True)
     if found.unindexed:

@@ -44,7 +44,7 @@ def install_service(port: int | None, read_only: bool, dry_run: bool, as_json: b
 @_DRY_RUN
 @_AS_JSON
 def uninstall_service(dry_run: bool, as_json: bool) -> None:
-    """Stop helix and start it no more at login; the memory stays."""
+    """Stop helix, and no longer start it at login. The memory stays."""
     planned = _plan()
     if dry_run and not as_json:
         _show(planned, written=False)
@@ -64,7 +64,7 @@ def uninstall_service(dry_run: bool, as_json: bool) -> None:
 @service.command("status")
 @_AS_JSON
 def show_status(as_json: bool) -> None:
-    """Say whether the service is installed and running."""
+    """Show whether the service is installed and running."""
     planned = _plan()
     installed, running = planned.path.exists(), is_running(planned)
     words = {True: "yes", False: "no", None: "unknown (the system cannot be asked here)"}

@@ -1,4 +1,4 @@
-"""`helix sessions`: lists sessions, newest first, by what the catalog and the digests say of them."""
+"""`helix sessions`: lists sessions, newest first, from the catalog and the digests."""
 
 import sys
 from collections.abc import Callable
@@ -56,7 +56,7 @@ def sessions(limit: int, as_json: bool, **filters: Any) -> None:
     if not as_json and total > len(found):
         say(f"{human_count(total - len(found))} more; --limit shows them.")
     if not as_json and not total:
-        say("No such session. `helix status` shows what the memory holds, `helix sweep` reads the agents' logs.")
+        say("No such session. `helix status` shows what the memory contains, `helix sweep` reads the agents' logs.")
 
 
 def _find(store: Store, wanted: list[ColumnElement[bool]], limit: int) -> tuple[list[dict[str, Any]], int]:
@@ -110,7 +110,7 @@ def _listing(found: list[dict[str, Any]]) -> Table:
 
 
 def _names(uids: list[str]) -> list[str]:
-    """What to call the sessions: on a terminal, which is narrow, the heads of their ids where these differ."""
+    """The names shown for sessions: on a terminal, which is narrow, the start of their uids if these differ."""
     if not sys.stdout.isatty():
         return uids
     heads = [uid.partition("-")[0] for uid in uids]

@@ -14,19 +14,18 @@ from helix_assets.ask.reading import OpenSession, open_existing, open_session
 from helix_assets.cli.digest import digest_tables, pick_session
 from helix_assets.cli.output import Column, Table, emit, hand_over, human_count, print_tables, say
 from helix_assets.model.errors import NotFoundError
-from helix_assets.model.event import EventKind, Row
+from helix_assets.model.event import ROW_FIELDS, EventKind, Row
+from helix_assets.model.fields import JSON
 from helix_assets.model.time import iso
 from helix_assets.settings import load_settings
 
 _RANGE = re.compile(r"(\d*)\.\.(\d*)|(\d+)")
 _NUMBER = re.compile(r"-?\d{1,19}")
 _SHOWN_AT_ONCE = 200
-_DETAILS = (
-    "seq", "parent_seq", "kind", "role", "tool", "summary", "status", "is_sidechain", "agent_id", "call_id",
-    "message_id", "model", "tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
-    "cache_write_1h_tokens", "reasoning_tokens", "cost_usd", "exit_code", "duration_ms", "file_path", "lines_added",
-    "lines_removed", "native_type", "record_id", "line",
-)  # fmt: skip
+_JSON = [field.name for field in ROW_FIELDS if field.text == JSON]
+_DETAILS = [
+    field.name for field in ROW_FIELDS if field.is_exported and field.name not in ("ts_us", "file", "raw", *_JSON)
+]
 
 
 def _event_range(_: click.Context, param: click.Parameter, value: str | None) -> range | None:
@@ -35,7 +34,7 @@ def _event_range(_: click.Context, param: click.Parameter, value: str | None) ->
         return None
     match = _RANGE.fullmatch(value)
     if match is None or value == "..":
-        raise click.BadParameter(f"{value!r} is no range of events; say 10..20, 10.., ..20 or 10", param=param)
+        raise click.BadParameter(f"{value!r} is not a range of events; write 10..20, 10.., ..20 or 10", param=param)
     if match[3]:
         return range(int(match[3]), int(match[3]) + 1)
     return range(int(match[1] or 0), int(match[2]) + 1 if match[2] else sys.maxsize)
@@ -107,9 +106,9 @@ def _head(session: OpenSession) -> dict[str, Any]:
 
 
 def _event(session: OpenSession, row: Row) -> dict[str, Any]:
-    """An event with all that is known of it; nulls left out."""
+    """An event with all that is known of it, without nulls."""
     values = {name: getattr(row, name) for name in _DETAILS}
-    values |= {"ts": iso(row.ts_us), "detail": orjson.loads(row.detail) if row.detail else None}
+    values |= {"ts": iso(row.ts_us)} | {name: orjson.loads(text) for name in _JSON if (text := getattr(row, name))}
     values["payload_ref"] = f"blob://{session.row.session_uid}/{row.record_key}"
     return {name: value for name, value in values.items() if value is not None}
 
@@ -132,13 +131,13 @@ def _timeline_row(row: Row) -> list[str]:
 
 
 def _show_evicted(session: OpenSession, as_json: bool) -> None:
-    """The digest in place of the events that are gone."""
+    """Show the digest instead of the events that are gone."""
     found = orjson.loads(session.digest) if session.digest else None
     if as_json:
         emit({**_head(session), "events": None, "digest": found}, as_json=True)
         return
     if session.evicted_at:
-        say(f"The events of this session were evicted at {session.evicted_at}; this is what stays of it:")
+        say(f"The events of this session were evicted at {session.evicted_at}; this is what is kept of it:")
     else:
         say("This session has no records of its own (they belong to the session it was copied from).")
     print_tables(digest_tables(found) if found else [])
@@ -154,7 +153,7 @@ def _show_payload(session: OpenSession, wanted: str, as_json: bool) -> None:
 
 
 def _record(session: OpenSession, wanted: str) -> Row:
-    """The first row of the record that is meant: it carries the source line."""
+    """The first row of the record that is meant, which contains the source line."""
     name = wanted.removeprefix(f"blob://{session.row.session_uid}/")
     is_number = _NUMBER.fullmatch(name) and abs(int(name)) < 1 << 63
     row = session.record(int(name) if is_number else name)

@@ -41,14 +41,14 @@ def sql(query: str, rows: int, seconds: float, as_json: bool, as_csv: bool) -> N
         emit([dict(zip(answer.columns, map(_json_value, row), strict=True)) for row in answer.rows], as_json=True)
     else:
         print_table(_table(answer))
-    _tell(answer, rows)
+    _print_notes(answer, rows)
 
 
 def _fence_memory() -> None:
-    """A second limit, the kernel's, on what a function may take that DuckDB does not count, such as repeat()."""
+    """Set a second limit, the kernel's, for functions whose memory DuckDB does not count, such as repeat()."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard == resource.RLIM_INFINITY or hard > _ADDRESS_SPACE:
-        with suppress(OSError, ValueError):  # not every system lets it be set
+        with suppress(OSError, ValueError):  # not every system allows that
             resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, hard))
 
 
@@ -70,8 +70,8 @@ def _json_value(value: Any) -> Any:
     return value if isinstance(value, str | int | float | None) else cell_text(value)
 
 
-def _tell(answer: Answer, rows: int) -> None:
-    """What the answer lacks, on stderr, so that it is in nobody's data."""
+def _print_notes(answer: Answer, rows: int) -> None:
+    """Say what the answer lacks, on stderr, so that it does not get into the data."""
     if answer.is_cut:
         say(f"Only the first {human_count(rows)} rows; --rows shows more.", err=True)
     if answer.left_out:

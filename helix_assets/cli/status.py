@@ -1,4 +1,4 @@
-"""`helix status`: what the memory holds and what went wrong. The counting is `ask.status`'s."""
+"""`helix status`: what the memory contains and what went wrong. `ask.status` does the counting."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -14,17 +14,17 @@ from helix_assets.keep.backup import Copy, copies
 from helix_assets.prove.drift import Tally, drift_of
 from helix_assets.prove.vanishing import Vanishing, vanishing
 from helix_assets.settings import Settings, load_settings
-from helix_assets.store.set_aside import SetAside
+from helix_assets.store.before_restore import BeforeRestore
 from helix_assets.sweep.sweep import utc_now
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def status(as_json: bool) -> None:
-    """Show what the memory holds, its caps, and what went wrong."""
+    """Show what the memory contains, its caps, and what went wrong."""
     settings = load_settings()
     if not has_store(settings):
-        _tell_empty(settings, as_json)
+        _print_empty(settings, as_json)
         return
     with closing(open_existing(settings)) as store:
         found = read_status(store)
@@ -39,7 +39,7 @@ def status(as_json: bool) -> None:
     emit({**asdict(found), "vanishing": asdict(soon), "backup": copy, **drift}, as_json, tables)
 
 
-def _tell_empty(settings: Settings, as_json: bool) -> None:
+def _print_empty(settings: Settings, as_json: bool) -> None:
     if as_json:
         emit({"data_dir": settings.data_dir, "agents": []}, as_json=True)
     else:
@@ -61,13 +61,13 @@ def _store(found: Status) -> Table:
         ["digest rules", _held(versions["derivation"])],
         ["redaction rules", _held(versions["redaction"])],
         *_rescan(versions["redaction"]),
-        *_set_aside(found.set_aside),
+        *_before_restore(found.set_aside),
     ]
     return Table([Column("memory"), Column("")], rows)
 
 
 def _unknown_types(unknown: dict[str, dict[str, int]]) -> list[Table]:
-    """Record types that the parsers do not know yet: kept whole, and a sign that a format has changed."""
+    """Record types that the parsers do not know yet. They are kept whole, and mean that a format has changed."""
     rows = [
         [flavor, name, human_count(count)]
         for flavor, types in unknown.items()
@@ -97,7 +97,7 @@ def _last_copy(copy: Copy | None) -> Table:
 
 
 def _rescan(redaction: dict[str, Any]) -> list[list[str]]:
-    """How far sweeps are with redacting again by new rules; nothing once all of it is done."""
+    """How much sweeps have redacted again by new rules; nothing once everything is done."""
     held = redaction["sessions"]
     done, total = held.get(redaction["current"], 0), sum(held.values())
     if done == total:
@@ -105,15 +105,15 @@ def _rescan(redaction: dict[str, Any]) -> list[list[str]]:
     return [["redacted by them", f"{human_count(done)} of {human_count(total)} sessions; sweeps do the rest"]]
 
 
-def _set_aside(found: SetAside) -> list[list[str]]:
-    """What restores left in the data folder, and how far sweeps are with redacting that."""
+def _before_restore(found: BeforeRestore) -> list[list[str]]:
+    """The folders that restores left in the data folder, and how many of them sweeps have redacted."""
     if not found.folders:
         return []
     done = found.folders - found.waiting
-    rows = [["set aside by restores", f"{human_count(done)} of {human_count(found.folders)} redacted by them"]]
+    rows = [["from before restores", f"{human_count(done)} of {human_count(found.folders)} redacted by them"]]
     if found.waiting:
         rows[0][1] += "; sweeps do the rest"
-    what = "cannot be read, so not redacted; delete it when you need it no more"
+    what = "cannot be read, so it is not redacted; delete it when you no longer need it"
     return rows + [["", f"{name} {what}"] for name in found.unread]
 
 
@@ -145,11 +145,11 @@ def _held(version: dict[str, Any]) -> str:
 
 
 def _attention(found: Status) -> list[Table]:
-    """What a person may want to act on; nothing when all is well."""
+    """What a person may want to act on; nothing if all is well."""
     trouble, usage = found.trouble, found.usage
     counts = [
         ("sessions without an up-to-date digest; the next sweep tries again", trouble.uncovered),
-        ("sessions set aside because they could not be read or digested", trouble.failed_count),
+        ("sessions that failed to be read or digested", trouble.failed_count),
         ("digests that are damaged: `helix verify` names them", sum(agent.damaged for agent in found.agents)),
         ("sessions lost before they were digested", trouble.lost_sessions),
         ("source files that vanished before they were read", trouble.never_read),
@@ -167,7 +167,7 @@ def _attention(found: Status) -> list[Table]:
         for item in trouble.failed
     ]
     if failed:
-        columns = [Column("set aside"), Column("reason"), Column("tries", "right"), Column("tried again")]
+        columns = [Column("failed session"), Column("reason"), Column("tries", "right"), Column("tried again")]
         tables.append(Table(columns, failed))
     places = [[_place(item), item["reason"]] for item in trouble.problems]
     if places:
@@ -176,10 +176,10 @@ def _attention(found: Status) -> list[Table]:
 
 
 def _deadline(soon: Vanishing) -> list[Table]:
-    """Logs that their agent is about to delete; nothing when all of them have been read."""
+    """Logs that their agent will soon delete; nothing if all of them have been read."""
     if not soon.due:
         return []
-    what = f"logs ({human_size(soon.due_bytes)}) not read yet are deleted by Claude Code from {soon.first_due} on"
+    what = f"logs ({human_size(soon.due_bytes)}) not read yet; their agent deletes them from {soon.first_due} on"
     return [Table([Column("", "right"), Column("soon lost")], [[human_count(soon.due), f"{what}: run `helix sweep`"]])]
 
 

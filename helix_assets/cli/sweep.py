@@ -1,4 +1,4 @@
-"""`helix sweep`: takes in what is new and says what changed. The work itself is `sweep.sweep`'s."""
+"""`helix sweep`: takes in what is new and says what changed. `sweep.sweep` does the work."""
 
 from contextlib import closing
 from typing import Any
@@ -26,17 +26,17 @@ def sweep(as_json: bool) -> None:
     if as_json:
         emit(_as_data(report), as_json=True)
     else:
-        _tell(report)
+        _print_report(report)
 
 
 def first_sweep(settings: Settings, *, as_json: bool) -> dict[str, float]:
-    """Sweep, as `helix up` does before it serves; for a person show what changed and what the memory holds then."""
+    """Sweep, as `helix up` does before it serves. For a person, show what changed and what the memory contains."""
     with closing(open_store(settings)) as store:
         report = _with_progress(store)
         if as_json:
             return report.counters()
         agents = figures_by_agent(store.catalog, store.key)
-    _tell(report, *([agents_table(agents)] if agents else ()))
+    _print_report(report, *([agents_table(agents)] if agents else ()))
     return report.counters()
 
 
@@ -58,7 +58,7 @@ class _Bar(Progress):
 def _with_progress(store: Store) -> SweepReport:
     with progress("Reading logs (KiB)") as move:
         report = run_sweep(store, progress=_Bar(move))
-    # A session with a damaged file keeps the name that older rules left to it.
+    # A session with a damaged file keeps the name that older rules gave it.
     report.touched = set(store.shown(report.touched))
     report.problems = [(store.shown(place), store.shown(what)) for place, what in report.problems]
     return report
@@ -73,7 +73,7 @@ def _as_data(report: SweepReport) -> dict[str, Any]:
     }
 
 
-def _tell(report: SweepReport, *more: Table) -> None:
+def _print_report(report: SweepReport, *more: Table) -> None:
     tables = [_problems(report)] if report.problems else []
     if _found_nothing(report):
         nothing = f"Nothing new in {human_count(report.files_seen)} files ({report.seconds:.1f} s)."
@@ -89,14 +89,14 @@ def _found_nothing(report: SweepReport) -> bool:
 
 def _changes(report: SweepReport) -> Table:
     counts = [
-        ("files with news", report.files_changed),
+        ("files changed", report.files_changed),
         ("files gone (what was read of them stays)", report.files_gone),
-        ("files left out as helix.toml says", report.files_excluded),
+        ("files excluded by helix.toml", report.files_excluded),
         ("files that cannot be read", report.files_skipped),
         ("sessions updated", report.sessions_touched),
         ("sessions that failed", report.sessions_failed),
         ("lines read", report.lines_read),
-        ("lines that are no record", report.records_unparsed),
+        ("lines that are not records", report.records_unparsed),
         ("secrets redacted", report.redactions),
         ("records withheld", report.records_withheld),
         ("digests written", report.digests_written),

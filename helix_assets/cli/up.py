@@ -1,4 +1,4 @@
-"""`helix up`: a first sweep, then the Dagster UI with its sensors, until Ctrl-C. It serves by `serve.up`."""
+"""`helix up`: a first sweep, then the Dagster UI with its sensors, until Ctrl-C. `serve.up` does the serving."""
 
 import json
 import os
@@ -14,13 +14,14 @@ import click
 from helix_assets.cli.output import say
 from helix_assets.model.errors import BusyError
 from helix_assets.settings import Settings, load_settings
-from helix_assets.settings.folders import checkout
+from helix_assets.settings.folders import agent_variables, checkout
+from helix_assets.settings.model import known_settings
 from helix_assets.store.folder import own_folder
 
-# One with sessions on the last day: on a Tuesday the weekly retro is about no other.
+# This seed has sessions on the last day: on a Tuesday the weekly retro covers only that day.
 _DEMO_SEED = 2
 _DEMO_SESSIONS = 120
-_EXTRA_ROOTS = ("HELIX_CLAUDE_ROOTS", "HELIX_CODEX_ROOTS", "HELIX_GROK_ROOTS", "HELIX_OTHER_ROOTS")
+_EXTRA_ROOTS = tuple(setting.env for setting in known_settings().values() if setting.key[-1].endswith("_roots"))
 
 
 @click.command()
@@ -38,14 +39,14 @@ def up(port: int | None, demo: bool, as_json: bool, **doors: Any) -> None:
     """Sweep once, then serve the Dagster UI with its sensors and schedules running. Ctrl-C stops it."""
     from helix_assets.serve.up import ServeOptions, serve
 
-    def tell(words: str) -> None:
-        say(words, err=as_json)
+    def inform(text: str) -> None:
+        say(text, err=as_json)
 
     settings = load_settings()
     if demo:
-        settings = enter_demo(settings.data_dir.absolute(), tell)
-        tell(f"The demo's memory is apart from yours. To ask it: {settings.data_dir / 'helix'} status")
-    # The children know the state by this variable, whatever their folder.
+        settings = enter_demo(settings.data_dir.absolute(), inform)
+        inform(f"The demo's memory is apart from yours. To query it: {settings.data_dir / 'helix'} status")
+    # The children find the data folder by this variable, whatever their working directory.
     os.environ["HELIX_DATA_DIR"] = str(settings.data_dir.absolute())
     options = ServeOptions(port or settings.web.port, **doors)
     answer: dict[str, Any] = {
@@ -56,20 +57,20 @@ def up(port: int | None, demo: bool, as_json: bool, **doors: Any) -> None:
     }
 
     def prepare() -> None:
-        answer["sweep"] = _sweep(settings, tell, as_json=as_json)
+        answer["sweep"] = _sweep(settings, inform, as_json=as_json)
 
     def ready() -> None:
         if as_json:
             say(json.dumps(answer))
 
-    serve(settings.data_dir, options, tell, prepare, ready)
+    serve(settings.data_dir, options, inform, prepare, ready)
 
 
 def enter_demo(data_dir: Path, say: Callable[[str], None]) -> Settings:
     """Make the sample home if there is none, and point this process and its children to it.
 
-    Its last day is yesterday, so that the weekly retro tells of it, and nothing in it is yet to come. The state of the
-    demo is kept apart, and no helix.toml has a say, for both may name the person's own logs.
+    Its last day is yesterday, so that the weekly retro covers it and nothing in it is in the future. The demo has its
+    own data folder and an empty helix.toml, because the person's own may name the person's logs.
     """
     from helix_assets.demo import make_home
 
@@ -83,9 +84,7 @@ def enter_demo(data_dir: Path, say: Callable[[str], None]) -> Settings:
     config = state / "helix.toml"
     config.touch(mode=0o600)
     variables = {
-        "CLAUDE_CONFIG_DIR": str(home / "claude"),
-        "CODEX_HOME": str(home / "codex"),
-        "GROK_HOME": str(home / "grok"),
+        **{variable: str(home / agent) for agent, variable in agent_variables().items()},
         "HELIX_DATA_DIR": str(state),
         "HELIX_CONFIG": str(config),
     }
@@ -97,12 +96,12 @@ def enter_demo(data_dir: Path, say: Callable[[str], None]) -> Settings:
 
 
 def _write_command(path: Path, variables: dict[str, str]) -> None:
-    """A command that is `helix` on the sample home alone: with just the data folder set, a sweep would read yours."""
+    """Write a `helix` command for the sample home. With only the data folder set, a sweep would read the real logs."""
     source_tree = checkout()
     paths = {"PYTHONPATH": str(source_tree)} if source_tree else {}
     lines = [
         "#!/bin/sh",
-        "# helix on the sample home and its memory alone; made anew by each `helix up --demo`.",
+        "# helix on the sample home and its memory only; rewritten by each `helix up --demo`.",
         *(f"export {name}={shlex.quote(value)}" for name, value in (variables | paths).items()),
         f"unset {' '.join(_EXTRA_ROOTS)}",
         f'exec {shlex.quote(sys.executable)} -P -m helix_assets "$@"',
@@ -118,5 +117,5 @@ def _sweep(settings: Settings, say: Callable[[str], None], *, as_json: bool) -> 
     try:
         return first_sweep(settings, as_json=as_json)
     except BusyError as exc:
-        say(f"{exc}. Serving what is there; the sensor sweeps later.")
+        say(f"{exc}. Serving the memory as it is; the sensor sweeps later.")
         return None

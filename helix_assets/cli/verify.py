@@ -21,7 +21,7 @@ _EXIT_VIOLATED = 1
 @click.option("--secrets", is_flag=True, help="Search every stored byte for secrets and canaries, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def verify(secrets: bool, as_json: bool) -> int:
-    """Prove that catalog, files and digests agree; exit code 1 when they do not."""
+    """Prove that catalog, files and digests agree; exit code 1 if they do not."""
     settings = load_settings()
     try:
         with closing(open_existing(settings)) as store:

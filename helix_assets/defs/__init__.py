@@ -1,1 +1,5 @@
-"""The Dagster skin: assets, checks, jobs, a sensor, schedules. What a sweep does stands in `sweep`."""
+"""The Dagster definitions: assets, checks, jobs, sensors, schedules.
+
+Each of them calls `sweep`, `keep`, `ask` or `prove` and reports the result as metadata, without any text of a session.
+Not here: what a sweep, an eviction or a report does.
+"""

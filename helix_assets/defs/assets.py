@@ -1,4 +1,4 @@
-"""The four assets. Bodies call the pipeline; what they tell Dagster is put together in `record` and `report`."""
+"""The four assets. Bodies call the pipeline; `record` and `report` make what is logged to Dagster."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ from helix_assets.defs.report import (
     EVICTION_JOB,
     REPORT_CODE_VERSION,
     RETENTION_REPORT,
-    evict_and_tell,
+    evict_and_log,
     log_report,
     report_of,
 )
@@ -38,7 +38,7 @@ _LOGGED_BY_US = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 SPECS = [
     dg.AssetSpec(
         SOURCE_FILES,
-        description="The agents' own logs as they lie on disk, never written to: how many, how large, which are gone.",
+        description="The agents' own logs on disk, never written to: how many, how large, which are gone.",
         group_name="tier0_source",
         kinds={"file", "json"},
         owners=OWNERS,
@@ -62,8 +62,8 @@ SPECS = [
     dg.AssetSpec(
         SESSION_DIGESTS,
         deps=[SESSION_EVENTS],
-        description="The memory: one digest per session with outcome, cost, tools, files and errors, and facts beside "
-        "it, a row per call, test run and message. Durable: it stays when the raw events are evicted.",
+        description="The memory: one digest per session with outcome, cost, tools, files and errors, and facts, "
+        "a row per call, test run and message. Durable: it stays when the raw events are evicted.",
         group_name="tier2_memory",
         kinds={"sqlite", "parquet"},
         owners=OWNERS,
@@ -86,8 +86,8 @@ SPECS = [
 def session_memory(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[dg.MaterializeResult[None]]:
     """Bring the partitions of the run up to date in one sweep, whichever of the three assets was asked for.
 
-    Sources alone are only looked at. What the sweep touched outside its partitions (files not seen before, sessions
-    that share history) is logged too.
+    If only sources are asked for, they are only scanned. What the sweep touched outside its partitions (new files,
+    sessions that share history) is logged too.
     """
     keys = {partition_of(key) for key in context.partition_keys}
     tiers = [tier for tier in TIERS if dg.AssetKey(tier) in context.selected_asset_keys]
@@ -114,15 +114,15 @@ class RetentionConfig(dg.Config):
     )
     raw_hard_cap_bytes: str | None = Field(
         default=None,
-        description='Above this size, such as "3GiB", even what no digest covers goes, after a try to derive one and '
-        "with a loss record each. For this run. Default: as in the settings.",
+        description='Above this size, such as "3GiB", even sessions that no digest covers go, after a try to derive '
+        "one, each with a loss record. For this run. Default: as in the settings.",
     )
     raw_max_age_days: int | None = Field(
         default=None, description="Covered sessions older than this go, in this run. Default: as in the settings."
     )
 
     def policy(self, store: Store) -> RetentionPolicy:
-        """The caps of this run; SettingsError if they make no sense."""
+        """The caps of this run; SettingsError if they are not valid."""
         sizes = {"soft_cap_bytes": self.raw_soft_cap_bytes, "hard_cap_bytes": self.raw_hard_cap_bytes}
         try:
             own: dict[str, float] = {name: parse_size(text) for name, text in sizes.items() if text is not None}
@@ -135,7 +135,7 @@ class RetentionConfig(dg.Config):
 
 REPORT_SPEC = dg.AssetSpec(
     RETENTION_REPORT,
-    # A report of one day speaks of sessions of all days.
+    # A report of one day covers sessions of all days.
     deps=[dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())],
     description="What was evicted from the raw cache on a day and why; for today also what would go next, and how "
     "full the cache is. Evicts only in the eviction job, or with `apply: true`, and only for today.",
@@ -160,16 +160,16 @@ REPORT_SPEC = dg.AssetSpec(
 def retention_report(
     context: dg.AssetExecutionContext, config: RetentionConfig, store: StoreResource
 ) -> Iterator[dg.MaterializeResult[None]]:
-    """Render the log of evictions of each day asked for; before that evict, if a job says so.
+    """Report the evictions of each day asked for; before that evict, if the job or the config says so.
 
-    A run without a partition, such as one that somebody starts by hand, is for today.
+    A run without a partition, such as one started by hand, is for today.
     """
     has_days = context.has_partition_key or context.has_partition_key_range
     days = [date.fromisoformat(key) for key in context.partition_keys] if has_days else [utc_now().date()]
     with ending_well_when_busy(context), store.open() as opened:
         policy = config.policy(opened)
         if config.apply if config.apply is not None else context.job_name == EVICTION_JOB:
-            evict_and_tell(context, opened, days, policy)
+            evict_and_log(context, opened, days, policy)
         if not has_days:
             log_report(context, opened, policy)
             yield dg.MaterializeResult(metadata=_LOGGED_BY_US)

@@ -1,7 +1,7 @@
 """How full the raw cache has been, how fast it grows, and how long the budget lasts at that rate.
 
-Belongs here: reading the catalog's own history and one small sum over it. What goes is `keep.retention`'s to say, how
-it is shown `report`'s.
+Belongs here: reading the catalog's own history and one small sum over it. Not here: what goes (`keep.retention`), or
+how it is shown (`report`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def history(store: Store) -> list[Filled]:
     swept = select(s.ended_at, s.raw_bytes, s.soft_cap_bytes, s.hard_cap_bytes).where(
         s.ended_at.is_not(None), s.raw_bytes.is_not(None)
     )
-    # One row per session, the usage falling from each to the next.
+    # One row per session; the usage falls from row to row.
     evicted = select(e.at, func.min(e.usage_after)).where(e.usage_after.is_not(None)).group_by(e.at)
     with store.catalog.reading() as connection:
         points = [Filled(*row) for row in connection.execute(swept.order_by(s.id.desc()).limit(_NEWEST))]
@@ -46,9 +46,9 @@ def history(store: Store) -> list[Filled]:
 
 
 def bytes_per_day(store: Store, now: datetime) -> float | None:
-    """What the raw cache took in a day over the last two weeks; None before a day of sweeps, or if it does not grow.
+    """The daily growth of the raw cache over the last two weeks; None before a day of sweeps, or if it does not grow.
 
-    The first sweep of all does not count: it takes in what gathered before.
+    The very first sweep does not count: it takes in all older logs.
     """
     since, until = (iso(microseconds(moment)) or "" for moment in (now - RATE_DAYS * _DAY, now))
     points = [point for point in history(store) if since <= point.at <= until]
@@ -63,7 +63,7 @@ def bytes_per_day(store: Store, now: datetime) -> float | None:
 
 
 def rate_of(points: Sequence[Filled], evicted_bytes: int) -> float | None:
-    """Bytes a day between the first and the last point, with what was evicted between them added again."""
+    """Bytes a day between the first and the last point, plus what was evicted between them."""
     first, last = points[0], points[-1]
     days = (datetime.fromisoformat(last.at) - datetime.fromisoformat(first.at)) / _DAY
     taken_in = last.bytes - first.bytes + evicted_bytes
@@ -71,7 +71,7 @@ def rate_of(points: Sequence[Filled], evicted_bytes: int) -> float | None:
 
 
 def outlook(rate: float | None, used_bytes: int, soft_cap_bytes: int) -> dict[str, float]:
-    """How many days of sessions the budget holds at this rate, and how many are left until the soft cap is reached."""
+    """How many days of sessions the budget lasts at this rate, and how many are left until the soft cap."""
     if rate is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""Putting the definitions together. Tests hand in other resources."""
+"""Building the definitions. Tests pass in other resources."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def build_defs(**overrides: Any) -> dg.Definitions:
         sensors=[*SENSORS, kaizen_automation, reports_sensor],
         schedules=[*SCHEDULES, kaizen_schedule, reports_schedule],
         resources={"store": StoreResource(), **overrides},
-        # A process per step would cost seconds for each; what is heavy runs in the pipeline's own processes.
+        # A process per step would cost seconds each; heavy work runs in the pipeline's own processes.
         executor=dg.in_process_executor,
     )

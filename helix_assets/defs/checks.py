@@ -1,4 +1,4 @@
-"""The asset checks: each promise under a name that states it. A sweep logs the same answers itself."""
+"""The asset checks: each promise under a name that states it. Sweeps log the same answers."""
 
 import time
 from collections.abc import Callable, Iterator, Set
@@ -10,7 +10,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 from sqlalchemy import func, select
 
-from helix_assets.ask.reading import of_one_moment
+from helix_assets.ask.reading import read_consistently
 from helix_assets.defs.figures import SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES
 from helix_assets.defs.record import in_our_words
 from helix_assets.defs.report import EVICTION_JOB, RETENTION_REPORT
@@ -31,8 +31,8 @@ ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
 class Check:
     """A promise as Dagster shows it.
 
-    `blocking` holds back what comes after it in the run, if it fails as an error. `before_eviction` has it asked first.
-    `walks` says that it adds up the whole memory: where that is large, the sensor's sweeps ask it once an hour only.
+    If a `blocking` one fails as an error, the rest of the run does not start. `before_eviction` ones run first.
+    `walks` says that it reads the whole memory: if that is large, the sensor's sweeps ask it only once an hour.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Check:
     walks: bool = False
 
     def answer(self, store: Store) -> Answer:
-        """Ask, and again where it does not hold and something was written meanwhile.
+        """Ask, and ask again if it does not hold and something was written meanwhile.
 
-        Promises compare several looks at the store, and beside a sweep these are not of one moment.
+        A promise reads the store several times, and during a sweep these reads are not of one moment.
         """
         answers: list[Answer] = []
 
@@ -58,16 +58,16 @@ class Check:
             return answers[-1]
 
         try:
-            return of_one_moment(ask)
+            return read_consistently(ask)
         except ChangedError:
             return answers[-1]
 
     def _asked(self, store: Store) -> Answer:
-        """The promise's answer; what cannot be asked does not hold."""
+        """The promise's answer. If it cannot be asked, it does not hold."""
         try:
             return self.ask(store)
         except HelixError as exc:
-            # Its message may name a session, and Dagster's records outlive one that is forgotten.
+            # Its message may name a session, and Dagster's records are kept when a session is forgotten.
             return Answer(False, {"cannot_be_asked": f"{type(exc).__name__}: `helix verify` says what is wrong"})
 
     @property
@@ -116,15 +116,15 @@ def _asset_check(check: Check) -> dg.AssetChecksDefinition:
 
 
 def mean_today(context: dg.AssetCheckExecutionContext) -> None:
-    """Make a run of the eviction job that names no partition one of today's.
+    """Give a run of the eviction job without a partition today's partition.
 
-    Dagster reads the partition from the run's tags when the report's turn comes, after these checks, and then refuses a
-    run without one. It has no default partition for a job.
+    Dagster reads the partition from the run's tags after these checks, when it starts the report, and refuses a run
+    without one. It has no default partition for a job.
     """
     try:
         run = context.run
     except DagsterInvalidPropertyError:
-        return  # asked by hand, outside of any run
+        return  # called by hand, outside of a run
     if run.job_name == EVICTION_JOB and not run.is_partitioned and isinstance(run.tags, dict):
         today = {PARTITION_NAME_TAG: str(utc_now().date())}
         run.tags.update(today)
@@ -135,7 +135,7 @@ ASSET_CHECKS = [_asset_check(check) for check in CHECKS]
 
 
 def asked_lately(instance: dg.DagsterInstance, store: Store) -> set[dg.AssetCheckKey]:
-    """The checks that walk over a large memory and did so within the hour, with the answer that all is well."""
+    """The checks that read a large memory and passed within the last hour."""
     with store.catalog.reading() as connection:
         if connection.execute(select(func.count()).select_from(sessions)).scalar_one() < LARGE:
             return set()
@@ -150,7 +150,7 @@ def asked_lately(instance: dg.DagsterInstance, store: Store) -> set[dg.AssetChec
 
 
 def evaluations(store: Store, leave_out: Set[dg.AssetCheckKey] = frozenset()) -> Iterator[dg.AssetCheckEvaluation]:
-    """The answers of the checks as events, for a run that is no run of the checks."""
+    """The answers of the checks as events, for a run that does not run the checks."""
     for check in CHECKS:
         if check.key in leave_out:
             continue

@@ -1,58 +1,18 @@
-"""The columns of the four assets as Dagster shows them. Their shapes come from core and storage, the words are here."""
+"""The columns of the four assets as Dagster shows them. Those of events come from the fields of a row."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_type_hints
 
 import dagster as dg
 from sqlalchemy import Table
 
-from helix_assets.model.event import Row
+from helix_assets.model.event import ROW_FIELDS
+from helix_assets.model.fields import SESSION_UID
 
 _TYPE_NAMES = {int: "int64", float: "double", bool: "bool", str: "string", bytes: "string"}
 _SESSION = {"session_uid": "agent and native id of the session", "flavor": "the agent", "day": "partition day, UTC"}
 
-EVENT_COLUMNS = _SESSION | {
-    "seq": "place in the session, from 0; -1 for what stands beside the conversation",
-    "parent_seq": "place of the event it follows",
-    "ts_us": "microseconds since 1970",
-    "kind": "one of thirteen kinds; none for a record that yields no event",
-    "role": "who speaks: user, assistant, system or tool",
-    "tool": "the tool called",
-    "summary": "one redacted line",
-    "status": "how it went, such as ok, error or denied",
-    "tokens": "all tokens of the API message; counted once per message",
-    "is_sidechain": "told by a subagent",
-    "agent_id": "which subagent",
-    "call_id": "ties a tool's result to its call",
-    "message_id": "the API message it is part of",
-    "model": "the model that answered",
-    "input_tokens": "fresh input",
-    "output_tokens": "output, reasoning included",
-    "cache_read_tokens": "input read from the cache",
-    "cache_write_5m_tokens": "input written to the five-minute cache",
-    "cache_write_1h_tokens": "input written to the one-hour cache",
-    "reasoning_tokens": "the part of the output that is reasoning, if told",
-    "cost_usd": "price, if the agent tells it",
-    "exit_code": "of a command",
-    "duration_ms": "from call to result",
-    "file_path": "the file that was read or edited",
-    "lines_added": "by an edit",
-    "lines_removed": "by an edit",
-    "input_hash": "tells two calls of one tool apart",
-    "detail": "a small JSON object for what has no column",
-    "size": "characters of a message",
-    "native_type": "the agent's own type of the record",
-    "record_id": "the agent's own id of the record",
-    "parent_id": "the agent's own id of the record before",
-    "record_key": "names the record for good, whatever its place",
-    "order_us": "time that orders the record in its session",
-    "file": "which of the session's files",
-    "line": "line in that file, from 1",
-    "offset": "byte in that file",
-    "raw": "the whole source line, redacted; on the first row of a record",
-}
 DIGEST_COLUMNS = _SESSION | {
     "digest": "the digest, a JSON object",
     "repo": "repository",
@@ -66,7 +26,7 @@ DIGEST_COLUMNS = _SESSION | {
     "written_at": "when it was built",
 }
 SOURCE_COLUMNS = {
-    "path": "where the file lies, redacted",
+    "path": "where the file is, redacted",
     "flavor": "the agent that wrote it",
     "role": "main log, subagent log or other",
     "size": "bytes",
@@ -90,11 +50,8 @@ EVICTION_COLUMNS = _SESSION | {
 
 def event_schema() -> dg.TableSchema:
     """The columns of a raw cache file."""
-    columns = [dg.TableColumn("session_uid", "string", EVENT_COLUMNS["session_uid"])]
-    for name, hint in get_type_hints(Row).items():
-        kind = next(kind for kind in getattr(hint, "__args__", (hint,)) if kind is not type(None))
-        columns.append(dg.TableColumn(name, _TYPE_NAMES[kind], EVENT_COLUMNS.get(name)))
-    return dg.TableSchema(columns)
+    fields = (SESSION_UID, *ROW_FIELDS)
+    return dg.TableSchema([dg.TableColumn(field.name, _TYPE_NAMES[field.type], field.meaning) for field in fields])
 
 
 def table_schema(table: Table, described: Mapping[str, str]) -> dg.TableSchema:

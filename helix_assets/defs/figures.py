@@ -1,7 +1,7 @@
-"""What Dagster is told about a partition of a tier: its version and its numbers, read from the catalog.
+"""The version and the numbers of a tier's partitions that Dagster shows, read from the catalog.
 
 Belongs here: counts, sizes and hashes only; no text of a transcript, no path and no session id leaves this module.
-Not here: how Dagster is told (`record`).
+Not here: logging them to Dagster (`record`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CODE_VERSIONS: Mapping[str, str] = {
     SESSION_EVENTS: f"schema{SCHEMA_VERSION}.{_PARSERS}",
     SESSION_DIGESTS: f"digest{DIGEST_VERSION}.schema{SCHEMA_VERSION}.{_PARSERS}",
 }
-"""The rules that made a tier; a stored partition that other rules made shows as stale."""
+"""The rules that make a tier. A stored partition made by other rules shows as stale."""
 
 _IDENTITY: Mapping[str, Select[Any]] = {
     SOURCE_FILES: select(
@@ -51,9 +51,9 @@ _IDENTITY: Mapping[str, Select[Any]] = {
 
 
 def data_versions(store: Store, tier: str, on_disk: Scan | None = None) -> dict[Partition, str]:
-    """The version of every partition of a tier: a hash over what its sessions are, and the code that made them.
+    """The version of every partition of a tier: a hash of its sessions and of the code that made them.
 
-    The sources' is over their files as the catalog knows them, or as they lie on disk now if a scan is given.
+    That of sources is over the files as the catalog knows them, or as they are on disk now if a scan is given.
     """
     hashes: dict[Partition, Any] = {}
     with store.catalog.reading() as connection:
@@ -77,7 +77,7 @@ def _hasher(tier: str) -> Any:
 
 
 def _as_on_disk(source: Row[Any], scan: Scan) -> tuple[Any, ...]:
-    """The source as a sweep would note it now."""
+    """The source as a sweep would record it now."""
     found: FoundFile | None = scan.found.get(source.path_key)
     if found is not None:
         return source.path_key, found.size, found.mtime_ns, "ok" if source.status == "gone" else source.status

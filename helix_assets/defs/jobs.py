@@ -1,4 +1,4 @@
-"""The jobs. Sweeping and deriving again are op jobs: they work wherever something changed, on any partition."""
+"""The jobs. Sweeping and deriving again are op jobs, because they work on any partition that changed."""
 
 from collections.abc import Collection
 
@@ -17,7 +17,7 @@ from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import Reach, sweep
 
 
-def _sweep_and_tell(
+def _sweep_and_log(
     context: dg.OpExecutionContext, store: Store, only: Collection[Partition] | None = None, *, reach: Reach = "all"
 ) -> None:
     report = sweep(store, only=only, reach=reach)
@@ -31,23 +31,23 @@ def _sweep_and_tell(
 
 
 class SweepConfig(dg.Config):
-    """How a sweep goes about it."""
+    """Options of a sweep."""
 
     patient: bool = Field(
         default=False,
-        description="Leave large sessions alone that have grown a short while ago, as the sensor does: "
+        description="Leave large sessions that grew a short while ago alone, as the sensor does: "
         "[sweep] rest_minutes in helix.toml.",
     )
 
 
 @dg.op(out=dg.Out(dg.Nothing))
 def take_in_changes(context: dg.OpExecutionContext, config: SweepConfig, store: StoreResource) -> None:
-    """Take in and digest whatever changed on disk, then tell Dagster of every partition that differs.
+    """Take in and digest whatever changed on disk, then report every partition that differs to Dagster.
 
-    The first run of all also shows today's `retention_report`.
+    The very first run also shows today's `retention_report`.
     """
     with ending_well_when_busy(context), store.open() as opened:
-        _sweep_and_tell(context, opened, reach="patient" if config.patient else "all")
+        _sweep_and_log(context, opened, reach="patient" if config.patient else "all")
         report_at_first(context, opened)
 
 
@@ -56,21 +56,21 @@ PATIENTLY = {"ops": {take_in_changes.name: {"config": {"patient": True}}}}
 
 @dg.op(out=dg.Out(dg.Nothing))
 def derive_again(context: dg.OpExecutionContext, store: StoreResource) -> None:
-    """Derive the partitions again that `digests_at_current_version` lists, from the stored records."""
+    """Derive again the partitions that `digests_at_current_version` lists, from the stored records."""
     with ending_well_when_busy(context), store.open() as opened:
-        _sweep_and_tell(context, opened, only=stale_partitions(opened))
+        _sweep_and_log(context, opened, only=stale_partitions(opened))
 
 
 @dg.op(out=dg.Out(dg.Nothing))
 def take_in_pushed(context: dg.OpExecutionContext, store: StoreResource) -> None:
-    """Take in and digest the sessions that agents' hooks have named, then tell Dagster of every partition touched."""
+    """Take in and digest the sessions that agents' hooks named, then report every partition touched to Dagster."""
     with ending_well_when_busy(context), store.open() as opened:
-        _sweep_and_tell(context, opened, reach="pushed")
+        _sweep_and_log(context, opened, reach="pushed")
 
 
 @dg.op(out=dg.Out(dg.Nothing))
 def evict_runs(context: dg.OpExecutionContext) -> None:
-    """Remove Dagster's own records of old runs; every partition stays materialized."""
+    """Remove Dagster's own records of old runs. Every partition stays materialized."""
     gone = evict_old_runs(context.instance)
     context.add_output_metadata({"runs": gone.runs, "evaluations": gone.evaluations, "bytes_freed": gone.bytes})
 
@@ -90,15 +90,15 @@ def rederive_job() -> None:
     derive_again()
 
 
-@dg.job(description="Evicts Dagster's own records of old runs, by count. No partition looks missing for it.")
+@dg.job(description="Evicts Dagster's own records of old runs, by count. No partition looks missing afterwards.")
 def old_runs_job() -> None:
     evict_runs()
 
 
 eviction_job = dg.define_asset_job(
     EVICTION_JOB,
-    description="Asks whether all that was evicted is covered; only then evicts what today's plan lists, and tells. "
-    "For a dry run, or other caps, change the config of retention_report.",
+    description="Checks that all that was evicted is covered; only then evicts what today's plan lists, and reports "
+    "it. For a dry run, or other caps, change the config of retention_report.",
     selection=dg.AssetSelection.assets(RETENTION_REPORT)
     | dg.AssetSelection.checks(*(check.key for check in CHECKS if check.before_eviction)),
 )

@@ -1,6 +1,7 @@
-"""The assets that downstream projects read: they follow the digests by declarative automation, once a day at the least.
+"""The assets that downstream projects read: they follow the digests by declarative automation, at least once a day.
 
-Belongs here: what Dagster shows of them. What they hold is `kaizen`'s. Metadata holds counts and our own words only.
+Belongs here: what Dagster shows of them. Not here: their content (`kaizen`). Metadata contains only counts and words of
+our own.
 """
 
 from collections import defaultdict
@@ -31,7 +32,7 @@ PROJECT_METRICS, CORRELATED, DIGEST_FEED, AGENT_SCORECARD = (
     dg.AssetKey([GROUP, name])
     for name in ("project_metrics", "correlated_executions", "digest_feed", "agent_scorecard")
 )
-# Plain eager waits until no partition of the digests is missing, which is never.
+# Plain `eager` would wait until no partition of the digests is missing, which never happens.
 WHEN_DIGESTS_CHANGE = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
 _DIGESTS = dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())
 _MATCHED = "executions_find_their_sessions"
@@ -83,9 +84,9 @@ def project_metrics(context: dg.AssetExecutionContext, store: StoreResource) -> 
             CORRELATED,
             [PROJECT_METRICS, _DIGESTS],
             {"parquet"},
-            "Each execution beside its session's tokens, cost, outcome, infrastructure overhead and errors: by "
-            "helix_session_uid, else inferred by repository and time. Those without a session are in it, too; sessions "
-            "that no execution speaks of are in unmatched_sessions.",
+            "Each execution with its session's tokens, cost, outcome, infrastructure overhead and errors: by "
+            "helix_session_uid, else inferred by repository and time. Those without a session are included; sessions "
+            "that no execution refers to are in unmatched_sessions.",
             "kaizen/correlated_executions.parquet, kaizen/unmatched_sessions.parquet",
         )
     ],
@@ -121,13 +122,13 @@ def correlated_executions(context: dg.AssetExecutionContext, store: StoreResourc
             [_DIGESTS],
             {"json", "parquet"},
             "Every new and revised digest under a position that only grows, so that consumers catch up: each position "
-            "once. JSON Lines, and Parquet beside them.",
+            "once. As JSON Lines and as Parquet.",
             "feed/digests-*.jsonl, feed/digests-*.parquet",
         )
     ],
 )
 def digest_feed(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
-    """Add to the feed what it does not have."""
+    """Add new and revised digests to the feed."""
     with ending_well_when_busy(context), store.open() as opened, writing(opened, "feed digests"):
         fed = append_news(opened, iso(microseconds(utc_now())) or "")
         yield dg.MaterializeResult(metadata=dict(vars(fed)))
@@ -165,7 +166,7 @@ def agent_scorecard(context: dg.AssetExecutionContext, store: StoreResource) -> 
 
 
 def rates_of(found: Sequence[Score]) -> dict[str, dict[str, float]]:
-    """The success rate of each agent by week, over all repositories: names of these stay out of metadata."""
+    """The success rate of each agent by week, over all repositories, whose names stay out of metadata."""
     sums: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     for score in found:
         total = sums[score.agent][score.week]
@@ -193,7 +194,7 @@ KAIZEN_ASSETS = [project_metrics, correlated_executions, digest_feed, agent_scor
 
 kaizen_job: UnresolvedAssetJobDefinition = dg.define_asset_job(
     "kaizen_job",
-    description="Brings all that downstream projects read up to date.",
+    description="Updates all that downstream projects read.",
     selection=dg.AssetSelection.groups(GROUP),
 )
 
@@ -202,7 +203,7 @@ kaizen_schedule = dg.ScheduleDefinition(
     job=kaizen_job,
     cron_schedule="0 4 * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Once a day, whatever automation has missed.",
+    description="Once a day, as a backstop for automation.",
 )
 
 kaizen_automation = dg.AutomationConditionSensorDefinition(
@@ -210,5 +211,5 @@ kaizen_automation = dg.AutomationConditionSensorDefinition(
     target=dg.AssetSelection.groups(GROUP),
     minimum_interval_seconds=AUTOMATION_S,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Brings the assets of kaizen up to date when digests change.",
+    description="Updates the assets of kaizen when digests change.",
 )

@@ -8,7 +8,7 @@ from helix_assets.agents import ADAPTERS, outside
 from helix_assets.model.time import FIRST_DAY
 
 Partition = tuple[str, str]
-"""A flavor and a UTC day, as the catalog has them."""
+"""A flavor and a UTC day, as in the catalog."""
 
 # Without the end offset there would be no partition for today.
 DAYS = dg.DailyPartitionsDefinition(start_date=FIRST_DAY.isoformat(), end_offset=1)
@@ -17,12 +17,12 @@ PARTITIONS = dg.MultiPartitionsDefinition({"flavor": FLAVORS, "day": DAYS})
 
 
 def key_of(partition: Partition) -> dg.MultiPartitionKey:
-    """The name that Dagster gives to a partition of the catalog."""
+    """Dagster's name of a partition of the catalog."""
     flavor, day = partition
     return dg.MultiPartitionKey({"flavor": flavor, "day": day})
 
 
 def partition_of(key: str) -> Partition:
-    """The partition of the catalog that a name in Dagster stands for."""
+    """The partition of the catalog with this name in Dagster."""
     named = PARTITIONS.get_partition_key_from_str(key).keys_by_dimension
     return named["flavor"], named["day"]

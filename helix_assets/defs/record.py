@@ -1,7 +1,7 @@
-"""Telling Dagster what lies in the store: a materialization for each partition that differs from the last one told.
+"""Reporting the store's content to Dagster: a materialization for each partition that differs from the last report.
 
-Both ways in (partition runs and the sweep job) tell it here, so that they look alike in the UI. We log each event
-ourselves, because Dagster gives all partitions of a run one version, and with the tags that make staleness exact.
+Partition runs and the sweep job both use it, so that they look alike in the UI. We log each event ourselves, because
+Dagster gives all partitions of a run one version, and add the tags that make staleness exact.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ def record(
     among: Collection[Partition] | None = None,
     on_disk: Scan | None = None,
 ) -> int:
-    """Log materializations of what `always` names and of whatever is not as it was logged last.
+    """Log materializations of what `always` names and of whatever changed since it was logged last.
 
-    `among` limits the second part to some partitions, None looks at all. Gives the number of materializations.
+    `among` limits the second part to some partitions; None means all. Returns the number of materializations.
     """
-    above: _Told | None = None
+    above: _Recorded | None = None
     logged = 0
     for tier in TIERS:
         versions = data_versions(store, tier, on_disk)
-        told = _Told(context.instance, tier, versions)
-        news = told.outdated(above)
+        recorded = _Recorded(context.instance, tier, versions)
+        news = recorded.outdated(above)
         wanted = set((always or {}).get(tier, ())) | (news if among is None else news.intersection(among))
         if wanted:
-            _log(context, told, above, _metadata(store, tier, wanted, on_disk))
-            told = _Told(context.instance, tier, versions)
-        above = told
+            _log(context, recorded, above, _metadata(store, tier, wanted, on_disk))
+            recorded = _Recorded(context.instance, tier, versions)
+        above = recorded
         logged += len(wanted)
     return logged
 
 
-class _Told:
-    """What Dagster knows of a tier's partitions, beside the versions they have."""
+class _Recorded:
+    """What Dagster knows of a tier's partitions, and the versions that they have now."""
 
     def __init__(self, instance: dg.DagsterInstance, tier: str, versions: Mapping[Partition, str]) -> None:
         log, key = instance.event_log_storage, dg.AssetKey(tier)
@@ -76,11 +76,11 @@ class _Told:
         return self._versions.get(partition) or empty_version(self.tier)
 
     def event(self, partition: Partition) -> int | None:
-        """Where Dagster keeps the last materialization, None if there is none."""
+        """The storage id of Dagster's last materialization, None if there is none."""
         return self._events.get(key_of(partition))
 
-    def outdated(self, above: _Told | None) -> set[Partition]:
-        """Partitions that changed, or were last told before the tier above them."""
+    def outdated(self, above: _Recorded | None) -> set[Partition]:
+        """Partitions that changed, or were last logged before the tier above them."""
         return {
             partition
             for partition, version in self._versions.items()
@@ -99,22 +99,24 @@ def _metadata(
     }
 
 
-def _log(context: Context, told: _Told, above: _Told | None, metadata: Mapping[Partition, Mapping[str, int]]) -> None:
+def _log(
+    context: Context, recorded: _Recorded, above: _Recorded | None, metadata: Mapping[Partition, Mapping[str, int]]
+) -> None:
     for partition in sorted(metadata, key=lambda p: (p[1], p[0])):
         context.log_event(
             dg.AssetMaterialization(
-                told.tier,
+                recorded.tier,
                 partition=key_of(partition),
                 metadata=metadata[partition],
-                tags=_tags(told, partition, above),
+                tags=_tags(recorded, partition, above),
             )
         )
 
 
-def _tags(told: _Told, partition: Partition, above: _Told | None) -> dict[str, str]:
+def _tags(recorded: _Recorded, partition: Partition, above: _Recorded | None) -> dict[str, str]:
     tags = {
-        CODE_VERSION_TAG: CODE_VERSIONS[told.tier],
-        DATA_VERSION_TAG: told.version(partition),
+        CODE_VERSION_TAG: CODE_VERSIONS[recorded.tier],
+        DATA_VERSION_TAG: recorded.version(partition),
         DATA_VERSION_IS_USER_PROVIDED_TAG: "true",
     }
     if above is not None:
@@ -126,7 +128,7 @@ def _tags(told: _Told, partition: Partition, above: _Told | None) -> dict[str, s
 
 
 def state_of(store: Store) -> str:
-    """A name for what a whole record tells of: the last sweep that left a trace, and the code of the tiers."""
+    """A name for the state that a whole record reports: the last sweep with changes, and the code of the tiers."""
     with store.catalog.reading() as connection:
         last = connection.execute(select(func.max(sweeps.c.id))).scalar_one()
     code = blake2b(repr(sorted(CODE_VERSIONS.items())).encode(), digest_size=6).hexdigest()
@@ -134,7 +136,7 @@ def state_of(store: Store) -> str:
 
 
 def record_all(context: Context, store: Store) -> int:
-    """Tell Dagster of the whole store, and mark the run as the one that did."""
+    """Report the whole store to Dagster, and mark the run as the one that did."""
     state = state_of(store)
     logged = record(context, store)
     context.instance.add_run_tags(context.run.run_id, {RECORDED_TAG: state})
@@ -142,15 +144,15 @@ def record_all(context: Context, store: Store) -> int:
 
 
 def is_recorded(instance: dg.DagsterInstance, store: Store) -> bool:
-    """Whether Dagster knows of everything in the store; a sweep from the command line leaves it behind."""
+    """Whether Dagster knows of everything in the store. It does not know of a sweep from the command line."""
     return instance.get_runs_count(dg.RunsFilter(tags={RECORDED_TAG: state_of(store)})) > 0
 
 
 @contextmanager
 def in_our_words() -> Iterator[None]:
-    """Have a run fail without the message of its error, which may hold words of a log: it says what and where it was.
+    """Let a run fail without the message of its error, which may contain words of a log: only its type and place.
 
-    What speaks of the settings, or of this run's own config, stays as it is.
+    Errors of the settings, or of this run's own config, stay as they are.
     """
     try:
         yield
@@ -163,7 +165,7 @@ def in_our_words() -> Iterator[None]:
 
 @contextmanager
 def ending_well_when_busy(context: Context) -> Iterator[None]:
-    """End a run that lost the race for the writer lock as a success which says "busy"; another error in our words."""
+    """End a run that did not get the writer lock as a success tagged "busy". Other errors fail `in_our_words`."""
     try:
         with in_our_words():
             yield

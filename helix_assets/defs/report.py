@@ -1,7 +1,7 @@
-"""What retention_report says of a day, and the one call from Dagster that evicts.
+"""The content of retention_report for a day, and the one call from Dagster that evicts.
 
-Belongs here: the append-only log of evictions and today's plan, as numbers and pictures. What goes is decided in
-`keep.retention` and done in `keep.evict`.
+Belongs here: the append-only log of evictions and today's plan, as numbers and pictures. Not here: deciding what goes
+(`keep.retention`), and evicting it (`keep.evict`).
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from helix_assets.sweep.sweep import sweep, utc_now
 EVICTION_JOB, RETENTION_REPORT = "eviction_job", "retention_report"
 REPORT_CODE_VERSION = "1"
 DATA_LOSS = "session_memory.data_loss"
-"""The name of the event and log line that tell of raw bytes gone without a digest."""
+"""The name of the event and log line that report raw bytes gone without a digest."""
 PLOT_DAYS = 60
 LISTED = 50
-"""Rows of the longest table; the numbers beside it count all."""
+"""Rows of the longest table; the numbers next to it count all."""
 
 
-def evict_and_tell(
+def evict_and_log(
     context: dg.AssetExecutionContext, store: Store, days: Sequence[date], policy: RetentionPolicy
 ) -> None:
-    """Evict what the plan of this moment lists, and log for each partition what went and why; only for today."""
+    """Evict what the current plan lists, and log for each partition what went and why. Only for today."""
     if list(days) != [utc_now().date()]:
         raise dg.Failure("only today's partition of retention_report can evict; start the job for today's key")
     try:
@@ -48,7 +48,7 @@ def evict_and_tell(
             event = dg.AssetObservation(SESSION_EVENTS, partition=key_of(partition), metadata=_what_went(decisions))
             context.log_event(event)
     finally:
-        tell_losses(context, store)
+        log_losses(context, store)
 
 
 def _what_went(decisions: Sequence[Decision]) -> dict[str, float]:
@@ -63,16 +63,16 @@ def _what_went(decisions: Sequence[Decision]) -> dict[str, float]:
     }
 
 
-def tell_losses(context: dg.AssetExecutionContext, store: Store) -> None:
-    """An event and a log line `session_memory.data_loss` for each loss that Dagster has not been told of.
+def log_losses(context: dg.AssetExecutionContext, store: Store) -> None:
+    """Log an event and a line `session_memory.data_loss` for each loss that Dagster does not know of.
 
-    Dagster's own last event says which these are: a kill in between, or a loss outside Dagster, leaves none untold.
+    Dagster's own last event says which these are, so that no loss is missed after a kill or outside Dagster.
     """
     before = context.instance.fetch_observations(dg.AssetKey(RETENTION_REPORT), limit=1).records
     last = before[0].asset_observation if before else None
-    told = int(str(last.metadata["loss"].value)) if last is not None else 0
+    known = int(str(last.metadata["loss"].value)) if last is not None else 0
     with store.catalog.reading() as connection:
-        fresh = connection.execute(select(losses).where(losses.c.id > told).order_by(losses.c.id)).all()
+        fresh = connection.execute(select(losses).where(losses.c.id > known).order_by(losses.c.id)).all()
     for loss in fresh:
         of = key_of((loss.flavor, loss.day))
         context.log.error(
@@ -86,7 +86,7 @@ def tell_losses(context: dg.AssetExecutionContext, store: Store) -> None:
 
 
 def report_at_first(context: dg.OpExecutionContext, store: Store) -> None:
-    """Log today's report as a sweep finds the store, once: else there would be none before the first eviction."""
+    """Log today's report once after a sweep, because otherwise there would be none before the first eviction."""
     if context.instance.get_latest_materialization_event(dg.AssetKey(RETENTION_REPORT)) is None:
         log_report(context, store, policy_of(store.settings.retention))
 
@@ -101,7 +101,7 @@ def log_report(
 
 
 def report_of(store: Store, day: date, policy: RetentionPolicy) -> dict[str, Any]:
-    """What the log says of a day; for today also what would go now, and how full the raw cache has been lately."""
+    """The evictions of a day; for today also what would go now, and how full the raw cache was lately."""
     metadata = _logged(store, day)
     if day == utc_now().date():
         now = plan(store, now=utc_now(), policy=policy)
@@ -127,7 +127,7 @@ def _logged(store: Store, day: date) -> dict[str, Any]:
 
 
 def _lost(store: Store, day: date) -> dict[str, Any]:
-    """How much was lost on the day and in all, and the newest losses of all one by one."""
+    """How much was lost on the day and in all, and a table of the newest losses of all days."""
     t = losses.c
     with store.catalog.reading() as connection:
         of_day = connection.execute(select(func.count()).where(*_on(losses, day))).scalar_one()
@@ -180,7 +180,7 @@ def _planned(now: EvictionPlan) -> dict[str, Any]:
 
 
 def _pictures(store: Store, day: date) -> dict[str, dg.MetadataValue[Any]]:
-    """Usage against the caps, and sessions a day; numbers only, drawn here and kept inside the text."""
+    """Usage against the caps, and sessions a day. Numbers only, drawn as pictures inside the text."""
     filled = history(store)
     caps = {
         "soft cap": [(point.at, point.soft_cap) for point in filled if point.soft_cap is not None],

@@ -1,9 +1,8 @@
-"""The reports as assets: each makes its files anew, and shows Dagster its figures, pictures and what tables may be
-shown.
+"""The reports as assets: each rewrites its files, and shows its figures, pictures and some tables in Dagster.
 
-Dagster's records outlive a session that is forgotten, and no new redaction rule reaches them. So they hold numbers,
-days and words of ours alone: no path, title, repository, model or snippet, and no name of a tool but the agents' own.
-All of that is in the files, which go with the session.
+Dagster's records are kept when a session is forgotten, and new redaction rules do not reach them. So they contain only
+numbers, days and words of our own: no path, title, repository, model or snippet, and no tool names but the agents' own.
+All of that is in the files, which are dropped with the session.
 """
 
 from collections.abc import Iterator
@@ -14,13 +13,13 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
+from helix_assets.agents import known_tool
 from helix_assets.ask.plots import markdown
 from helix_assets.ask.reports.all_reports import REPORTS, make_report, totals_of_digests
 from helix_assets.ask.reports.frame import SHOWN_ROWS, Report, ReportTable, Span
 from helix_assets.defs.figures import SESSION_DIGESTS
 from helix_assets.defs.record import ending_well_when_busy
 from helix_assets.defs.resources import StoreResource
-from helix_assets.derive.fact_builder import known_tool
 from helix_assets.keep.report_files import write_report
 from helix_assets.model.errors import QueryError
 from helix_assets.store.store import Store
@@ -29,13 +28,13 @@ from helix_assets.sweep.sweep import utc_now
 GROUP = "reports"
 ADD_UP, WHOLE = "totals_equal_the_digests", "nothing_is_left_out"
 INTERVAL_S = 900
-"""How often it is looked whether reports are to be made again: they cost seconds, and sessions change all the time."""
+"""How often to check whether reports must be made again: they cost seconds, and sessions change all the time."""
 RETRO = "weekly_retro"
 
 
-# Plain `eager` waits until no partition of the digests is missing, which is never.
+# Plain `eager` would wait until no partition of the digests is missing, which never happens.
 _AFTER_DIGESTS = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
-# What changed before anybody looked for the first time is no change to `eager`.
+# `eager` does not see changes from before its first evaluation.
 _AT_FIRST = dg.AutomationCondition.missing().newly_true()
 
 
@@ -49,7 +48,7 @@ class ReportConfig(dg.Config):
     )
 
     def span(self) -> Span:
-        """The days; QueryError if they are none, or the wrong way round."""
+        """The days; QueryError if they are not dates or in the wrong order."""
         try:
             since, until = (date.fromisoformat(day) if day else None for day in (self.since, self.until))
         except ValueError as exc:
@@ -61,7 +60,7 @@ def _asset(name: str) -> dg.AssetsDefinition:
     kind = REPORTS[name]
     spec = dg.AssetSpec(
         name,
-        # A report speaks of sessions of all days.
+        # A report covers sessions of all days.
         deps=[dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())],
         description=f"{kind.about} Computed in DuckDB over the memory's views; docs/reports.md.",
         group_name=GROUP,
@@ -100,9 +99,9 @@ def _answers(store: Store, name: str, made: Report) -> Iterator[dg.AssetCheckRes
         asset_key=name, check_name=WHOLE, passed=not left_out, severity=severity, metadata={"left_out": left_out}
     )
     if totals := totals_of_digests(store, name):
-        figures = {f"{figure}/report": told for figure, (told, _) in totals.items()}
+        figures = {f"{figure}/report": reported for figure, (reported, _) in totals.items()}
         figures |= {f"{figure}/digests": summed for figure, (_, summed) in totals.items()}
-        passed = all(told == summed for told, summed in totals.values())
+        passed = all(reported == summed for reported, summed in totals.values())
         yield dg.AssetCheckResult(asset_key=name, check_name=ADD_UP, passed=passed, metadata=figures)
 
 
@@ -110,7 +109,7 @@ def _metadata(store: Store, report: Report) -> dict[str, Any]:
     cache_dir = store.data_dir / "dagster" / "matplotlib"
     metadata: dict[str, Any] = {name: value for name, value in report.figures.items() if value is not None}
     metadata["span"] = str(report.span)
-    # Dagster keeps the order: below the long tables nobody finds the pictures.
+    # Dagster keeps the order: nobody would find the pictures below the long tables.
     for name, chart in report.charts.items():
         metadata[f"picture/{name}"] = dg.MetadataValue.md(markdown(chart, cache_dir))
     for table in report.tables:
@@ -120,7 +119,7 @@ def _metadata(store: Store, report: Report) -> dict[str, Any]:
 
 
 def _records(table: ReportTable) -> list[dg.TableRecord]:
-    """The head of a table without what may not be told; nothing of one whose rows are named by that."""
+    """The first rows of a table without private columns; none if its first column, which names the rows, is private."""
     if table.columns[0] in table.private:
         return []
     shown = [name for name in table.columns if name not in table.private]
@@ -137,7 +136,7 @@ def _shown(column: str, value: Any) -> str | int | float | bool | None:
 REPORT_ASSETS = [_asset(name) for name in REPORTS]
 
 reports_job: UnresolvedAssetJobDefinition = dg.define_asset_job(
-    "reports_job", description="Makes all reports anew.", selection=dg.AssetSelection.groups(GROUP)
+    "reports_job", description="Makes all reports again.", selection=dg.AssetSelection.groups(GROUP)
 )
 
 reports_sensor = dg.AutomationConditionSensorDefinition(
@@ -153,9 +152,9 @@ reports_sensor = dg.AutomationConditionSensorDefinition(
     job=reports_job,
     cron_schedule="0 4 * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Makes all reports once a day; the retro is that of the week which yesterday was in.",
+    description="Makes all reports once a day; the retro is that of the week of yesterday.",
 )
 def reports_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-    """All reports once a day, the retro for the week that yesterday was in: on Monday it finishes the week before."""
+    """All reports once a day. The retro is for the week of yesterday: on Monday it completes the week before."""
     yesterday = (context.scheduled_execution_time - timedelta(days=1)).date().isoformat()
     return dg.RunRequest(run_config={"ops": {RETRO: {"config": {"until": yesterday}}}})

@@ -1,4 +1,4 @@
-"""How runs and ticks get at the store. Of the definitions only this reads the environment, and not at import."""
+"""How runs and ticks open the store. The only definitions that read the environment, and not at import."""
 
 import os
 from collections.abc import Iterator

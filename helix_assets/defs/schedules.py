@@ -1,4 +1,4 @@
-"""The schedules; how often sweep and eviction really run is the cadence in the settings, asked at each tick."""
+"""The schedules. The cadence in the settings, read at each tick, says how often sweep and eviction really run."""
 
 import dagster as dg
 
@@ -9,7 +9,7 @@ from helix_assets.sweep.sweep import utc_now
 
 MONDAY = 0
 WORTH_A_RUN = 100
-"""Old runs, below which their eviction would leave as much behind as it takes away."""
+"""With fewer old runs, their eviction would leave as much behind as it removes."""
 
 
 def _reason_to_skip(cadence: str, weekday: int) -> str | None:
@@ -27,7 +27,7 @@ def _reason_to_skip(cadence: str, weekday: int) -> str | None:
     description="A sweep a day, whatever the sensor has seen; how often it really runs is retention.cadence.",
 )
 def sweep_schedule(context: dg.ScheduleEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
-    """A sweep a day as a backstop for the sensor: derives anew what older rules made, and asks all checks."""
+    """A sweep a day as a backstop for the sensor. It derives again what older rules made, and asks all checks."""
     skip = _reason_to_skip(store.settings().retention.cadence, context.scheduled_execution_time.weekday())
     return dg.SkipReason(skip) if skip else dg.RunRequest()
 
@@ -48,12 +48,12 @@ def eviction_schedule(context: dg.ScheduleEvaluationContext, store: StoreResourc
     job_name=old_runs_job.name,
     cron_schedule="45 * * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Evicts Dagster's own records of old runs every hour, once a hundred runs are to go.",
+    description="Evicts Dagster's own records of old runs every hour, if there are at least a hundred.",
 )
 def old_runs_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
     """Every hour, whatever the cadence of sweeps, as soon as there are enough old runs of Dagster's own."""
     is_worth_it = len(old_runs(context.instance)) >= WORTH_A_RUN
-    return dg.RunRequest() if is_worth_it else dg.SkipReason("too few old runs to start another for")
+    return dg.RunRequest() if is_worth_it else dg.SkipReason("too few old runs to be worth a run")
 
 
 SCHEDULES = [sweep_schedule, eviction_schedule, old_runs_schedule]

@@ -1,6 +1,6 @@
 """The sensors: changed logs and pushed hooks ask for a sweep, a full raw cache for an eviction.
 
-They compare and ask; sweeps alone move the cursors of files, and the eviction job alone evicts.
+They only compare and ask. Only sweeps move the cursors of files, and only the eviction job evicts.
 """
 
 import time
@@ -37,13 +37,13 @@ LOST_AFTER_S = 600
     job_name=sweep_job.name,
     minimum_interval_seconds=INTERVAL_S,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Starts a sweep when the agents' logs have something new, or a sweep ran that Dagster was not told of.",
+    description="Starts a sweep when the agents' logs have changed, or a sweep ran that Dagster does not know of.",
 )
 def tier0_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
     """Ask for a sweep when logs or the code of the tiers changed, or when Dagster does not know of an earlier sweep.
 
-    The cursor is a digest of that news and how often a sweep was asked for because of it. The sweep is a patient one:
-    large sessions that grow are left alone for a while, by the sensor and by the sweep.
+    The cursor is a hash of these changes and how often a sweep was asked for because of them. The sweep is a patient
+    one: sensor and sweep leave large sessions that grow alone for a while.
     """
     with store.open() as opened:
         if is_locked(opened.data_dir):
@@ -63,7 +63,7 @@ def tier0_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> d
 
 
 def _news(instance: dg.DagsterInstance, store: Store, seen: Scan) -> str | None:
-    """32 characters that name what a sweep would find, None when that is nothing."""
+    """A hash of what a sweep would find, None if that is nothing."""
     if not seen.changes and is_recorded(instance, store):
         return None
     changes = fingerprint(seen.found, [*seen.changes.changed, *seen.changes.gone])
@@ -71,8 +71,8 @@ def _news(instance: dg.DagsterInstance, store: Store, seen: Scan) -> str | None:
 
 
 def _run_key(news: str, attempt: int) -> str:
-    # A used key never fires again, so that a failed sweep could not be retried without the number.
-    # In words: Dagster keeps it under a name that ends in "key", and one without blanks would pass for a secret.
+    # A used key never fires again, so a failed sweep could not be retried without the number.
+    # With spaces: Dagster stores it under a name that ends in "key", where a long word would look like a secret.
     return f"sweep of {news} {attempt}"
 
 
@@ -96,8 +96,8 @@ def _wait_s(instance: dg.DagsterInstance, run_key: str, attempt: int) -> float:
 def budget_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
     """Ask for an eviction after a sweep that left the raw cache above its soft cap; once per sweep and caps.
 
-    Nothing is asked for when the plan would evict nothing. What an eviction leaves is the next sweep's, or the daily
-    schedule's, to look at again: an eviction that fails or cannot get below the cap is not repeated in a loop.
+    Nothing is asked for if the plan would evict nothing. What an eviction leaves is checked after the next sweep, or by
+    the daily schedule: an eviction that fails or cannot get below the cap is not repeated in a loop.
     """
     with store.open() as opened:
         if is_locked(opened.data_dir):
@@ -121,10 +121,10 @@ def budget_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> 
     description="Starts a sweep of just the sessions that agents' hooks have named, within seconds of their closing.",
 )
 def push_inbox_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
-    """Ask for a sweep of the sessions that agents' hooks have named since this was looked at; the cursor is a note.
+    """Ask for a sweep of the sessions that agents' hooks have named since the last tick. The cursor is a note's name.
 
-    Stays and watches the inbox for most of the daemon's round, so that a note does not wait for the next one. A sweep
-    that fails leaves the notes, so that the next one has these sessions, too.
+    Watches the inbox for most of the daemon's round, so that a note does not wait for the next one. A sweep that fails
+    leaves the notes, so that the next one gets these sessions too.
     """
     data_dir = store.settings().data_dir
     asking = _watch(data_dir, context.cursor or "")
@@ -137,7 +137,7 @@ def push_inbox_sensor(context: dg.SensorEvaluationContext, store: StoreResource)
 
 
 def _watch(data_dir: Path, seen: str) -> list[Note]:
-    """The notes after `seen` that ask for a sweep, as soon as there are any; none when time is up."""
+    """The notes after `seen` that ask for a sweep, as soon as there are any; none when the time is up."""
     leave = time.monotonic() + WATCH_S
     while True:
         notes = read_notes(data_dir, seen)
@@ -149,7 +149,7 @@ def _watch(data_dir: Path, seen: str) -> list[Note]:
 
 
 def _question(store: Store) -> str:
-    """The last sweep that left a trace, and the caps it is held against."""
+    """The last sweep with changes, and the caps that it is compared with."""
     with store.catalog.reading() as connection:
         last = connection.execute(select(func.max(sweeps.c.id))).scalar_one()
     caps = store.settings.retention

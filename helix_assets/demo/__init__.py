@@ -1,6 +1,7 @@
-"""Makes sample homes: invented Claude, Codex and Grok logs with the true figures beside them.
+"""Sample homes: invented logs of each agent, and the true figures of what they contain.
 
-For people without logs of their own, for the tests and for the benchmarks. Nothing here reads real logs.
+For people without logs of their own, for tests and for benchmarks.
+Not here: reading logs, real or invented.
 """
 
 from helix_assets.demo.growth import append

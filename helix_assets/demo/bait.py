@@ -1,6 +1,6 @@
 """Made-up secrets of the usual shapes, and credential files that no reader may open.
 
-Every value is put together at run time, so that no scanner takes this source for a leak.
+Every value is put together at run time, so that no scanner mistakes this source for a leak.
 """
 
 from __future__ import annotations

@@ -26,17 +26,17 @@ _HOOK = "bash ${CLAUDE_PROJECT_DIR}/.claude/hooks/check.sh"
 
 @dataclass(frozen=True)
 class Release:
-    """What sets one release's logs apart."""
+    """What distinguishes the logs of one release."""
 
     version: str
-    sidechains: str  # inline | beside | folder
+    sidechains: str  # inline | sibling | folder
     has_progress: bool = False
     has_attachments: bool = False
 
 
 RELEASES = (
     Release("1.0.98", "inline"),
-    Release("2.0.31", "beside"),
+    Release("2.0.31", "sibling"),
     Release("2.1.17", "folder", has_progress=True),
     Release("2.1.120", "folder", has_attachments=True),
 )
@@ -55,7 +55,7 @@ class Thread:
 
     @property
     def sidechain(self) -> bool:
-        """Whether a subagent speaks."""
+        """Whether this is a subagent's thread."""
         return self.agent_id is not None
 
 
@@ -158,8 +158,8 @@ class ClaudeScribe(Scribe):
 
     def _echo(self, thread: Thread, record: Record) -> None:
         """Log a subagent's record a second time, inside the caller's chain."""
-        told = {key: record[key] for key in ("type", "message", "uuid", "timestamp")}
-        data: Record = {"type": "agent_progress", "message": told, "normalizedMessages": [], "agentId": thread.agent_id}
+        copy = {key: record[key] for key in ("type", "message", "uuid", "timestamp")}
+        data: Record = {"type": "agent_progress", "message": copy, "normalizedMessages": [], "agentId": thread.agent_id}
         self._progress(data, f"agent_{thread.echo_to}", thread.echo_to)
 
     def _user(self, thread: Thread, content: Any, **fields: Any) -> str:
@@ -262,7 +262,7 @@ class ClaudeScribe(Scribe):
         pending: list[tuple[str, str, Step]] = []
         for number, block in enumerate(blocks, 1):
             final = finished and number == len(blocks)
-            # Early lines of a streamed message carry the output counted so far; only the last one is right.
+            # Early lines of a streamed message have the output counted so far; only the last one is right.
             seen = usage if final else {**usage, "output_tokens": min(usage["output_tokens"], 1 + 2 * number)}
             body = {**message, "content": [block], "usage": seen}
             line = self._add(thread, "assistant", message=body, requestId=request)
@@ -322,7 +322,7 @@ class ClaudeScribe(Scribe):
         self._user(thread, [block], toolUseResult=result)
 
     def _watch(self, tool_id: str, output: str) -> None:
-        """Log the output of a running command as it grows, whole each time."""
+        """Log the growing output of a running command, all of it each time."""
         for second, share in ((2, 3), (5, 2)):
             so_far = output[: len(output) // share]
             data: Record = {"type": "bash_progress", "output": so_far[-300:], "fullOutput": so_far}
@@ -330,7 +330,7 @@ class ClaudeScribe(Scribe):
             self._progress(data, f"bash-progress-{second}", tool_id)
 
     def _delegate(self, thread: Thread, tool_id: str, step: Step) -> tuple[list[Record], Record]:
-        """Let a subagent work where this release logs it; returns what its caller gets back."""
+        """Let a subagent work, and log it where this release does. Returns what its caller gets back."""
         agent_id = f"{self.rng.getrandbits(28):07x}"
         helper = Thread(self._agent_file(agent_id), _HELPER_MODEL, agent_id=agent_id)
         helper.echo_to = tool_id if self.release.has_progress else ""
@@ -349,7 +349,7 @@ class ClaudeScribe(Scribe):
     def _agent_file(self, agent_id: str) -> LineFile:
         if self.release.sidechains == "inline":
             return self.main.file
-        if self.release.sidechains == "beside":
+        if self.release.sidechains == "sibling":
             return self.start_file(self.folder / f"agent-{agent_id}.jsonl")
         folder = self.folder / self.sid / "subagents"
         if self.release.has_attachments:

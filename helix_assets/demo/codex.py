@@ -21,13 +21,13 @@ from helix_assets.demo.truth import iso
 Payload = Record
 _MODELS = ("gpt-5-codex", "gpt-5.2-codex", "gpt-5.5")
 _WINDOW = 272_000
-# The sample person lives an hour east of UTC: rollouts are named and filed by local time, their lines say UTC.
+# The sample person lives an hour east of UTC: rollouts are named and filed by local time, their lines have UTC.
 _LOCAL_OFFSET_MS = 3_600_000
 
 
 @dataclass(frozen=True)
 class Release:
-    """What sets one release's rollouts apart."""
+    """What distinguishes the rollouts of one release."""
 
     version: str
     originator: str
@@ -179,7 +179,7 @@ class CodexScribe(Scribe):
         self.truth.tally["compactions"] += 1
 
     def _reply(self, reply: Reply) -> None:
-        """Write one model request: what it thought, said and called, its tokens, then what the tools returned."""
+        """Write one model request: its thoughts, text and calls with their results, and its tokens."""
         if reply.thought:
             self._event("agent_reasoning", text=reply.thought)
             sealed = base64.b64encode(self.rng.randbytes(skewed(self.rng, 600))).decode()
@@ -194,7 +194,7 @@ class CodexScribe(Scribe):
         self._count_tokens(chars, thinking=len(reply.thought) // 4)
 
     def _step(self, step: Step) -> int:
-        """Write a step's calls; returns how much was said in them."""
+        """Write a step's calls. Returns how many characters their arguments have."""
         self.count_step(step.kind, step.fate, step.exit_code)
         child_id = self._spawn(step) if step.kind == "delegate" else ""
         size = 0
@@ -210,14 +210,14 @@ class CodexScribe(Scribe):
     def _call(self, call: Call) -> int:
         call_id = "call_" + base64.b32encode(self.rng.randbytes(15)).decode()
         if call.tool == "apply_patch":
-            self._item("custom_tool_call", status="completed", call_id=call_id, name=call.tool, input=call.told)
+            self._item("custom_tool_call", status="completed", call_id=call_id, name=call.tool, input=call.arguments)
             self._item("custom_tool_call_output", call_id=call_id, output=call.output)
         else:
-            self._item("function_call", name=call.tool, arguments=call.told, call_id=call_id)
+            self._item("function_call", name=call.tool, arguments=call.arguments, call_id=call_id)
             self._item("function_call_output", call_id=call_id, output=self.worn(call.output))
         self.truth.call(call.tool)
         self.truth.tally["tool_errors"] += call.is_error
-        return len(call.told)
+        return len(call.arguments)
 
     def _spawn(self, step: Step) -> str:
         child = CodexScribe(self.desk, self.repo, self.now, parent=self)
@@ -232,7 +232,7 @@ class CodexScribe(Scribe):
         spent["reasoning_output_tokens"] = min(thinking, spent["output_tokens"])
         spent["total_tokens"] = spent["input_tokens"] + spent["output_tokens"]
         if not self.release.has_tasks and self.rng.random() < 0.01:
-            self._total.clear()  # the old release now and then began its sum anew
+            self._total.clear()  # the old release sometimes reset its sum
         self._total.update(spent)
         info = {"total_token_usage": dict(self._total), "last_token_usage": spent, "model_context_window": _WINDOW}
         for _ in range(2 if self.rng.random() < self.release.repeats else 1):

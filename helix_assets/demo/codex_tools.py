@@ -1,4 +1,4 @@
-"""Which Codex tools do a step, what is passed to them and how their results read."""
+"""Which Codex tools do a step, what is passed to them and what their results look like."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from helix_assets.demo.story import Step
 
 @dataclass(frozen=True)
 class Call:
-    """One tool call with its output; `told` is its arguments or, for a patch, its raw input."""
+    """One tool call with its output. For a patch, `arguments` is its raw input."""
 
     tool: str
-    told: str
+    arguments: str
     output: str
     is_error: bool = False
 
@@ -40,24 +40,24 @@ def codex_calls(rng: Random, repo: Repo, step: Step, *, unified: bool, child_id:
 def _shell(rng: Random, repo: Repo, step: Step, *, unified: bool) -> Iterator[Call]:
     command, output, code = _command(repo, step)
     if unified:
-        told: dict[str, Any] = {"cmd": command, "workdir": repo.cwd, "yield_time_ms": 10_000}
+        arguments: dict[str, Any] = {"cmd": command, "workdir": repo.cwd, "yield_time_ms": 10_000}
         tool = "exec_command"
     else:
-        told, tool = {"command": ["bash", "-lc", command], "workdir": repo.cwd}, "shell"
+        arguments, tool = {"command": ["bash", "-lc", command], "workdir": repo.cwd}, "shell"
     if step.fate == "denied":
-        yield Call(tool, json.dumps(told), "exec command rejected by user", is_error=True)
+        yield Call(tool, json.dumps(arguments), "exec command rejected by user", is_error=True)
     elif step.fate == "cut":
-        yield Call(tool, json.dumps(told), f"aborted by user after {rng.randrange(1, 90)}.{rng.randrange(10)}s")
+        yield Call(tool, json.dumps(arguments), f"aborted by user after {rng.randrange(1, 90)}.{rng.randrange(10)}s")
     elif not unified:
         result = {"output": output, "metadata": {"exit_code": code, "duration_seconds": rng.randrange(90) / 10}}
-        yield Call(tool, json.dumps(told), json.dumps(result), is_error=code != 0)
+        yield Call(tool, json.dumps(arguments), json.dumps(result), is_error=code != 0)
     else:
         if step.kind == "test" and rng.random() < 0.25:
             session = rng.randrange(1_000, 99_999)
-            yield Call(tool, json.dumps(told), _chunk(rng, f"Process running with session ID {session}", ""))
-            tool, told = "write_stdin", {"session_id": session, "chars": "", "yield_time_ms": 30_000}
+            yield Call(tool, json.dumps(arguments), _chunk(rng, f"Process running with session ID {session}", ""))
+            tool, arguments = "write_stdin", {"session_id": session, "chars": "", "yield_time_ms": 30_000}
         text = _chunk(rng, f"Process exited with code {code}", output)
-        yield Call(tool, json.dumps(told), text, is_error=code != 0)
+        yield Call(tool, json.dumps(arguments), text, is_error=code != 0)
 
 
 def _chunk(rng: Random, state: str, output: str) -> str:
@@ -82,19 +82,19 @@ def _command(repo: Repo, step: Step) -> tuple[str, str, int]:
 def _patch(step: Step, *, unified: bool) -> Call:
     if step.kind == "write":
         body = "\n".join(f"+{line}" for line in step.new.split("\n"))
-        told = f"*** Begin Patch\n*** Add File: {step.path}\n{body}\n*** End Patch"
+        patch = f"*** Begin Patch\n*** Add File: {step.path}\n{body}\n*** End Patch"
     else:
         lines = [f"-{line}" for line in step.old.split("\n")] + [f"+{line}" for line in step.new.split("\n")]
-        told = f"*** Begin Patch\n*** Update File: {step.path}\n@@\n" + "\n".join(lines) + "\n*** End Patch"
+        patch = f"*** Begin Patch\n*** Update File: {step.path}\n@@\n" + "\n".join(lines) + "\n*** End Patch"
     if step.fate == "denied":
-        return Call("apply_patch", told, "patch rejected by user", is_error=True)
+        return Call("apply_patch", patch, "patch rejected by user", is_error=True)
     if step.fate == "cut":
-        return Call("apply_patch", told, "aborted by user after 2.1s")
+        return Call("apply_patch", patch, "aborted by user after 2.1s")
     if step.fate == "failed":
         text = f"apply_patch verification failed: Failed to find expected lines in {step.path}:\n{step.old[:200]}"
-        return Call("apply_patch", told, text, is_error=True)
+        return Call("apply_patch", patch, text, is_error=True)
     done = f"Success. Updated the following files:\n{'A' if step.kind == 'write' else 'M'} {step.path}\n"
     if unified:
-        return Call("apply_patch", told, f"Exit code: 0\nWall time: 0 seconds\nOutput:\n{done}")
+        return Call("apply_patch", patch, f"Exit code: 0\nWall time: 0 seconds\nOutput:\n{done}")
     result = {"output": done, "metadata": {"exit_code": 0, "duration_seconds": 0.0}}
-    return Call("apply_patch", told, json.dumps(result))
+    return Call("apply_patch", patch, json.dumps(result))

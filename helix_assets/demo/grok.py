@@ -163,16 +163,16 @@ class GrokScribe(Scribe):
         self.truth.tally["tool_cancelled"] += outcome == "cancelled"
 
     def _outcome(self, call_id: str, step: Step) -> tuple[str, str]:
-        """Write how a tool call ended, if the updates say it; returns the events' word for it and the model's."""
+        """Write how a tool call ended, if the updates say it. Returns the outcome in the events and the answer."""
         if step.fate == "cut":
-            # A cancelled call stays in progress in the updates for ever.
+            # In the updates a cancelled call stays in progress for ever.
             self._update("tool_call_update", {"toolCallId": call_id, "status": "in_progress"})
             return "cancelled", "The tool call was cancelled."
         text = step.output or ("done" if step.fate == "ok" else f"{_name(step)} failed: not found")
         if step.fate == "denied":
             self._event("permission_resolved", tool_name=_name(step), decision="reject", wait_ms=4_000)
             text = "The user rejected this tool call."
-        # Now and then the updates call an error completed; the events are right.
+        # Sometimes the updates call an error completed; the events are right.
         failed = step.fate != "ok" and self.rng.random() < 0.9
         fields: Fields = {"toolCallId": call_id, "status": "failed" if failed else "completed"}
         fields["content"] = [{"type": "content", "content": {"type": "text", "text": text}}]

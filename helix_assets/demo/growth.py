@@ -1,4 +1,4 @@
-"""Lets some sessions of a sample home go on, as they do between two sweeps."""
+"""Lets some sessions of a sample home grow, as they do between two sweeps."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _TAIL_BYTES = 2_000_000
 
 
 def append(out: Path, *, share: float = 0.01, seed: int = 2) -> list[Path]:
-    """Grow that share of the sessions, at least one, by a turn each; returns the log files that grew or are new.
+    """Grow that share of the sessions, at least one, by a turn each. Returns the log files that grew or are new.
 
-    Sessions whose main file ends in a torn line stay as they are. `truth.json` is not brought up to date.
+    Sessions whose main file ends in a torn line stay as they are. `truth.json` is not updated.
     """
     files = [(agent, path) for agent, pattern in _MAIN_FILES.items() for path in sorted(out.glob(pattern))]
     whole = [(agent, path) for agent, path in files if _is_whole(path)]
@@ -41,7 +41,7 @@ def _is_whole(path: Path) -> bool:
 
 def _grow(out: Path, agent: str, path: Path, seed: int) -> list[Path]:
     stat = path.stat()
-    # The size is part of the luck, so that growing twice with one seed does not write the same ids again.
+    # The size is part of the seed, so that growing twice with one seed does not write the same ids again.
     desk = Desk(out, Truth(seed), Random(f"{seed} {path.relative_to(out).as_posix()} {stat.st_size}"))
     sid = path.parent.name if agent == "grok" else path.stem[-36:]
     records = _ends(path)
@@ -59,7 +59,7 @@ def _repo(path: Path, head: Record) -> Repo:
 
 
 def _ends(path: Path) -> list[Record]:
-    """Return the first record and the last ones: all that is needed of a file of any size."""
+    """Return the first record and the last ones, which is enough of a file of any size."""
     with path.open("rb") as file:
         head = file.readline()
         file.seek(max(file.tell(), path.stat().st_size - _TAIL_BYTES))

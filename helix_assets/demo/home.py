@@ -35,7 +35,7 @@ _LEAST_BYTES = 4_000
 _OUTLIER_FROM_BYTES = 50_000_000
 
 
-def make_home(  # noqa: PLR0913 - independent wishes, all with a default and named at the call
+def make_home(  # noqa: PLR0913 - independent options, all with a default and named at the call
     out: Path,
     *,
     seed: int = 1,
@@ -47,11 +47,11 @@ def make_home(  # noqa: PLR0913 - independent wishes, all with a default and nam
     agents: Collection[str] = ("claude", "codex", "grok"),
     dirty: bool = True,
 ) -> Truth:
-    """Write a sample home below `out` and return what was planted; `out/truth.json` says the same.
+    """Write a sample home below `out` and return what was planted, which is also in `out/truth.json`.
 
-    The same arguments give the same bytes on any machine. `megabytes` (of JSON lines) asks for a size instead of a
-    number of sessions, `sizes` names the bytes of each one; subagents that keep a rollout of their own come on top of
-    the number. `dirty` adds broken, blank and torn lines.
+    The same arguments give the same bytes on any machine. `megabytes` (of JSON lines) sets the size instead of the
+    number of sessions, `sizes` the bytes of each one. Subagents with a rollout of their own are not counted in the
+    number. `dirty` adds broken, blank and torn lines.
     """
     _prepare(out, agents)
     write_credentials(out, Random(f"{seed} credentials"), _midnight_ms(today - timedelta(days=days)))
@@ -86,7 +86,7 @@ def _targets(truth: Truth, sessions: int, wanted_bytes: int | None) -> Iterator[
                 return
             yield size
             continue
-        left = max(wanted_bytes - truth.jsonl_bytes, 0 if number else _LEAST_BYTES)  # never a home of nothing
+        left = max(wanted_bytes - truth.jsonl_bytes, 0 if number else _LEAST_BYTES)  # never an empty home
         if left < _LEAST_BYTES:
             return
         is_outlier = number == 0 and wanted_bytes > _OUTLIER_FROM_BYTES

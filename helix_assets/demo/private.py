@@ -1,4 +1,4 @@
-"""Files and folders of a sample home: open to their owner alone whatever the umask, dated as the story says."""
+"""Files and folders of a sample home: private whatever the umask, with the times of the story."""
 
 from __future__ import annotations
 

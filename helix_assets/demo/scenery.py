@@ -1,6 +1,6 @@
-"""The repositories a sample person works in: files, code, sentences and what their tools print.
+"""The repositories that a sample person works in: files, code, sentences and what their tools print.
 
-Belongs here: text and its assembly. What happens in a session is the story's, how an agent logs it the writers'.
+Belongs here: text and its assembly. Not here: what happens in a session (`demo.story`), or how an agent logs it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _PROMPTS = (
 
 @dataclass(frozen=True)
 class Repo:
-    """One repository: where it lies, what is in it, how its tests are run."""
+    """One repository: its folder, what is in it, how its tests are run."""
 
     name: str
     language: str
@@ -208,7 +208,7 @@ def _fill(rng: Random, template: str, names: Sequence[str], *, file: str = "") -
 
 @dataclass(frozen=True)
 class _Run:
-    """What one test run is to print."""
+    """What one test run prints."""
 
     file: str
     case: str

@@ -21,7 +21,7 @@ from helix_assets.demo.truth import PlantedSecret, SessionTruth, Truth
 
 Record = dict[str, Any]
 
-# Stands for half an emoji: logs hold the escape \ud83d alone where an agent cut a string between the two halves.
+# Stands for half an emoji: logs contain the escape \ud83d alone if an agent cut a string between the two halves.
 LONE_SURROGATE = "\ue000"
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -33,7 +33,7 @@ def dashed(text: str) -> str:
 
 @dataclass(frozen=True)
 class Desk:
-    """What a writer is given: where to write, what to count in, and its luck."""
+    """What a writer gets: where to write, where to count, and its random numbers."""
 
     out: Path
     truth: Truth
@@ -42,7 +42,7 @@ class Desk:
 
 
 class LineFile:
-    """One log file in the making, or one that grows."""
+    """One log file that is being written or extended."""
 
     def __init__(self, desk: Desk, path: Path, session: SessionTruth) -> None:
         self.path = path
@@ -56,7 +56,7 @@ class LineFile:
         session.files.append(self.name)
 
     def add(self, record: Mapping[str, Any], at: int | None = None) -> bytes:
-        """Append a record; `at` is the time it carries. Returns the line."""
+        """Append a record; `at` is its time. Returns the line."""
         text = _encode(record)
         if LONE_SURROGATE in text:
             text = text.replace(LONE_SURROGATE, "\\ud83d")
@@ -70,13 +70,13 @@ class LineFile:
         return line
 
     def add_copy(self, line: bytes) -> None:
-        """Append a line that belongs to another session as well."""
+        """Append a line that also belongs to another session."""
         self._line = line
         self._put(line + b"\n")
         self._session.tally["records_in_files"] += 1
 
     def close(self, ms: int) -> None:
-        """Finish the file as if its last write had been at that time."""
+        """Close the file, and set its time to that of the last write."""
         if self._luck and self._line and self._luck.random() < 0.04:
             self._put(self._line[: max(8, len(self._line) * 2 // 3)])
             self._truth.torn_files.append(self.name)
@@ -137,18 +137,18 @@ class Scribe:
         self.finish()
 
     def finish(self) -> None:
-        """Close the files and hand over what was planted."""
+        """Close the files and record the planted secrets."""
         for file in self._files:
             file.close(self.now)
         secrets = self.desk.truth.secrets
         secrets += [PlantedSecret(self.truth.uid, kind, value) for kind, value in self.story.leaks]
 
     def play(self, turn: Turn) -> None:
-        """Write one turn down as the agent would."""
+        """Write one turn as the agent would."""
         raise NotImplementedError
 
     def pick_up(self, records: Sequence[Record]) -> None:
-        """Carry on where the records of the session's main file end."""
+        """Continue where the records of the session's main file end."""
         raise NotImplementedError
 
     def start_file(self, path: Path) -> LineFile:
@@ -162,7 +162,7 @@ class Scribe:
         return self.now
 
     def worn(self, text: str) -> str:
-        """Return the text, in a dirty home now and then with half an emoji at its end."""
+        """Return the text, in a dirty home sometimes with half an emoji at its end."""
         return text + LONE_SURROGATE if self.desk.dirty and self.rng.random() < 0.003 else text
 
     def count_step(self, kind: str, fate: str, exit_code: int) -> None:
@@ -175,7 +175,7 @@ class Scribe:
 
 
 def uuid4(rng: Random) -> str:
-    """Return a random UUID drawn from the generator's own luck."""
+    """Return a random UUID drawn from the generator."""
     return _as_uuid((rng.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62)) | (0x4 << 76) | (0x2 << 62))
 
 

@@ -1,6 +1,6 @@
-"""The plot of a session, told without any agent: who asks what, which tools run, what fails, who interrupts.
+"""The plot of a session, independent of any agent: who asks what, which tools run, what fails, who interrupts.
 
-Belongs here: prompts, replies, steps and how they end. Not here: how any agent writes them down.
+Belongs here: prompts, replies, steps and how they end. Not here: how agents log them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SPREAD = (0.08, 0.15, 0.24, 0.35, 0.49, 0.67, 0.82, 1.0, 1.22, 1.5, 2.05, 2.9, 
 
 
 def skewed(rng: Random, median: int) -> int:
-    """Draw a size: half lie below the median, a few far above."""
+    """Draw a size: half are below the median, a few far above."""
     place = rng.random() * (len(_SPREAD) - 1)
     low, share = int(place), place - int(place)
     return int(median * (_SPREAD[low] * (1 - share) + _SPREAD[low + 1] * share))
@@ -66,7 +66,7 @@ class Turn:
 
 
 class Story:
-    """Invents the turns of one session. Keeps the secrets it let slip in `leaks`; `delegates` allows subagents."""
+    """Invents the turns of one session. `leaks` collects the secrets in it; `delegates` allows subagents."""
 
     def __init__(self, rng: Random, repo: Repo) -> None:
         self.rng = rng
@@ -80,7 +80,7 @@ class Story:
         self._plots: tuple[Callable[[int], list[Reply]], ...] = (self._fix, self._fix, self._feature, self._chores)
 
     def turn(self, room: int) -> Turn:
-        """Tell the next turn, short if only little room (bytes) is left."""
+        """Invent the next turn, a short one if only little room (bytes) is left."""
         rng = self.rng
         size = max(120, min(room // 40, skewed(rng, 1400)))
         self._most_chars = min(60_000, max(400, room // 20))
@@ -109,7 +109,7 @@ class Story:
         return turn
 
     def _cut(self, replies: list[Reply], ending: Ending) -> list[Reply]:
-        """Let an interruption fall into the last tool call, every other time."""
+        """Let an interruption hit the last tool call, every other time."""
         *before, last = replies
         if ending != "interrupted" or not last.steps or last.steps[-1].helper or self.rng.random() < 0.5:
             return replies
@@ -174,7 +174,7 @@ class Story:
         build = Step("run", command=self.repo.build_command, output=self.pen.matches(size), exit_code=1, fate="failed")
         again = self._reply(self._fated(replace(build, output="", exit_code=0, fate="ok")))
         environment = [self._reply(self._environment(size))] if self.rng.random() < 0.08 else []
-        # The same command twice without a change between: that is what a retry looks like.
+        # A retry is the same command twice without a change in between.
         return [*environment, self._reply(build), self._reply(build), self._reply(self._edit(size)), again]
 
     def _delegation(self, size: int) -> Reply:

@@ -1,4 +1,4 @@
-"""What was planted in a sample home, counted as each thing is planted and never by reading it back.
+"""What was planted in a sample home, counted while it is written and never by reading it back.
 
 Belongs here: the counters and their JSON form. The key names are those of `helix export --sessions`.
 """
@@ -42,7 +42,7 @@ class SessionTruth:
     tally: Counter[str] = field(default_factory=Counter)
 
     def seen_at(self, ms: int) -> None:
-        """Stretch the session's span to a dated line."""
+        """Extend the session's span to a dated line."""
         self.first_ms = ms if self.first_ms is None else min(self.first_ms, ms)
         self.last_ms = max(self.last_ms, ms)
 
@@ -133,5 +133,5 @@ class Truth:
         }
 
     def write(self, path: Path) -> None:
-        """Write the figures as JSON, readable by their owner alone."""
+        """Write the figures as JSON, readable only by their owner."""
         write_private(path, json.dumps(self.as_dict(), indent=1) + "\n")

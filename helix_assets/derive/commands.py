@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 _LOOKED_AT = 4000
-# Agents say the same few commands again and again.
+# Agents run the same few commands again and again.
 _REMEMBERED = 2048
 _WRAPPERS = {
     "sudo", "env", "time", "timeout", "nice", "nohup", "xargs", "command", "exec", "stdbuf", "uv", "poetry", "pipenv",
@@ -42,7 +42,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,200}=")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?[smhd]?\Z")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
 _HERE_DOC = re.compile(r"<<-?[ \t]{0,4}([\"']?)(\w{1,60})\1[^\n]{0,1000}\n(?:.*?\n)??[ \t]{0,40}\2(?=\n|\Z)", re.S)
-# Quoted text stays in its word; an unclosed quote is a letter like any other.
+# Quoted text stays in its word; an unclosed quote counts as a letter.
 _WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s;&|()<>\"'\\]|[\"'\\])+|&&|\|\||[;&|\n()]|[<>]+&?", re.S)
 _BREAKS = frozenset({"&&", "||", ";", "&", "|", "\n", "(", ")"})
 _HINTS = ("test", "spec", "jest", "mocha", "tox", "nox", "check", "unit", "verify", "mvn", "gradle", "ninja", "rake")
@@ -54,14 +54,14 @@ _CHECK_TARGET = re.compile(r"(?:\A|[:_-])(?:check|ci|verify|all|coverage)(?:\Z|[
 _GRADLE_TASK = re.compile(r"(?:\A|:)(?:\w{0,60}[tT]est\w{0,60}|check)\Z")
 
 SCRIPT = "script"
-"""A command that may or may not run tests: only what it prints can tell."""
+"""A command that may or may not run tests: only its output shows which."""
 
 
 @lru_cache(_REMEMBERED)
 def program(command: str) -> str | None:
-    """Name of the first program that does the work: set-up steps, assignments and wrappers are passed over."""
-    for said in _commands(command):
-        words = _unwrapped(said)
+    """Name of the first program that does the work: skips set-up steps, assignments and wrappers."""
+    for wrapped in _commands(command):
+        words = _unwrapped(wrapped)
         name = _base(words[0]) if words else ""
         if name and name not in _SETUP:
             return name[:64]
@@ -72,8 +72,8 @@ def program(command: str) -> str | None:
 def test_framework(command: str) -> str | None:
     """The test framework that the command runs, a wrapper such as "make" or "npm test", or `SCRIPT`.
 
-    None when it runs no tests, also where it only names a framework: installs it, searches for it, asks its version.
-    Of several the first that is certain.
+    None if it does not run tests, also if it only names a framework: installs it, searches for it, asks its version.
+    If there are several, the first that is certain.
     """
     start = command[:_LOOKED_AT].lower()
     if not any(hint in start for hint in _HINTS):
@@ -113,7 +113,7 @@ def _commands(command: str) -> Iterator[list[str]]:
 
 
 def _unwrapped(words: list[str]) -> list[str]:
-    """The words from the program on: behind assignments, shell keywords and wrappers with their options."""
+    """The words from the program on: without assignments, shell keywords, wrappers and their options."""
     at, end = 0, 0 if words[0] in ("for", "case") else len(words)
     while at < end and (_ASSIGNMENT.match(words[at]) or words[at] in _KEYWORDS):
         at += 1
@@ -178,7 +178,7 @@ _BY_NAME = {
 }  # fmt: skip
 _EXACTLY_TEST = re.compile(r"\A(?:test|t)\Z")
 _FETCHES = {"install", "i", "add", "ci", "remove", "uninstall", "create", "init", "view", "info", "require", "publish"}
-# Programs that run tests only when told so by a word; the first entry that names the program decides.
+# Programs that run tests only with a certain word; the first entry that names the program decides.
 _BY_WORD: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"npm", "yarn", "pnpm", "bun", "lerna", "turbo", "nx"}), _TEST_TARGET, "npm test"),
     (frozenset({"go"}), re.compile(r"\Atest\Z"), "go test"),
@@ -198,7 +198,7 @@ _BY_WORD: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
 
 
 def _perhaps(name: str, rest: list[str]) -> str | None:
-    """A program of `_BY_WORD` without its word: some other words of it may run tests all the same."""
+    """A program of `_BY_WORD` without its word: some of its other words may run tests, too."""
     if name in ("cargo", "cross"):
         return "cargo test" if any(word in ("test", "t") for word in rest[:4]) else None
     if name == "rake":
@@ -213,7 +213,7 @@ def _perhaps(name: str, rest: list[str]) -> str | None:
 
 
 def _of_shell(rest: list[str]) -> str | None:
-    """`bash -lc "..."` runs what stands in its quotes, `bash run_tests.sh` a script."""
+    """`bash -lc "..."` runs the quoted command, `bash run_tests.sh` a script."""
     for place, word in enumerate(rest):
         if word[:1] != "-":
             return SCRIPT if _TEST_SCRIPT.search(_base(word)) else None
@@ -293,7 +293,7 @@ _MAKE_ALL = {"all", "install"}
 
 
 def purposes(command: str) -> list[str]:
-    """What a command line is for beside tests, in order: "build", "lint", "commit", "push"."""
+    """What a command line does apart from tests, in order: "build", "lint", "commit", "push"."""
     return list(_purposes(command))
 
 
@@ -335,7 +335,7 @@ def _of_git(name: str, rest: list[str]) -> list[str]:
 
 
 def _of_targets(name: str, plain: list[str]) -> list[str]:
-    """The targets or scripts that a runner is told to run; make without one builds."""
+    """The purposes of the targets or scripts that a runner runs; make without a target builds."""
     if name in ("make", "gmake") and not _MAKE_ALL.isdisjoint(plain or {"all"}):
         return ["build"]
     if plain and plain[0] in _FETCHES:

@@ -1,7 +1,7 @@
 """Tier 2: what remains of a session when its raw bytes are gone.
 
-Belongs here: the digest's shape and how it is built from stored rows, one row at a time. Pure: rows in, digest out.
-Not here: where digests are kept (storage) or which sessions need a new one (pipeline).
+Belongs here: how a digest is built from stored rows, one row at a time. Pure: rows in, digest out. Not here: its shape
+(`model.digest`), where digests are kept (`store`) or which sessions need a new one (`sweep`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import orjson
 from helix_assets.derive.failures import error_class
 from helix_assets.derive.outcome.ending import Ending, judge
 from helix_assets.derive.signals import SignalBuilder, SignalRow
+from helix_assets.derive.vocabulary import Vocabulary
 from helix_assets.model.digest import (
     Cost,
     Coverage,
@@ -25,7 +26,7 @@ from helix_assets.model.digest import (
     RunTally,
     Tokens,
 )
-from helix_assets.model.event import AFTER_THE_END, BESIDE, DOCUMENT, UNPARSED, EventKind, Row, light
+from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED, UNPLACED, EventKind, Row, light
 from helix_assets.model.fingerprint import fingerprint
 from helix_assets.model.time import SECOND_US, iso
 
@@ -35,14 +36,14 @@ MAX_FILES = 50
 MAX_TOOLS = 100
 MAX_NAME = 200
 MAX_BYTES = 30 << 10
-"""A digest's lists are cut until its JSON is no larger, however large its session is."""
+"""A digest's lists are cut until its JSON is no larger, whatever the size of its session."""
 _NO_RECORDS = frozenset({UNPARSED, DOCUMENT, AFTER_THE_END})
 IDLE_US = 10 * 60 * 1_000_000
 
 
 @dataclass(frozen=True)
 class SessionHead:
-    """What a digest says of its session beside its rows; `facts` is how many rows of each fact came of them."""
+    """What a digest says about its session apart from its rows; `facts` is how many rows of each fact were made."""
 
     session_uid: str
     flavor: str
@@ -61,7 +62,7 @@ class SessionHead:
 
 
 class _Spend(dict[str | int, Row]):
-    """Usage rows by message id: the last line of a message holds its true figures."""
+    """Usage rows by message id: the last line of a message has its final figures."""
 
     def total(self) -> Tokens:
         def add(name: str) -> int:
@@ -82,7 +83,7 @@ class _Spend(dict[str | int, Row]):
 class DigestBuilder:
     """Collects one session's rows in order; `finish` may be called at any time and again after more rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Vocabulary) -> None:
         self._spend: dict[bool, _Spend] = {False: _Spend(), True: _Spend()}
         self._kinds: Counter[str] = Counter()
         self._tools: Counter[str] = Counter()
@@ -97,8 +98,8 @@ class DigestBuilder:
         self._frameworks: Counter[str] = Counter()
         self._last_run: str | None = None
         self._counts: Counter[str] = Counter()
-        self._ending = Ending()
-        self._signals = SignalBuilder()
+        self._ending = Ending(words)
+        self._signals = SignalBuilder(words)
         self._streak = self._longest = 0
         self._active_us = 0
         self._last_ts: int | None = None
@@ -112,7 +113,7 @@ class DigestBuilder:
     def add(self, rows: Iterable[Row]) -> None:
         """Take in rows in `seq` order."""
         for row in rows:
-            if row.seq != BESIDE:
+            if row.seq != UNPLACED:
                 if row.seq != self._last_seq + 1:
                     self._gaps.append((self._last_seq, row.seq))
                 self._last_seq = row.seq
@@ -139,7 +140,7 @@ class DigestBuilder:
         key: str | int = row.message_id or row.seq
         spend = self._spend[row.is_sidechain]
         other = self._spend[not row.is_sidechain]
-        if key in other:  # one message told in both places is the main session's
+        if key in other:  # a message that is in both belongs to the main session
             held = self._spend[True].pop(key, None)
             spend = self._spend[False]
             if held is not None:
@@ -170,7 +171,7 @@ class DigestBuilder:
         self._messages[row.is_sidechain].add(row.message_id or row.seq)
 
     def _note_part(self, row: Row) -> None:
-        """Thinking, calls and errors are parts of a message, and count as one only where the agent says of which."""
+        """Count the message of a thought, call or error, which are only parts of one, if the agent names it."""
         if row.message_id:
             self._note_message(row)
 
@@ -211,8 +212,8 @@ class DigestBuilder:
         )
 
     def _on_test(self, row: Row) -> None:
-        told = orjson.loads(row.detail) if row.detail else {}
-        self._frameworks[str(told.get("framework", UNNAMED))] += 1
+        detail = orjson.loads(row.detail) if row.detail else {}
+        self._frameworks[str(detail.get("framework", UNNAMED))] += 1
         self._last_run = {"ok": "passed", "error": "failed"}.get(row.status or "")
         self._runs[self._last_run or "unknown"] += 1
 
@@ -234,7 +235,7 @@ class DigestBuilder:
         self._note_part(row)
 
     def _results_with(self, status: str) -> int:
-        return sum(self._overruled.get(str(call), said) == status for call, (said, _) in self._results.items())
+        return sum(self._overruled.get(str(call), logged) == status for call, (logged, _) in self._results.items())
 
     def signal_rows(self) -> list[SignalRow]:
         """The session's signals as rows of their fact table."""
@@ -359,12 +360,12 @@ _BY_KIND = {
 
 
 def _end_of(path: str) -> str:
-    """A path short enough for a digest; of a very long one the end, which says more."""
+    """A path short enough for a digest; a very long one keeps its end, which says more."""
     return path if len(path) <= MAX_NAME else "…" + path[-MAX_NAME:]
 
 
 def fitted(digest: Digest) -> Digest:
-    """The digest with its lists cut to the first and most frequent until it fits; the counts beside them stay whole."""
+    """The digest with its lists cut to the most frequent items until it fits; its counts stay complete."""
     room = MAX_TOOLS
     while room > 1 and len(digest.model_dump_json()) > MAX_BYTES:
         room //= 2

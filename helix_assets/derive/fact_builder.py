@@ -1,7 +1,7 @@
 """Facts: what a session did, a row per call, file, test run, API message and message. They outlive the raw bytes.
 
-Belongs here: which tables there are and how a session's rows become theirs. No transcript text but redacted file paths
-and program names. Not here: the files they lie in (`store.fact_files`), what messages cost (`derive.prices`).
+Belongs here: how a session's rows become facts. The only transcript text in them is redacted file paths and program
+names. Not here: the tables (`model.facts`), their files (`store.fact_files`), what messages cost (`derive.prices`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from helix_assets.derive.failures import error_class
+from helix_assets.derive.vocabulary import Vocabulary
 from helix_assets.model.event import EventKind, Row, light
 from helix_assets.model.facts import FileOperation, Message, SessionFactRows, TestRunFact, TokenUsage, ToolCall
 
@@ -20,35 +21,9 @@ MAX_NAME = 200
 MAX_PATH = 1024
 
 
-_OPERATIONS = {
-    "read": ("read", "notebookread", "read_file", "view", "view_image", "open_file", "readfile", "read_text_file"),
-    "write": ("write", "write_file", "create_file", "writefile"),
-    "edit": ("edit", "multiedit", "notebookedit", "apply_patch", "search_replace", "edit_file", "str_replace",
-             "str_replace_based_edit_tool", "replace"),
-    "delete": ("delete_file", "delete", "remove_file"),
-    "glob": ("glob", "ls", "list_dir", "list_files", "list_directory", "glob_file_search", "file_search"),
-    "grep": ("grep", "grep_search", "search_files", "codebase_search", "grep_files", "search_file_content"),
-}  # fmt: skip
-_BY_TOOL = {tool: operation for operation, tools in _OPERATIONS.items() for tool in tools}
 # Programs whose name alone says what they do to files. `cat` and `sed` may read or write, so they say nothing.
 _BY_PROGRAM = {"rg": "grep", "grep": "grep", "egrep": "grep", "ag": "grep", "find": "glob", "fd": "glob", "ls": "glob",
                "tree": "glob", "rm": "delete", "unlink": "delete"}  # fmt: skip
-# Tools of the agents that are about no file.
-_OTHER_TOOLS = frozenset(
-    {
-        "agent",
-        "askuserquestion",
-        "bash",
-        "bashoutput",
-        "container.exec",
-        "enterplanmode",
-        "exec_command",
-        "exitplanmode",
-    }
-    | {"killbash", "killshell", "local_shell", "local_shell_call", "run_terminal_cmd", "run_terminal_command", "shell"}
-    | {"shell_command", "skill", "slashcommand", "task", "taskoutput", "todo_write", "todowrite", "update_plan"}
-    | {"view_image", "web_fetch", "web_search", "webfetch", "websearch", "write_stdin"}
-)
 _LANGUAGES = {
     "python": "py pyi pyx ipynb", "javascript": "js jsx mjs cjs", "typescript": "ts tsx mts cts", "go": "go",
     "rust": "rs", "java": "java", "kotlin": "kt kts", "c": "c h", "c++": "cc cpp cxx hpp hh hxx", "c#": "cs",
@@ -65,24 +40,16 @@ _BY_NAME = {"dockerfile": "docker", "makefile": "make", "gnumakefile": "make", "
 
 
 def language_of(path: str | None) -> str | None:
-    """The language that a file's name tells, None when it tells none."""
+    """The language of a file, by its name; None if the name does not show it."""
     if not path:
         return None
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
     return _BY_NAME.get(name) or (_BY_SUFFIX.get(name.rsplit(".", 1)[1]) if "." in name else None)
 
 
-def known_tool(name: str | None) -> str:
-    """The tool's name where it is one of the agents' own, else what kind of other tool it is: a log may name any."""
-    lowered = (name or "").lower()
-    if lowered in _BY_TOOL or lowered in _OTHER_TOOLS:
-        return name or ""
-    return "(MCP)" if lowered.startswith("mcp__") else "(other)"
-
-
 @dataclass(slots=True)
 class _Call:
-    """A call while its result is awaited."""
+    """A call, and what later rows say about it."""
 
     row: Row
     detail: dict[str, Any]
@@ -94,7 +61,8 @@ class _Call:
 class FactBuilder:
     """Collects one session's rows in `seq` order; `finish` may be called at any time and again after more rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Vocabulary) -> None:
+        self._by_tool = words.operations
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
         self._messages: list[Message] = []
@@ -125,38 +93,40 @@ class FactBuilder:
             call.result = light(row)
 
     def _on_lifecycle(self, row: Row) -> None:
-        """How a call ended by a log that knows better; and what a person decided, which names only the tool."""
+        """Note a later record that corrects how a call ended, or a person's decision, which names only the tool."""
         if row.call_id:
             call = self._by_id.get(row.call_id)
             if call is not None:
                 call.overruled = light(row)
         elif row.detail and '"decision"' in row.detail:
-            said = orjson.loads(row.detail)
-            decision = _DECISIONS.get(str(said.get("decision")))
+            detail = orjson.loads(row.detail)
+            decision = _DECISIONS.get(str(detail.get("decision")))
             waiting = (
-                call for call in reversed(self._calls) if call.row.tool == said.get("tool") and not call.decision
+                call for call in reversed(self._calls) if call.row.tool == detail.get("tool") and not call.decision
             )
             if decision and (call := next(waiting, None)) is not None:
                 call.decision = decision
 
     def _on_test(self, row: Row) -> None:
-        told = orjson.loads(row.detail) if row.detail else {}
-        passed, failed, skipped, total = (_count(told.get(name)) for name in ("passed", "failed", "skipped", "total"))
+        run = orjson.loads(row.detail) if row.detail else {}
+        passed, failed, skipped, total = (_count(run.get(name)) for name in ("passed", "failed", "skipped", "total"))
         self._tests.append(
             TestRunFact(
-                row.record_key, row.ts_us, row.is_sidechain, row.agent_id, _name(told.get("framework")), passed, failed,
-                skipped, total, _number(told.get("duration_s")), _truth(told.get("success")),
+                row.record_key, row.ts_us, row.is_sidechain, row.agent_id, _name(run.get("framework")), passed, failed,
+                skipped, total, _number(run.get("duration_s")), _truth(run.get("success")),
             )
         )  # fmt: skip
 
     def finish(self, usage: Iterable[tuple[Row, bool]], signals: Sequence[tuple[Any, ...]] = ()) -> SessionFactRows:
-        """The facts of what was added so far, with what the digest knows better.
+        """The facts of what was added so far, with usage and signals from the digest's builder.
 
-        `usage` are the rows whose tokens count, and whether they are a subagent's; `signals` are rows of their table.
+        `usage` are the rows whose tokens count, and whether they are a subagent's. `signals` are rows of their table.
         """
         calls = [_tool_call(call) for call in self._calls]
         operations = [
-            operation for call, fact in zip(self._calls, calls, strict=True) for operation in _operations(call, fact)
+            operation
+            for call, fact in zip(self._calls, calls, strict=True)
+            for operation in _operations(call, fact, self._by_tool)
         ]
         found: Mapping[str, Sequence[tuple[Any, ...]]] = {
             "tool_calls": calls,
@@ -166,7 +136,7 @@ class FactBuilder:
             "messages": self._messages,
             "signals": signals,
         }
-        # plain tuples: they cross from a worker to its parent in a third of the time
+        # plain tuples: sending them from a worker to its parent takes a third of the time
         return {name: list(map(tuple, rows)) for name, rows in found.items() if rows}
 
 
@@ -180,7 +150,7 @@ def _tool_call(call: _Call) -> ToolCall:
     status = (better and better.status) or (result and (result.status or "ok")) or "open"
     path = _path((result and result.file_path) or row.file_path)
     failed = status == "error"
-    told = result or row
+    last = result or row
     return ToolCall(
         record_key=row.record_key,
         ts=row.ts_us,
@@ -188,22 +158,22 @@ def _tool_call(call: _Call) -> ToolCall:
         agent_id=row.agent_id,
         tool=_name(row.tool),
         status=status,
-        error_class=error_class((result and result.summary) or "", told.exit_code) if failed else None,
+        error_class=error_class((result and result.summary) or "", last.exit_code) if failed else None,
         decision="denied" if status == "denied" else call.decision,
-        duration_ms=(better and better.duration_ms) or told.duration_ms,
+        duration_ms=(better and better.duration_ms) or last.duration_ms,
         program=_name(call.detail.get("program")),
-        exit_code=told.exit_code,
+        exit_code=last.exit_code,
         file_path=path,
         language=language_of(path),
-        lines_added=told.lines_added,
-        lines_removed=told.lines_removed,
+        lines_added=last.lines_added,
+        lines_removed=last.lines_removed,
     )
 
 
-def _operations(call: _Call, fact: ToolCall) -> list[FileOperation]:
-    """The files a call was about: one each for a patch of several, whose lines are told as a whole by the first."""
+def _operations(call: _Call, fact: ToolCall, by_tool: Mapping[str, str]) -> list[FileOperation]:
+    """The files that a call was about. Of a patch of several files the first row has the lines of all."""
     name = (call.row.tool or "").lower()
-    operation = _BY_TOOL.get(name) or ("edit" if fact.lines_added is not None else None)
+    operation = by_tool.get(name) or ("edit" if fact.lines_added is not None else None)
     operation = operation or _BY_PROGRAM.get(fact.program or "")
     if operation is None:
         return []
@@ -232,7 +202,7 @@ def _name(value: Any) -> str | None:
 
 
 def _path(value: str | None) -> str | None:
-    """The path, a very long one by its end, which says more."""
+    """The path; a very long one keeps its end, which says more."""
     return value if value is None or len(value) <= MAX_PATH else "…" + value[-MAX_PATH:]
 
 

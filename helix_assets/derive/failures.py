@@ -1,6 +1,6 @@
-"""What a failure's text says is wrong, and of what kind that is: the first rule that fits decides, a class is one word.
+"""Which part of a failure's text says what is wrong, and the class of the failure: the first matching rule decides.
 
-Not here: whether a call failed at all (adapters), or what failures in a row mean.
+Not here: whether a call failed at all (`agents`), or what failures in a row mean (`signals`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re2
 from helix_assets.model.digest import OTHER
 from helix_assets.model.event import shorten
 
-_LOOKED_AT = 400
-_LOOKED_THROUGH = 1 << 16
+_CLASSIFIED = 400
+_SEARCHED = 1 << 16
 _BEFORE = 80
-"""So much of a long line before the words that tell."""
+"""How much of a long line to keep before the words that say what is wrong."""
 _RULES: tuple[tuple[str, str], ...] = (
     ("timeout", r"\btimed? ?out\b|deadline exceeded|\betimedout\b"),
     ("rate_limit", r"rate.?limit|too many requests|\b429\b|overloaded|quota exceeded"),
@@ -39,7 +39,7 @@ _RULES: tuple[tuple[str, str], ...] = (
 
 
 def _compiled() -> re2.Set:
-    """All rules as one automaton: a text is gone through once, whatever the number of rules."""
+    """All rules as one automaton, which reads a text once, whatever the number of rules."""
     options = re2.Options()
     options.case_sensitive = False
     rules = re2.Set.SearchSet(options)
@@ -50,7 +50,7 @@ def _compiled() -> re2.Set:
 
 
 _COMPILED = _compiled()
-_TELLS = re2.compile(
+_SAYS_WHAT = re2.compile(
     r"(?im)\b(?:error|exception|fatal|panic)(?:\[\w+\]| \w+\d+)?: \S|\w(?:error|exception): \S|^E  +\w|<tool_use_error>"
     r"|\b(?:cannot|can't|could not|couldn't|unable to|failed to|must) \w|no such \w|not found\b"
     r"|\b(?:is|are|was|does|did|has|have)(?: not|n't) \w|already (?:in use|exists|defined|borrowed|running)|undefined"
@@ -58,11 +58,11 @@ _TELLS = re2.compile(
 )
 
 
-def telling_part(text: str, beginning: str) -> str:
-    """The beginning of a failure's text, or, where that tells nothing, what it says from the first words that do on."""
-    if _TELLS.search(beginning):
+def meaningful_part(text: str, beginning: str) -> str:
+    """The part of a failure's text that says what is wrong: its beginning, or else from the first such words on."""
+    if _SAYS_WHAT.search(beginning):
         return beginning
-    found = _TELLS.search(text[:_LOOKED_THROUGH])
+    found = _SAYS_WHAT.search(text[:_SEARCHED])
     if not found:
         return beginning
     first = found.start()
@@ -73,8 +73,8 @@ def telling_part(text: str, beginning: str) -> str:
 
 
 def error_class(text: str, exit_code: int | None = None) -> str:
-    """The class of a failure by its text, else by its exit code; `other` when neither tells."""
-    fitting: list[int] = _COMPILED.Match(text[:_LOOKED_AT].encode("utf-8", "replace"))
+    """The class of a failure by its text, else by its exit code, else `other`."""
+    fitting: list[int] = _COMPILED.Match(text[:_CLASSIFIED].encode("utf-8", "replace"))
     if fitting:
         return _RULES[min(fitting)][0]
     return {124: "timeout", 126: "permission", 127: "missing_command", 137: "killed", 143: "killed"}.get(

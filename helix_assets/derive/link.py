@@ -1,7 +1,7 @@
-"""Puts the events of one session in place: numbers them, ties results to calls, derives what no single line says.
+"""Numbers the events of one session, links results to calls, and derives what no single line says.
 
-The same rules for every agent; docs/formats.md states each with an example. Feed records in session order;
-after an append feed the stored rows to `resume` first and go on as if nothing had happened.
+The same rules for every agent; docs/formats.md states each with an example. Feed records in session order. After an
+append, feed the stored rows to `resume` first, then continue with the new records.
 """
 
 from __future__ import annotations
@@ -11,24 +11,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from helix_assets.derive.failures import telling_part
+from helix_assets.derive.failures import meaningful_part
 from helix_assets.derive.tests import SCRIPT, TestRun, parse_test_runs
-from helix_assets.model.event import BESIDE, EventKind, Record, Row, SessionEvent, Usage
+from helix_assets.derive.vocabulary import Vocabulary
+from helix_assets.model.event import UNPLACED, EventKind, Record, Row, SessionEvent, Usage
 
-EDIT_TOOLS = frozenset(
-    {
-        "Edit",
-        "MultiEdit",
-        "Write",
-        "NotebookEdit",
-        "apply_patch",
-        "search_replace",
-        "write",
-        "edit_file",
-        "write_file",
-        "str_replace",
-    }
-)
 FAILED = frozenset({"error", "denied"})
 _NO_EVENT = (SessionEvent(None),)
 _new = tuple.__new__  # a named tuple without the call that checks its length
@@ -50,10 +37,11 @@ class _Call(NamedTuple):
 class Linker:
     """Turns records with their events into stored rows. One per session.
 
-    `foreign_messages` are the message ids (hashed) whose usage another session owns.
+    `foreign_messages` are the hashed ids of messages whose usage another session owns.
     """
 
-    def __init__(self, foreign_messages: Set[str] = frozenset()) -> None:
+    def __init__(self, words: Vocabulary, foreign_messages: Set[str] = frozenset()) -> None:
+        self._edit_tools = words.edits
         self._seq = 0
         self._last_seq_of: dict[str, int] = {}
         self._calls: dict[str, _Call] = {}
@@ -64,13 +52,13 @@ class Linker:
         self._foreign = foreign_messages
 
     def start_at(self, seq: int) -> None:
-        """Number the next row so: rows that are stored no more came before."""
+        """Start numbering here: the rows before are no longer stored."""
         self._seq = seq
 
     def resume(self, rows: Iterable[Row]) -> None:
-        """Take in rows stored earlier, so that the next record continues them."""
+        """Take in the rows stored earlier, so that the next record continues them."""
         for row in rows:
-            if row.seq == BESIDE:
+            if row.seq == UNPLACED:
                 continue
             self._seq = row.seq + 1
             if row.record_id:
@@ -83,7 +71,7 @@ class Linker:
                     row.input_hash,
                     row.lines_added,
                     row.lines_removed,
-                    row.tool in EDIT_TOOLS or row.lines_added is not None,
+                    row.tool in self._edit_tools or row.lines_added is not None,
                     *self._tests_of(row.detail),
                 )
             elif row.kind == EventKind.TOOL_RESULT and row.call_id:
@@ -94,7 +82,7 @@ class Linker:
             elif row.kind == EventKind.TOOL_CALL:
                 self._repeats_failure(row)
             elif row.kind == EventKind.TEST_RUN:
-                self._note_told(row)
+                self._note_run(row)
             if row.is_sidechain and row.message_id and row.kind:
                 self._sidechain_texts.add((row.message_id, row.kind, row.summary or ""))
 
@@ -117,13 +105,13 @@ class Linker:
             self._last_seq_of[record.native_id] = seq - 1
         return out
 
-    def beside(self, record: Record, events: Sequence[SessionEvent]) -> list[Row]:
-        """The one row of a record that has no place in the conversation; its event, if any, is without a kind."""
+    def unplaced(self, record: Record, events: Sequence[SessionEvent]) -> list[Row]:
+        """The one row of a record without a place in the conversation; its event, if any, loses its kind."""
         event = events[0]._replace(kind=None) if events else SessionEvent(None)
-        return [self._row(record, event, BESIDE, None, record.raw)]
+        return [self._row(record, event, UNPLACED, None, record.raw)]
 
     def _is_copy(self, event: SessionEvent) -> bool:
-        """A call, result or subagent message that was already told under the same id (progress records repeat them)."""
+        """Whether a call, result or subagent message repeats one of the same id, as progress records do."""
         kind = event.kind
         if kind is EventKind.TOOL_CALL and event.call_id:
             return event.call_id in self._calls
@@ -147,8 +135,8 @@ class Linker:
         return [event]
 
     def _call(self, event: SessionEvent, record: Record) -> list[SessionEvent]:
-        # a shell command that holds a patch edits too: its call says how many lines
-        is_edit = event.tool in EDIT_TOOLS or event.lines_added is not None
+        # a shell command that contains a patch is an edit, too: its call says how many lines
+        is_edit = event.tool in self._edit_tools or event.lines_added is not None
         if event.call_id:
             self._calls[event.call_id] = _Call(
                 event.tool,
@@ -162,7 +150,7 @@ class Linker:
             )
         out = [event]
         if self._repeats_failure(event):
-            out.append(_beside(event, EventKind.RETRY, status="tool"))
+            out.append(_derived(event, EventKind.RETRY, status="tool"))
         return out
 
     def _result(self, event: SessionEvent, record: Record) -> list[SessionEvent]:
@@ -176,39 +164,39 @@ class Linker:
             runs = _test_runs(event, call.test)
             out += runs
             if runs:
-                self._note_told(event)
+                self._note_run(event)
         self._note_background(event)
         self._note_failure(event)
         if event.status == "error":
-            out[0] = event = _telling(event)
+            out[0] = event = _with_reason(event)
             out.append(
-                _beside(event, EventKind.ERROR, status="error", summary=event.summary, exit_code=event.exit_code)
+                _derived(event, EventKind.ERROR, status="error", summary=event.summary, exit_code=event.exit_code)
             )
         elif event.status == "denied":
-            out.append(_beside(event, EventKind.HUMAN_INTERVENTION, role="user", status="denied"))
+            out.append(_derived(event, EventKind.HUMAN_INTERVENTION, role="user", status="denied"))
         elif event.status == "ok" and call is not None and call.is_edit:
             lines = {"lines_added": event.lines_added, "lines_removed": event.lines_removed}
-            out.append(_beside(event, EventKind.EDIT, status="ok", **lines))
+            out.append(_derived(event, EventKind.EDIT, status="ok", **lines))
         return out
 
     def _tests_of(self, detail: str | None) -> tuple[str | None, str | None]:
-        """The framework that a call's command runs, as its detail names it; the background command it looks at.
+        """The framework that a call's command runs, by its detail, and the background command whose output it reads.
 
-        What a background command prints is told by later calls: only a summary in it is a run.
+        Later calls show what a background command prints: only a summary in it is a run.
         """
         if detail is None or ('"test"' not in detail and '"polls"' not in detail):
             return None, None
-        told = orjson.loads(detail)
-        polls = told.get("polls")
-        return told.get("test") or (SCRIPT if polls in self._background else None), polls
+        parsed = orjson.loads(detail)
+        polls = parsed.get("polls")
+        return parsed.get("test") or (SCRIPT if polls in self._background else None), polls
 
     def _note_background(self, result: SessionEvent | Row) -> None:
         call = self._calls.get(result.call_id) if result.call_id else None
         if call is not None and call.test is not None and result.detail and '"background"' in result.detail:
             self._background.add(str(orjson.loads(result.detail)["background"]))
 
-    def _note_told(self, run: SessionEvent | Row) -> None:
-        """The first look that meets a summary counts: some tools tell the whole output again at each look."""
+    def _note_run(self, run: SessionEvent | Row) -> None:
+        """Only the first poll that shows a summary counts: some tools repeat the whole output at each poll."""
         call = self._calls.get(run.call_id) if run.call_id else None
         if call is not None and call.polls is not None:
             self._background.discard(call.polls)
@@ -218,7 +206,7 @@ class Linker:
             self._just_failed.setdefault(_thread(result), set()).add(result.input_hash)
 
     def _repeats_failure(self, call: SessionEvent | Row) -> bool:
-        """Whether the same call failed and its thread called nothing else since; any other call ends the chance."""
+        """Whether the same call failed and its thread has called nothing else since."""
         failed = self._just_failed.get(_thread(call))
         if not failed:
             return False
@@ -229,7 +217,7 @@ class Linker:
         return False
 
     def _row(self, record: Record, event: SessionEvent, seq: int, parent: int | None, raw: bytes | None) -> Row:
-        # Taken apart and put together as plain tuples: this is done for every row, and names cost half of the time.
+        # Unpacked and built as plain tuples: this runs for every row, and attribute access takes half of the time.
         (kind, role, tool, summary, status, call_id, message_id, model, usage, cost_usd, is_sidechain, agent_id,
          exit_code, duration_ms, file_path, lines_added, lines_removed, input_hash, detail, ts_us,
          _, size) = event  # fmt: skip
@@ -248,28 +236,28 @@ class Linker:
 
 
 class BareLinker(Linker):
-    """Numbers records and says nothing about them: what is left where deriving fails."""
+    """Only numbers records: the fallback if deriving fails."""
 
     def rows(self, record: Record, events: Sequence[SessionEvent]) -> list[Row]:
         self._seq += 1
         return [self._row(record, _NO_EVENT[0], self._seq - 1, None, record.raw)]
 
 
-def _telling(failed: SessionEvent) -> SessionEvent:
-    """The failed result with a summary that tells what went wrong, if its text does."""
+def _with_reason(failed: SessionEvent) -> SessionEvent:
+    """The failed result with a summary that says what went wrong, if its text does."""
     if not failed.text:
         return failed
-    return failed._replace(summary=telling_part(failed.text, failed.summary or ""))
+    return failed._replace(summary=meaningful_part(failed.text, failed.summary or ""))
 
 
 def _thread(event: SessionEvent | Row) -> str | bool:
-    """Who called: the main thread, or an agent of it."""
+    """Who called: the main thread, or a subagent."""
     return event.agent_id or event.is_sidechain
 
 
-def _beside(event: SessionEvent, kind: EventKind, **changes: Any) -> SessionEvent:
+def _derived(event: SessionEvent, kind: EventKind, **changes: Any) -> SessionEvent:
     """A derived event: the same call and place, nothing that would count twice."""
-    told = {"role": event.role, "summary": event.summary, **changes}
+    own = {"role": event.role, "summary": event.summary, **changes}
     return SessionEvent(
         kind,
         tool=event.tool,
@@ -279,12 +267,12 @@ def _beside(event: SessionEvent, kind: EventKind, **changes: Any) -> SessionEven
         file_path=event.file_path,
         ts_us=event.ts_us,
         text=event.text,
-        **told,
+        **own,
     )
 
 
 def _test_runs(event: SessionEvent, framework: str) -> list[SessionEvent]:
-    """A row per run that the result of a test command tells; one that was refused or dropped ran nothing."""
+    """An event per run in the result of a test command. A command that was denied or cancelled ran nothing."""
     if event.text is None or event.status not in ("ok", "error"):
         return []
     exit_code = event.exit_code
@@ -292,24 +280,24 @@ def _test_runs(event: SessionEvent, framework: str) -> list[SessionEvent]:
         exit_code = 1
     runs = parse_test_runs(event.text, framework=framework, exit_code=exit_code)
     return [
-        _beside(
+        _derived(
             event,
             EventKind.TEST_RUN,
             status=None if run.success is None else "ok" if run.success else "error",
-            summary=_told(run),
+            summary=_summary(run),
             detail=orjson.dumps(run._asdict()).decode(),
         )
         for run in runs
     ]
 
 
-def _told(run: TestRun) -> str:
+def _summary(run: TestRun) -> str:
     counts = {"passed": run.passed, "failed": run.failed, "skipped": run.skipped}
     return f"{run.framework}: {', '.join(f'{n} {word}' for word, n in counts.items() if n) or 'no counts'}"
 
 
 def _complete(event: SessionEvent, call: _Call, ts_us: int | None) -> SessionEvent:
-    """The result with what only its call knows."""
+    """The result with what only its call says."""
     duration = event.duration_ms
     if duration is None and ts_us is not None and call.ts_us is not None and ts_us >= call.ts_us:
         duration = (ts_us - call.ts_us) // 1000

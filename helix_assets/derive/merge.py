@@ -1,8 +1,8 @@
-"""A kept digest and one of what came later, as one digest: for sessions whose earlier records can be read no more.
+"""Merges a kept digest with one of later records, for sessions whose earlier records can no longer be read.
 
-Belongs here: adding up what can be added, and which of two words wins. Pure. That no record is in both is for the
-caller to see to (`sweep.merging`); a message may be: its lines can lie on both sides. What only the rows in order
-could say, such as a streak of failures across the seam, is not known.
+Belongs here: adding up what can be added, and which of two values wins. Pure. The caller (`sweep.merging`) ensures that
+no record is in both. A message may be in both, if its lines are on both sides. What only the rows in order could show,
+such as a streak of failures across the boundary, stays unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Continued = tuple[int, int]
 def merged(
     kept: Digest, new: Digest, old_facts: SessionFactRows, new_facts: SessionFactRows, continued: Sequence[Continued]
 ) -> tuple[Digest, SessionFactRows]:
-    """Both as one, digest and facts. `new` speaks for the session as a whole already.
+    """The merged digest and facts. `new` already describes the whole session, such as its start and end.
 
     `continued` are messages with lines on both sides: the record whose usage counts for each, before and now.
     """
@@ -39,35 +39,35 @@ def merged(
         coverage = kept.coverage.model_copy(update={"generation": new.coverage.generation})
         same = {name: getattr(new, name) for name in ("unparsed_lines", "started_at", "ended_at")}
         return kept.model_copy(update={"coverage": coverage, **same}), old_facts
-    usage, passed_over = _usage(old_facts.get("token_usage", []), new_facts.get("token_usage", []), continued)
+    usage, superseded = _usage(old_facts.get("token_usage", []), new_facts.get("token_usage", []), continued)
     facts = {name: [*old_facts.get(name, []), *new_facts.get(name, [])] for name in {**old_facts, **new_facts}}
     facts |= {"token_usage": usage} if usage else {}
     digest = _added_up(kept, new, {name: len(rows) for name, rows in facts.items() if rows})
-    return _without(digest, passed_over), facts
+    return _without(digest, superseded), facts
 
 
 def _usage(
     old: list[tuple[Any, ...]], new: list[tuple[Any, ...]], continued: Sequence[Continued]
 ) -> tuple[list[tuple[Any, ...]], list[TokenUsage]]:
-    """The usage that counts, a message once with its last line; and the rows that it passes over."""
+    """The usage that counts, each message once by its last line, and the superseded rows."""
     before = {row[0]: TokenUsage._make(row) for row in old}
     now = {row[0]: TokenUsage._make(row) for row in new}
-    passed_over = []
+    superseded = []
     for first, last in continued:
         if last in now:
             is_newer = first in before and now[last].output >= before[first].output
-            passed_over.append(before[first] if is_newer else now[last])
-    gone = {row.record_key for row in passed_over}
-    return [row for row in (*old, *new) if row[0] not in gone], passed_over
+            superseded.append(before[first] if is_newer else now[last])
+    gone = {row.record_key for row in superseded}
+    return [row for row in (*old, *new) if row[0] not in gone], superseded
 
 
-def _without(digest: Digest, passed_over: Sequence[TokenUsage]) -> Digest:
-    """The digest without this usage, and without the messages it stands for, which are counted twice."""
-    if not passed_over:
+def _without(digest: Digest, superseded: Sequence[TokenUsage]) -> Digest:
+    """The digest without this usage, and without its messages, which are counted twice."""
+    if not superseded:
         return digest
-    sub = [row for row in passed_over if row.is_sidechain]
-    main = [row for row in passed_over if not row.is_sidechain]
-    tokens = _less(digest.tokens, passed_over)
+    sub = [row for row in superseded if row.is_sidechain]
+    main = [row for row in superseded if not row.is_sidechain]
+    tokens = _less(digest.tokens, superseded)
     cost = {"input_tokens": tokens.input, "output_tokens": tokens.output,
             "cache_tokens": tokens.cache_read + tokens.cache_write}  # fmt: skip
     return digest.model_copy(
@@ -76,7 +76,7 @@ def _without(digest: Digest, passed_over: Sequence[TokenUsage]) -> Digest:
             "tokens_main": _less(digest.tokens_main, main),
             "tokens_subagent": _less(digest.tokens_subagent, sub),
             "cost": digest.cost.model_copy(update=cost),
-            "assistant_messages": digest.assistant_messages - len(passed_over),
+            "assistant_messages": digest.assistant_messages - len(superseded),
             "assistant_messages_subagent": digest.assistant_messages_subagent - len(sub),
         }
     )
@@ -123,7 +123,7 @@ def _added_up(kept: Digest, new: Digest, facts: Mapping[str, int]) -> Digest:
         "coverage": new.coverage.model_copy(update=coverage),
         "schema_version": min(kept.schema_version, new.schema_version),
     }
-    if not new.user_prompts and not new.assistant_messages:  # nothing came that could tell how it ended
+    if not new.user_prompts and not new.assistant_messages:  # nothing new shows how it ended
         update |= {name: getattr(kept, name) for name in ("outcome", "outcome_reason", "outcome_confidence")}
     return fitted(new.model_copy(update=update))
 

@@ -1,9 +1,8 @@
-"""What goes wrong again and again: the same specific trouble in several sessions, with the places that show it.
+"""What goes wrong again and again: the same specific trouble in several sessions, with the records that show it.
 
-Belongs here: what a session's signals say as sightings, when a text is specific enough to be recognized, and gathering
-sightings into patterns. Pure: digests in, patterns out; the same digests give the same patterns, whenever they are
-asked. Not here: what a signal is (`signals`), the view (`helix_assets.ask.views`), the report
-(`helix_assets.ask.reports.recurring`).
+Belongs here: turning a session's signals into sightings, deciding when a text is specific enough to be recognized, and
+grouping sightings into patterns. Pure: digests in, patterns out; the same digests always give the same patterns.
+Not here: what a signal is (`signals`), the view (`ask.views`), the report (`ask.reports.recurring`).
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from itertools import islice
 from typing import Any
 
 MIN_SESSIONS = 3
-"""A pattern is seen in at least as many sessions. A session counts for the day on which it began and has one
-repository, so whatever is seen on three days, or in three repositories, is seen in three sessions."""
+"""A pattern is seen in at least this many sessions. A session has one day, on which it began, and one repository, so
+whatever is seen on three days, or in three repositories, is seen in three sessions."""
 MIN_WEIGHT = 4
-"""How much a text has to name to be recognized: see `weight`."""
+"""The weight that a text needs to be recognized: see `weight`."""
 MAX_EVIDENCE = 10
 TREND_DAYS = 14
 _KEY_WORDS = 16
-# The same few failures are told again and again.
+# The same few failures occur again and again.
 _REMEMBERED = 8192
 SEEN_IN = ("session_uid", "repo", "cwd", "started_at", "signals", "error_snippets")
-"""What of a digest sightings are made of."""
+"""The fields of a digest that sightings are made of."""
 KINDS = ("error", "missing_dependency", "retry_loop", "edit_test_loop", "flaky_test", "churn")
 
-# What is printed around the output of whatever failed: by the agents' tools, by npm and its like before a script.
+# What agents' tools print around the output of a failed command, and what npm and its like print before a script.
 _AROUND = re.compile(
     r"</?[a-z_]+>|^chunk id: .{0,200}?output: |^exit code:? \d+|\[redacted:[^\]]*\]|\x1b?\[[\d;]*m|[─-╿⎯]+"
     r"|^failed in sandbox \w+ with execution error: sandbox denied exec error, exit code: \d+, stdout: .{0,80}?"
@@ -47,9 +46,9 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|\b(?=[0-9a-f]*\d)[0-9a-f]{7,}\b|(?<![a-z\d])\
 _NAMED = re.compile(r"[a-z]\.[a-z]|[a-z]_[a-z]|[a-z]-[a-z]|[a-z][A-Z]|^[A-Z]{1,6}\d{2,6}$|^[A-Z]{5,}$|^E[A-Z]{3,}$|^--")
 _SENTENCE = re.compile(r"(?<=[\w)'\"`][.!?;])\s+(?=[A-Z])")
 _WARNS = re.compile(r"(?:\w+ )?warn(?:ing)?\b", re.I)
-"""What begins so says for a while what did not fail."""
+"""A text that begins like this is about warnings before it comes to a failure."""
 _CLASSES = ("error", "exception")
-"""How names end that are no more than a kind of failure."""
+"""How names end that only name a kind of failure."""
 _WRONG = re.compile(
     r"\b(?:not|cannot|nothing|never|(?:\w+n|can) t|only|but|must|out of|no (?:such|space|module|rule|\S+ named)"
     r"|missing|undefined|undeclared|unused|unexpected|unresolved|unsupported|unreachable|unauthori[sz]ed|unterminated"
@@ -59,7 +58,7 @@ _WRONG = re.compile(
     r"|=(?:\w+(?:error|exception)|\w*notfound|[a-z]{1,6}\d{2,6}"
     r"|e(?:acces|addrinuse|connrefused|exist|isdir|mfile|noent|nospc|notdir|notempty|perm|timedout))\b"
 )
-"""What says what is wrong, beyond that something is: a denial, a defect, the name of an exception, a code."""
+"""Words that say what is wrong, not only that something is: a denial, a defect, an exception's name, a code."""
 _FILE = re.compile(r"[a-z#]\.[a-z]\w{0,7}$", re.I)
 # Words that say that something failed, not what; and words that say nothing.
 _FAILING = frozenset({
@@ -86,9 +85,9 @@ _EMPTY = frozenset({
 
 @dataclass(frozen=True)
 class Sighting:
-    """A sign of trouble in one session; `text` shows it, redacted, `mark` is what it is recognized by.
+    """A sign of trouble in one session. `text` shows it, redacted; `mark` identifies it.
 
-    `record_keys` are empty for an error that the digest has no signal for."""
+    `record_keys` are empty for an error without a signal in the digest."""
 
     session_uid: str
     repo: str | None
@@ -105,9 +104,9 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Pattern:
-    """The same trouble in several sessions. `evidence` are sightings, the newest first, those with a record before
-    others; `recent` counts the sessions of the last two weeks up to the newest session in the memory, `before` those
-    of the two weeks before."""
+    """The same trouble in several sessions. `evidence` are sightings, those with a record first, then the newest first.
+    `recent` counts the sessions of the last two weeks up to the newest session in the memory, `before` those of the two
+    weeks before."""
 
     pattern_id: str
     kind: str
@@ -128,7 +127,7 @@ class Pattern:
 
 
 def key_of_hex(text: str) -> int:
-    """A record key as facts and rows hold it, from the way digests spell it."""
+    """A record key as facts and rows contain it, from its hexadecimal form in digests."""
     key = int(text, 16)
     return key - (1 << 64) if key >= 1 << 63 else key
 
@@ -137,14 +136,14 @@ def key_of_hex(text: str) -> int:
 
 
 def sightings(digest: Mapping[str, Any]) -> Iterator[Sighting]:
-    """What a digest's signals say that is specific enough to be recognized in another session."""
+    """The signals and errors of a digest that are specific enough to be recognized in another session."""
     try:
         day = date.fromisoformat(str(digest["started_at"])[:10])
     except ValueError:
         return  # a session without any time
     signals = [signal for signal in (digest.get("signals") or ()) if signal["name"] in KINDS]
-    told = {key for signal in signals if signal["name"] == "missing_dependency" for key in signal["evidence"]}
-    # A digest keeps more errors than it has signals for; what a missing dependency tells better is not told twice.
+    missing = {key for signal in signals if signal["name"] == "missing_dependency" for key in signal["evidence"]}
+    # A digest has more errors than signals. An error that is also a missing dependency yields only the latter.
     snippets = {snippet["fingerprint"]: snippet for snippet in (digest.get("error_snippets") or ())}
     for signal in signals:
         snippet = _snippet(signal, snippets)
@@ -152,7 +151,7 @@ def sightings(digest: Mapping[str, Any]) -> Iterator[Sighting]:
             del snippets[snippet["fingerprint"]]
         if signal["name"] != "error":
             yield from _sighting(digest, day, signal, signal["sample"], None)
-        elif not told.issuperset(signal["evidence"]):
+        elif not missing.issuperset(signal["evidence"]):
             kind, _, body = signal["sample"].partition(": ")
             yield from _sighting(digest, day, signal, snippet["sample"] if snippet else body, kind)
     for snippet in snippets.values():
@@ -161,7 +160,7 @@ def sightings(digest: Mapping[str, Any]) -> Iterator[Sighting]:
 
 
 def _snippet(signal: Mapping[str, Any], snippets: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The error of the digest that a signal is about, which has more of its text."""
+    """The digest's error that a signal is about, which has more of its text."""
     if signal["name"] != "error":
         return None
     kind, _, body = signal["sample"].partition(": ")
@@ -182,7 +181,7 @@ def _sighting(
 
 
 def _mark(kind: str, text: str, digest: Mapping[str, Any], signal: Mapping[str, Any]) -> str | None:
-    """What the trouble is recognized by, None where nothing in it is specific."""
+    """What identifies the trouble, None if nothing in it is specific."""
     if kind == "error":
         return specific_part(text)
     if kind == "missing_dependency":
@@ -195,11 +194,11 @@ def _mark(kind: str, text: str, digest: Mapping[str, Any], signal: Mapping[str, 
     if kind == "retry_loop":  # a command of one repository is specific as soon as it names a program
         terms = list(islice(_terms(_plainly(text)), _KEY_WORDS))
         return f"{place} {' '.join(terms)}" if weight(terms) else None
-    return f"{place} {text.partition(':')[0]}"  # of the tests only the tool has a name
+    return f"{place} {text.partition(':')[0]}"  # only the tests' tool has a name
 
 
 def _within(path: str, cwd: str | None) -> str:
-    """The path as seen from the session's folder: checkouts of one repository lie in many places."""
+    """The path relative to the session's folder, because checkouts of one repository are in many places."""
     if cwd and path.startswith(cwd.rstrip("/") + "/"):
         return path[len(cwd.rstrip("/")) + 1 :]
     return path
@@ -210,9 +209,10 @@ def _within(path: str, cwd: str | None) -> str:
 
 @lru_cache(_REMEMBERED)
 def specific_part(text: str) -> str | None:
-    """The shortest row of sentences at the start of a text that names enough to be recognized and says what is wrong.
+    """The fewest sentences at the start of a text that name enough to be recognized and say what is wrong.
 
-    None if none does. Only the first words count. Numbers, hashes, warnings and what stands around a failure do not.
+    None if there are none. Only the first words count. Numbers, hashes, warnings and what is printed around a failure
+    do not.
     """
     plain = _plainly(_AROUND.sub(" ", text))
     held: list[str] = []
@@ -226,9 +226,9 @@ def specific_part(text: str) -> str | None:
 
 
 def weight(terms: Iterable[str]) -> int:
-    """How much words name: three for each file, two for each other name (an identifier, a code, a flag, what stands
-    in quotes), one for each other word that says more than that something failed, and for the name of an exception.
-    Every word counts once."""
+    """How much words name: three for each file, two for each other name (an identifier, a code, a flag, a quoted text),
+    one for the name of an exception and for each other word that says more than that something failed. Every word
+    counts once."""
     return sum(map(_weight, set(terms)))
 
 
@@ -249,22 +249,22 @@ def _terms(sentence: str) -> Iterator[str]:
         kind = found.lastgroup or 0
         value = found[kind]
         if kind == "word" and value.isalpha() and value.islower():
-            yield value  # most words: they are no names
+            yield value  # most words, which are not names
             continue
         if kind == "path":
-            value = "/".join(value.rstrip("/").split("/")[-2:])  # checkouts lie anywhere, but every folder has a README
+            value = "/".join(value.rstrip("/").split("/")[-2:])  # checkouts are anywhere, but README is in every folder
         lowered = value.lower()
         is_name = kind != "word" or _NAMED.search(value) is not None
-        is_said = lowered != value.upper() and not _FAILING.issuperset(lowered.split("-"))
-        yield f"={lowered}" if is_name and is_said else lowered
+        is_specific = lowered != value.upper() and not _FAILING.issuperset(lowered.split("-"))
+        yield f"={lowered}" if is_name and is_specific else lowered
 
 
 # -- gathering -------------------------------------------------------------------------------------------------------
 
 
 def find_patterns(seen: Iterable[Sighting], key: bytes, newest: date) -> list[Pattern]:
-    """Patterns among sightings, those in most sessions first. `newest` is the day of the newest session of all; `key`
-    makes the ids, which so give nothing away."""
+    """Patterns among sightings, those in most sessions first. `newest` is the day of the newest session. The ids are
+    hashed with `key`, so that they reveal nothing."""
     groups: dict[tuple[str, str], list[Sighting]] = defaultdict(list)
     for sighting in seen:
         groups[sighting.kind, sighting.mark].append(sighting)
@@ -305,7 +305,7 @@ def _pattern(kind: str, mark: str, group: Sequence[Sighting], key: bytes, newest
 
 
 def _common(values: Iterable[str | None]) -> str | None:
-    """The value that all have."""
+    """The value, if all have the same."""
     found = set(values)
     return found.pop() if len(found) == 1 else None
 

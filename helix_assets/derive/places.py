@@ -1,36 +1,55 @@
-"""Which repository, domain and task a session belongs to, told from its text alone.
+"""Which repository, domain and task a session belongs to, from texts alone.
 
-Belongs here: the rules. The person's own map (helix.toml) comes first and wins. Not here: the disk
-(`agents.repositories`).
+Belongs here: the rules. The user's own map (helix.toml) wins. Not here: the disk (`agents.repositories`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-# Where tools put worktrees. In the first two the repository's name stands behind, in the last before.
-_BY_CODEX = re.compile(r"/\.codex/worktrees/[^/]+/([^/]+)")
-_BY_CURSOR = re.compile(r"/\.cursor/worktrees/([^/]+)")
-_INSIDE = re.compile(r"/([^/]+)/(?:\.claude/worktrees|\.?worktrees)(?:/|$)")
-_BESIDE = re.compile(r"/(?!(?:grok|claude|codex|cursor|git)[-.])([^/]+?)[-.](?:grok-)?worktrees?/[^/]")
+from helix_assets.model.agent import AgentSpec
+
+# Worktrees of other tools than agents: the repository's name is after these folders; these names are not repositories.
+_BEHIND = (r"/\.cursor/worktrees/([^/]+)",)
+_NO_REPOSITORIES = ("cursor", "git")
 
 
 @dataclass(frozen=True)
 class PlaceRules:
-    """The person's map: `paths` names the repository of a path prefix or glob, `domains` the domain of a repository."""
+    """The user's map: `paths` names the repository of a path prefix or glob, `domains` the domain of a repository.
+
+    `worktrees` are the agents' patterns for paths, in order; group 1 is the repository.
+    """
 
     paths: Mapping[str, str] = field(default_factory=dict)
     domains: Mapping[str, str] = field(default_factory=dict)
     task_patterns: tuple[str, ...] = ()
+    worktrees: tuple[re.Pattern[str], ...] = ()
+
+
+def worktree_patterns(specs: Sequence[AgentSpec]) -> tuple[re.Pattern[str], ...]:
+    """Patterns that find the repository's name in the path of a worktree: after, around or before its folder."""
+    behind = [pattern for spec in specs for pattern in spec.worktrees.behind]
+    inside = _any_of(folder for spec in specs for folder in spec.worktrees.inside)
+    names = _any_of([*(spec.flavor for spec in specs), *_NO_REPOSITORIES])
+    suffix = _any_of(word for spec in specs for word in spec.worktrees.suffix)
+    around = rf"/([^/]+)/(?:{inside}|\.?worktrees)(?:/|$)"
+    before = rf"/(?!{names}[-.])([^/]+?)[-.](?:{suffix}-)?worktrees?/[^/]"
+    return tuple(map(re.compile, (*behind, *_BEHIND, around, before)))
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """A pattern for any of these texts. Without texts it matches nothing."""
+    return f"(?:{'|'.join(map(re.escape, words)) or '(?!)'})"
 
 
 def repo_of(cwd: str | None, rules: PlaceRules, root: str | None = None) -> str | None:
-    """The repository of a working folder: the map's word, else the name of `root`, else what the path tells.
+    """The repository of a working folder: from the map, else the name of `root`, else from the path.
 
-    `root` is the top folder of the repository, or of the main one of a worktree, as far as it is known.
+    `root` is the top folder of the repository, for a worktree that of the main one, if it is known.
     """
     if not cwd:
         return None
@@ -40,7 +59,7 @@ def repo_of(cwd: str | None, rules: PlaceRules, root: str | None = None) -> str 
             if folder == prefix or folder.startswith(prefix + "/") or fnmatchcase(folder, pattern):
                 return repo
     path = "/" + cwd.replace("\\", "/").strip("/")
-    for worktree in (_BY_CODEX, _BY_CURSOR, _INSIDE, _BESIDE) if root is None else ():
+    for worktree in rules.worktrees if root is None else ():
         if match := worktree.search(path):
             return match.group(1)
     name = (root or path).rstrip("/").rpartition("/")[2]
@@ -48,7 +67,7 @@ def repo_of(cwd: str | None, rules: PlaceRules, root: str | None = None) -> str 
 
 
 def domain_of(repo: str | None, rules: PlaceRules) -> str | None:
-    """The repository's domain as the map says."""
+    """The repository's domain in the map."""
     return rules.domains.get(repo) if repo else None
 
 

@@ -1,4 +1,4 @@
-"""What tokens cost by a table of prices: bands of long contexts, kinds of cache, prices that changed over time.
+"""What tokens cost by a price table: bands of long contexts, kinds of cache, prices that changed over time.
 
 Belongs here: the arithmetic, in whole picodollars, so that sums are exact in any order. Pure given the table. Not here:
 where prices come from (`helix_assets.sweep.pricing`).
@@ -29,14 +29,14 @@ class Rates(NamedTuple):
 
 
 class Band(NamedTuple):
-    """Rates of every token of a request whose whole input is larger than `above` tokens."""
+    """The rates of all tokens of a request whose whole input is larger than `above` tokens."""
 
     above: int
     rates: Rates
 
 
 class Period(NamedTuple):
-    """Bands, the lowest first, and when they hold: from a moment on, and between two times of the UTC day."""
+    """Bands, the lowest first, and when they apply: from a time on, and between two times of the UTC day."""
 
     bands: tuple[Band, ...]
     since_us: int | None = None
@@ -44,7 +44,7 @@ class Period(NamedTuple):
     to_us: int | None = None
 
     def holds(self, ts_us: int) -> bool:
-        """Whether the period's prices are in force at this moment."""
+        """Whether the period's prices apply at this time."""
         if self.since_us is not None and ts_us < self.since_us:
             return False
         if self.from_us is None or self.to_us is None:
@@ -56,7 +56,7 @@ class Period(NamedTuple):
 
 
 ModelPrices = tuple[Period, ...]
-"""The last period that holds decides; where none does, the first."""
+"""The last period that holds decides; if none does, the first."""
 
 
 class Spent(NamedTuple):
@@ -75,14 +75,14 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True)
 class PriceTable:
-    """Prices by model. `own` are the person's, by glob, and come first; `version` names the table in what it priced."""
+    """Prices by model. `own` are the user's, by glob, and win. `version` is stored with what the table priced."""
 
     version: str
     models: Mapping[str, ModelPrices | None] = field(default_factory=dict)
     own: tuple[tuple[str, ModelPrices], ...] = ()
 
     def prices_of(self, model: str) -> ModelPrices | None:
-        """The model's prices, None when nobody knows them."""
+        """The model's prices, None if they are unknown."""
         name = model.lower()
         for pattern, prices in self.own:
             if fnmatchcase(name, pattern):
@@ -91,7 +91,7 @@ class PriceTable:
 
 
 def cost_pico(prices: ModelPrices, spent: Spent, ts_us: int | None, *, is_one_request: bool = True) -> int:
-    """What a request cost, in picodollars; of a sum of several requests nothing tells the band, so it is the lowest."""
+    """What a request cost, in picodollars. A sum of several requests has no known band and takes the lowest."""
     period = next(
         (p for p in reversed(prices) if ts_us is not None and p.holds(ts_us)), prices[-1 if ts_us is None else 0]
     )
@@ -103,7 +103,7 @@ def cost_pico(prices: ModelPrices, spent: Spent, ts_us: int | None, *, is_one_re
 
 
 def dollars(pico: int) -> float:
-    """Picodollars as dollars; as long as there are fewer than nine thousand, `picodollars` gives them back exactly."""
+    """Picodollars as dollars. Below nine thousand dollars `picodollars` restores them exactly."""
     return pico / PICO
 
 
@@ -113,7 +113,7 @@ def picodollars(usd: float) -> int:
 
 
 def own_rates(price: Mapping[str, float]) -> ModelPrices:
-    """A person's price of a model. Cache prices that it leaves out follow from that of input.
+    """The user's price of a model. Missing cache prices follow from the price of input.
 
     Reading costs a tenth of it, writing for five minutes a quarter more than it, writing for an hour twice as much.
     """

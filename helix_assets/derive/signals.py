@@ -1,7 +1,7 @@
 """Signs of trouble in a session, each by a named rule with a version (docs/signals.md).
 
-Belongs here: rules over light rows, one row at a time, that need more than one row or a reading of its text. Pure.
-Not here: what a single failure is called (`failures`), how the session ended (`outcome`).
+Belongs here: rules that need several rows, or a row's text. They take light rows, one at a time. Pure.
+Not here: the class of a single failure (`failures`), how the session ended (`outcome`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import orjson
 
 from helix_assets.derive.failures import error_class
-from helix_assets.derive.link import EDIT_TOOLS
+from helix_assets.derive.vocabulary import Vocabulary
 from helix_assets.model.digest import Signal
 from helix_assets.model.event import EventKind, Row, shorten
 from helix_assets.model.fingerprint import SAMPLE_CHARS, fingerprint
@@ -27,15 +27,11 @@ LOOP_RETRIES = 2
 CHURN_ROUNDS = 4
 FAILING_EDITS = 2
 PRESSURE = 0.85
-_WINDOWS = (("claude", 200_000), ("gpt-", 272_000), ("codex", 272_000), ("o3", 200_000), ("o4", 200_000))
 _LARGE_WINDOW = 1_000_000
 _MASK = (1 << 64) - 1
 _LOOKS_ONLY = frozenset(
     {"cat", "grep", "rg", "ls", "head", "tail", "find", "fd", "wc", "tree", "less", "stat", "pwd", "which"}
-    | {"Read", "Grep", "Glob", "LS", "read_file", "list_dir", "view_image"}
 )
-_NOTES = frozenset({"TodoWrite", "update_plan", "todo_write"})
-_ASKED_IN_VAIN = "Claude requested permissions"
 _MISSING = re.compile(
     r"no module named ['\"]?([\w.-]{1,80})|cannot find (?:module|package) ['\"]?([\w./@-]{1,80})"
     r"|([\w.-]{1,60}): (?:command )?not found|no matching distribution found for ([\w.-]{1,80})"
@@ -59,12 +55,12 @@ VERSIONS: Mapping[str, int] = {
     "context_pressure": 1,
     "compaction_mid_task": 1,
 }
-"""The rules with their versions; a version grows whenever its rule says something else."""
+"""The rules with their versions; a version grows whenever its rule changes."""
 
 
 @dataclass
 class _Sign:
-    """A signal that is being counted."""
+    """A signal while it is counted."""
 
     sample: str
     tool: str | None = None
@@ -79,7 +75,7 @@ class _Sign:
 
 
 class _Call(NamedTuple):
-    """A call while its result is awaited."""
+    """A call without its result so far."""
 
     record_key: int
     input_hash: int | None
@@ -90,7 +86,7 @@ class _Call(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What later rows may ask of a result. `test` is the input of a call that ran tests itself."""
+    """What later rows need of a result. `test` is the hashed input of a call that ran tests."""
 
     record_key: int
     ts_us: int | None
@@ -100,7 +96,7 @@ class _Result(NamedTuple):
 
 @dataclass
 class _Thread:
-    """What one agent did, the main one or a subagent: chains that only its own calls make or break."""
+    """What one agent did, the main one or a subagent: chains that only its own calls continue or end."""
 
     failed: dict[int, list[int]] = field(default_factory=dict)
     rounds: Counter[str] = field(default_factory=Counter)
@@ -115,7 +111,9 @@ class _Thread:
 class SignalBuilder:
     """Collects one session's rows in order; `finish` may be called at any time and again after more rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Vocabulary) -> None:
+        self._words = words
+        self._looks_only = _LOOKS_ONLY | words.looks
         self._signs: dict[tuple[str, str], _Sign] = {}
         self._threads: dict[str | bool, _Thread] = {}
         self._calls: dict[str, _Call] = {}
@@ -141,7 +139,7 @@ class SignalBuilder:
         return thread
 
     def _sign(self, name: str, sample: str, row: Row, *, about: str | None = None) -> _Sign:
-        """The signal of that rule about that thing; the first sight of it gives the sample."""
+        """The signal of this rule about this thing; the first row gives the sample."""
         key = name, sample if about is None else about
         held = self._signs.get(key)
         if held is None:
@@ -152,9 +150,9 @@ class SignalBuilder:
 
     def _on_call(self, row: Row, thread: _Thread) -> None:
         detail = orjson.loads(row.detail) if row.detail else {}
-        is_edit = row.tool in EDIT_TOOLS or row.lines_added is not None
-        is_test, is_note = "test" in detail, row.tool in _NOTES
-        looks = is_test or is_note or (detail.get("program") or row.tool) in _LOOKS_ONLY
+        is_edit = row.tool in self._words.edits or row.lines_added is not None
+        is_test, is_note = "test" in detail, row.tool in self._words.plans
+        looks = is_test or is_note or (detail.get("program") or row.tool) in self._looks_only
         if row.call_id:
             self._calls[row.call_id] = _Call(row.record_key, row.input_hash, row.file_path, is_edit, is_test, looks)
         thread.calls += 1
@@ -174,7 +172,7 @@ class SignalBuilder:
         result = _Result(row.record_key, row.ts_us, row.tool, test)
         if row.call_id:
             self._results[row.call_id] = result
-        if row.status == "denied" or (row.summary or "").startswith(_ASKED_IN_VAIN):
+        if row.status == "denied" or (row.summary or "").startswith(self._words.refusals):
             self._refused[row.call_id or str(row.seq)] = result
         if row.status == "error":
             self._on_failure(row, thread, call)
@@ -187,7 +185,7 @@ class SignalBuilder:
             self._forget_runs()
 
     def _forget_runs(self) -> None:
-        """What was run before ran over other files."""
+        """Forget test runs, because files have changed since."""
         for thread in self._threads.values():
             thread.runs.clear()
 
@@ -203,7 +201,7 @@ class SignalBuilder:
             self._sign("missing_dependency", what, row).add(row.record_key)
 
     def _on_edit(self, row: Row, thread: _Thread, path: str | None) -> None:
-        thread.failed.clear()  # the same call over other files is no mere repetition
+        thread.failed.clear()  # the same call after an edit is not a repetition
         thread.edit_key = row.record_key
         if path is None or thread.last_edited == path:
             return
@@ -231,7 +229,7 @@ class SignalBuilder:
         self._compare_runs(row, thread)
 
     def _compare_runs(self, row: Row, thread: _Thread) -> None:
-        """The same tests twice over the same files, with another result."""
+        """Find the same tests run twice over the same files with different results."""
         result = self._results.get(row.call_id or "")
         key = result.test if result is not None else None
         if key is None or row.status is None:
@@ -244,7 +242,7 @@ class SignalBuilder:
     # -- the course of the session ------------------------------------------------------------------------------------
 
     def _on_prompt(self, row: Row, thread: _Thread) -> None:
-        """A person's word begins another task: what repeats across it is no loop."""
+        """A person's prompt begins another task: what repeats across it is not a loop."""
         if row.status == "queued" or row.is_sidechain:
             return
         for each in self._threads.values():
@@ -266,7 +264,7 @@ class SignalBuilder:
             self._refused.pop(row.call_id, None)
 
     def _go_on(self, row: Row) -> None:
-        """A compaction was in the middle of a task when the same turn goes on behind it."""
+        """A compaction was in the middle of a task if the same turn continues after it."""
         if self._compacted and not row.is_sidechain:
             sign = self._sign("compaction_mid_task", "compaction", row)
             sign.tool = None
@@ -274,8 +272,8 @@ class SignalBuilder:
             self._compacted.clear()
 
     def _on_usage(self, row: Row) -> None:
-        """How full the window was. Grok tells its usage by turn, not by request, so it says nothing of that."""
-        window = next((size for prefix, size in _WINDOWS if (row.model or "").startswith(prefix)), None)
+        """Note how full the window was; unknown for an agent that reports usage per turn, not per request."""
+        window = next((size for prefix, size in self._words.windows if (row.model or "").startswith(prefix)), None)
         if window is None:
             return
         written = (row.cache_write_5m_tokens or 0) + (row.cache_write_1h_tokens or 0)
@@ -285,7 +283,7 @@ class SignalBuilder:
             self._requests[row.message_id or row.seq] = (held, window, row._replace(raw=None))
 
     def _pressure(self) -> Iterator[_Found]:
-        """Requests that nearly filled the window; a session that once held more had the large one."""
+        """Requests that nearly filled the window. A session that once had more tokens in it had the large window."""
         sign = _Sign("")
         for held, usual, row in self._requests.values():
             window = usual if self._largest <= usual else _LARGE_WINDOW
@@ -305,7 +303,7 @@ class SignalBuilder:
             yield "permission_denied", sign
 
     def _kept(self) -> list[_Found]:
-        """By rule, the most frequent first; the errors last, and only so many."""
+        """The signals by rule, the most frequent first, then a limited number of errors."""
         found = [(name, sign) for (name, _), sign in self._signs.items()]
         found += [*self._pressure(), *self._denied()]
         found.sort(key=lambda item: (_ORDER[item[0]], -item[1].count, item[1].sample))
@@ -313,7 +311,7 @@ class SignalBuilder:
         return [item for item in found if item[0] != "error"][: MAX_SIGNALS - len(errors)] + errors
 
     def finish(self) -> list[Signal]:
-        """The signals of what was added so far, as a digest holds them."""
+        """The signals of what was added so far, for the digest."""
         return [
             Signal(
                 name=name,
@@ -328,7 +326,7 @@ class SignalBuilder:
         ]
 
     def facts(self) -> list[SignalRow]:
-        """The same as rows of the fact table `signals`."""
+        """The same signals as rows of the fact table `signals`."""
         return [
             (sign.keys[0], sign.ts_us, name, VERSIONS[name], sign.count, sign.tool, sign.file_path)
             for name, sign in self._kept()

@@ -1,10 +1,9 @@
-"""What an agent's hook runs: it notes that a session moved, in one small file of the inbox, and gets out of the way.
+"""What an agent's hook runs: it writes one small file to the inbox, which notes that a session changed, and ends.
 
-Runs as a file under `python -I -S`, so it may load only light parts of the standard library and nothing of ours. It
-never prints, never waits for anybody, and always ends with 0: whatever goes wrong here is no trouble of the agent's.
-What it writes is made of our own words, numbers and ids of known shape: no text of the event can get through, so there
-is nothing to redact. Not here: reading the inbox (`hooks.inbox`), or putting the hook into an agent's settings
-(`hooks.install`).
+Runs as a file under `python -I -S`, so it may import only light parts of the standard library and nothing of ours. It
+never prints, never waits, and always ends with 0, so that a failure here never disturbs the agent. It writes only our
+own words, numbers and ids of known shape: no text of the event gets through, so there is nothing to redact. Not here:
+reading the inbox (`hooks.inbox`), or putting the hook into an agent's settings (`hooks.install`).
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
 EVENTS = frozenset({"SessionStart", "SessionEnd", "Stop", "SubagentStop", "UserPromptSubmit", "PreToolUse"})
 TURN_COMPLETE = "agent-turn-complete"
 PATIENCE_S = 1.0
-"""How long the agent may take to hand over its event before we leave."""
+"""How long we wait for the agent to send its event."""
 MOST_WAITING = 10_000
-"""The inbox takes no more than this while nobody reads it; a sweep finds the sessions by their logs anyway."""
+"""The most notes in the inbox while nobody reads it; a sweep finds the sessions by their logs anyway."""
 _MOST_BYTES = 16 << 20
 _HEX = frozenset("0123456789abcdef")
 _ID = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-")
@@ -33,7 +32,7 @@ _LONGEST_ID = 64
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`AGENT INBOX [EVENT as JSON]`: note the event, which comes on stdin unless it is given; 0 whatever happens."""
+    """`AGENT INBOX [EVENT as JSON]`: note the event, by default from stdin. Always returns 0."""
     before = None
     try:
         before = signal.signal(signal.SIGALRM, _leave)
@@ -51,16 +50,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def note_of(agent: str, given: bytes) -> dict[str, object]:
-    """What is kept of an event. A session that it does not name, or garbage, is a note that something moved."""
+    """What is kept of an event. Without a session's id, or of garbage, the note says only that something changed."""
     try:
-        told = json.loads(given)
+        event = json.loads(given)
     except (ValueError, RecursionError):
-        told = None
-    note: dict[str, object] = {"agent": agent, "at": time.time_ns(), "is_event": isinstance(told, dict)}
-    if isinstance(told, dict):
-        name = told.get("hook_event_name") or told.get("hookEventName") or told.get("type")
-        session = told.get("session_id") or told.get("sessionId") or told.get("thread-id") or told.get("thread_id")
-        call = told.get("tool_use_id") or told.get("toolUseId")
+        event = None
+    note: dict[str, object] = {"agent": agent, "at": time.time_ns(), "is_event": isinstance(event, dict)}
+    if isinstance(event, dict):
+        name = event.get("hook_event_name") or event.get("hookEventName") or event.get("type")
+        session = event.get("session_id") or event.get("sessionId") or event.get("thread-id") or event.get("thread_id")
+        call = event.get("tool_use_id") or event.get("toolUseId")
         note["event"] = "Stop" if name == TURN_COMPLETE else name if name in EVENTS else None
         note["session"] = session.lower() if isinstance(session, str) and _is_uuid(session.lower()) else None
         note["call"] = call if isinstance(call, str) and _is_call(call) else None
@@ -68,7 +67,7 @@ def note_of(agent: str, given: bytes) -> dict[str, object]:
 
 
 def write_note(inbox: str, note: dict[str, object]) -> None:
-    """Put a note into the inbox, whole or not at all. Where there is no data folder nothing is made."""
+    """Put a note into the inbox, whole or not at all. Fails if there is no data folder."""
     if not os.path.isdir(inbox):
         os.mkdir(inbox, 0o700)
     if len(os.listdir(inbox)) >= MOST_WAITING:
@@ -88,7 +87,7 @@ def write_note(inbox: str, note: dict[str, object]) -> None:
 
 
 def _read_all() -> bytes:
-    """All of stdin, so that the agent can write to its end; what is too much is let through unread."""
+    """All of stdin, so that the agent can finish writing; too long an event is read but dropped."""
     parts, size = [], 0
     while block := os.read(0, 1 << 20):
         size += len(block)
@@ -111,5 +110,5 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    # Past the interpreter's own tidying up, which takes longer than all of the above.
+    # Skips the interpreter's own clean-up, which takes longer than all of the above.
     os._exit(main(sys.argv[1:]))

@@ -1,7 +1,7 @@
-"""The inbox: notes that agents' hooks left, each saying that a session moved. A sweep takes them in.
+"""The inbox: notes that agents' hooks left, each saying that a session changed. A sweep takes them in.
 
-Belongs here: reading notes, keeping their times as facts, removing what was taken in. Not here: writing them
-(`hooks.hook`), which loads nothing, or when a sweep is due because of them (`defs.push`).
+Belongs here: reading notes, keeping their times as facts, removing notes that were taken in. Not here: writing them
+(`hooks.hook`, which imports nothing of ours), or when they make a sweep due (`defs.push`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from helix_assets.store.store import Store
 
 INBOX = "inbox"
 WAITS_S = 3600.0
-"""How long a note waits for its session to get a log; then it goes."""
+"""How long a note waits for its session to get a log; then it is deleted."""
 _LONGEST = 4096
 
 
 @dataclass(frozen=True)
 class Note:
-    """One file of the inbox. `session` is the agent's own id, None where the hook could not tell."""
+    """One file of the inbox. `session` is the agent's own id, None if the hook did not know it."""
 
     name: str
     agent: str
@@ -40,7 +40,7 @@ class Note:
 
     @property
     def asks_for_a_sweep(self) -> bool:
-        """Whether a session may have news: in the middle of a turn, only the time is of interest."""
+        """Whether a session may have news; of events in the middle of a turn only the time matters."""
         return self.event not in ("UserPromptSubmit", "PreToolUse")
 
 
@@ -59,21 +59,21 @@ def waiting(data_dir: Path) -> list[str]:
 
 
 def read_notes(data_dir: Path, after: str = "") -> list[Note]:
-    """The notes that came after one of this name. What is no note of ours tells that something moved."""
+    """The notes that came after one of this name. An unreadable one counts as a note that something changed."""
     return [_read(inbox_of(data_dir) / name) for name in waiting(data_dir) if name > after]
 
 
 def sessions_named(notes: Sequence[Note]) -> frozenset[str] | None:
-    """The native ids of the sessions that moved; None when a note cannot tell which, so all are to be looked at."""
+    """The native ids of the sessions that changed; None if a note does not name its session, so any may have."""
     named = [note.session for note in notes]
     return None if None in named else frozenset(name for name in named if name)
 
 
 def take_in(store: Store, notes: Sequence[Note]) -> int:
-    """Keep the times that notes tell of known sessions, and remove those notes; gives how many times were new.
+    """Keep the times from notes about known sessions, and remove these notes. Returns how many times were new.
 
-    A note of a session without a log as yet stays until that is swept, an hour at most; that of a forgotten one goes.
-    Needs the writer lock.
+    A note about a session without a log stays until that is swept, for an hour at most. One about a forgotten session
+    is removed. Needs the writer lock.
     """
     with store.catalog.reading() as connection:
         wanted = {note.session for note in notes if note.session}
@@ -95,7 +95,7 @@ def take_in(store: Store, notes: Sequence[Note]) -> int:
 
 
 def drop_notes_of(data_dir: Path, natives: Collection[str]) -> None:
-    """Remove the notes of sessions by their agents' ids: they were forgotten."""
+    """Remove the notes about forgotten sessions, given by their agents' ids."""
     for note in read_notes(data_dir):
         if note.session in natives:
             (inbox_of(data_dir) / note.name).unlink(missing_ok=True)
@@ -109,9 +109,9 @@ def _row(store: Store, note: Note, uid: str) -> Mapping[str, object]:
 def _read(path: Path) -> Note:
     try:
         with path.open("rb") as file:
-            told = json.loads(file.read(_LONGEST))
+            note = json.loads(file.read(_LONGEST))
         return Note(
-            path.name, told["agent"], told["at"] // 1000, told.get("event"), told.get("session"), told.get("call")
+            path.name, note["agent"], note["at"] // 1000, note.get("event"), note.get("session"), note.get("call")
         )
     except (OSError, ValueError, KeyError, TypeError):
         return Note(path.name, "", 0, None, None, None)

@@ -1,7 +1,7 @@
-"""Editing a person's JSON file in place: what is not touched keeps its bytes, comments and order.
+"""Editing a person's JSON file in place: all that is not edited keeps its bytes, comments and order.
 
-Belongs here: finding where a value stands in the text, adding a member or an item, taking one out. Line and block
-comments are understood, nothing else that is not JSON. Not here: what is edited and why (`hooks.install`).
+Belongs here: finding a value's position in the text, adding a member or an item, removing one. Line and block comments
+are allowed, nothing else that is not JSON. Not here: what is edited and why (`hooks.install`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Path = tuple[str | int, ...]
 
 
 class _Part(NamedTuple):
-    """A member or an item: from `start`, where its key stands if it has one, to `end`; its value begins at `value`."""
+    """A member or an item: from `start`, the position of its key if it has one, to `end`. Its value is at `value`."""
 
     name: str | int
     start: int
@@ -30,7 +30,7 @@ class _Part(NamedTuple):
 
 
 def parse(text: str) -> Any:
-    """The document; ValueError names line and column of what is no JSON."""
+    """The document; ValueError names line and column of what is not JSON."""
     try:
         return json.loads(_plain(text)) if text.strip() else {}
     except RecursionError as exc:
@@ -38,14 +38,14 @@ def parse(text: str) -> Any:
 
 
 def has_comment(text: str, path: Path) -> bool:
-    """Whether a comment stands within the value at `path`."""
+    """Whether the value at `path` contains a comment."""
     plain = _plain(text)
     start, end = _find(plain, path)
     return plain[start:end] != text[start:end]
 
 
 def add(text: str, path: Path, name: str | None, value: Any) -> str:
-    """The text with one more member of that name, or one more item, at the end of the container at `path`."""
+    """The text with a member of that name, or an item, added at the end of the container at `path`."""
     if not text.strip():
         text = "{}\n"
     plain = _plain(text)
@@ -55,18 +55,18 @@ def add(text: str, path: Path, name: str | None, value: Any) -> str:
     outer = _margin(text, start)
     inner = outer + step
     body = json.dumps(value, indent=step, ensure_ascii=False).replace("\n", "\n" + inner)
-    told = body if name is None else f"{json.dumps(name, ensure_ascii=False)}: {body}"
+    part = body if name is None else f"{json.dumps(name, ensure_ascii=False)}: {body}"
     line = "\r\n" if "\r\n" in plain else "\n"
-    told = f"\n{inner}{told}".replace("\n", line)
+    added = f"\n{inner}{part}".replace("\n", line)
     if parts:
         last = parts[-1].end
         remark = last + len(_remark(text, last))
-        return f"{text[:last]},{text[last:remark]}{told}{text[remark:]}"
-    return f"{text[: end - 1].rstrip()}{told}{line}{outer}{text[end - 1 :]}"
+        return f"{text[:last]},{text[last:remark]}{added}{text[remark:]}"
+    return f"{text[: end - 1].rstrip()}{added}{line}{outer}{text[end - 1 :]}"
 
 
 def remove(text: str, path: Path) -> str:
-    """The text without the member or item at `path`, and without the comma that goes with it; comments stay."""
+    """The text without the member or item at `path` and its comma. Comments stay."""
     plain = _plain(text)
     start, end = _find(plain, path[:-1])
     parts = list(_parts(plain, start))
@@ -78,7 +78,7 @@ def remove(text: str, path: Path) -> str:
         return text[: part.start] + between.lstrip() + text[following:]
     if not place:
         kept = text[start + 1 : part.start].rstrip() + text[part.end : end - 1].rstrip()
-        # A comment that is left ends its line.
+        # A remaining comment ends its line.
         return text[: start + 1] + kept + (f"\n{_margin(text, start)}" if kept else "") + text[end - 1 :]
     before = parts[place - 1].end
     comma = plain.index(",", before)
@@ -88,13 +88,13 @@ def remove(text: str, path: Path) -> str:
 
 
 def _remark(text: str, at: int) -> str:
-    """The comments behind a value that end its line; nothing where more stands on that line."""
+    """The comments after a value up to the end of its line; empty if the line contains anything else."""
     found = _REMARK.match(text, at)
     return found[0] if found else ""
 
 
 def _plain(text: str) -> str:
-    """The text with blanks in the place of comments, so that every place in it stays the same."""
+    """The text with blanks instead of comments, so that every position stays the same."""
 
     def blank(found: re.Match[str]) -> str:
         return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
@@ -107,7 +107,7 @@ def _find(plain: str, path: Path) -> tuple[int, int]:
     start = _skip(plain, 0)
     end = _DECODER.raw_decode(plain, start)[1]
     for name in path:
-        *_, part = (part for part in _parts(plain, start) if part.name == name)  # of two of a name the last counts
+        *_, part = (part for part in _parts(plain, start) if part.name == name)  # the last of several counts
         start, end = part.value, part.end
     return start, end
 
@@ -136,12 +136,12 @@ def _skip(plain: str, at: int) -> int:
 
 
 def _indent_of(plain: str) -> str:
-    """The first indentation in the text, two blanks where there is none."""
+    """The first indentation in the text, or two blanks."""
     found = re.search(r"\n([ \t]+)\S", plain)
     return found[1] if found else "  "
 
 
 def _margin(text: str, at: int) -> str:
-    """The indentation of the line that holds this place."""
+    """The indentation of the line with this position."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip())]

@@ -1,4 +1,5 @@
-"""What downstream projects get beside the digests: a feed of them, their own executions joined in, a scorecard.
+"""What downstream projects read: a feed of digests, their own executions joined with sessions, a scorecard.
 
-Derived and made anew at any time, but for the feed, which has to say the same to whoever read it before.
+All of it can be derived again at any time, except the feed, whose positions stay the same for those who read it before.
+Not here: the Dagster assets that make it (`defs.kaizen`).
 """

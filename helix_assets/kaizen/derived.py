@@ -1,7 +1,7 @@
-"""The tables that kaizen makes of digests and executions: Parquet in `kaizen/` of the data folder, whole each time.
+"""The tables that kaizen makes of digests and executions: Parquet in `kaizen/` of the data folder, rewritten each time.
 
-Belongs here: which they are, how their rows come about, writing and dropping them. They hold nothing that could not be
-made anew, so whatever erases or redacts just drops them. Not here: the join and the figures (`kaizen.executions`,
+Belongs here: the list of tables, how rows are made, writing and dropping tables. They can always be rebuilt, so
+whatever erases or redacts just drops them. Not here: the join and the figures (`kaizen.executions`,
 `kaizen.scorecard`).
 """
 
@@ -29,7 +29,7 @@ CORRELATED, UNMATCHED, SCORECARD = "correlated_executions", "unmatched_sessions"
 
 @dataclass(frozen=True)
 class CorrelatedRow:
-    """An execution beside its session; the session's columns are null where none was found."""
+    """An execution with its session. The session's columns are null if none was found."""
 
     project: str
     agent: str
@@ -52,7 +52,7 @@ class CorrelatedRow:
 
 @dataclass(frozen=True)
 class UnmatchedSession:
-    """A session of a project's repository that no execution speaks of."""
+    """A session of a project's repository that no execution refers to."""
 
     session_uid: str
     flavor: str
@@ -66,7 +66,7 @@ def write_correlated(store: Store) -> Correlation:
     executions = list(read_executions(store))
     repos = {execution.repo for execution in executions}
     named = {execution.session_uid for execution in executions}
-    # Of the others no figure is needed: there may be many thousands.
+    # The other digests are not needed, and there may be many thousands.
     known = sound_digests(store) if executions else ()
     kept = {d["session_uid"]: d for d in known if d["repo"] in repos or d["session_uid"] in named}
     spans = [
@@ -94,12 +94,12 @@ def write_scorecard(store: Store) -> list[Score]:
 
 
 def drop_tables(data_dir: Path) -> None:
-    """Remove all tables: the next run of their assets makes them of what is there then."""
+    """Remove all tables. The next run of their assets rebuilds them."""
     shutil.rmtree(data_dir / FOLDER, ignore_errors=True)
 
 
 def folder_of(data_dir: Path) -> Path:
-    """Where the tables lie; made if it is not there."""
+    """The folder of the tables, created if it does not exist."""
     folder = data_dir / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
@@ -138,7 +138,7 @@ def _percent(share: float | None) -> str:
 
 
 def _cell(name: str) -> str:
-    """A repository's name as plain text of a cell: nothing in it is a link, a picture or a mark."""
+    """A repository's name as plain text of a cell, without links, pictures or markup."""
     plain = "".join(char for char in name if char.isprintable() and char not in "|`<>[]()!*_\\")
     return f"`{plain}`" if plain.strip() else ""
 

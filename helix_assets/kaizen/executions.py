@@ -1,6 +1,6 @@
 """Executions that projects record about their own agents, and which session each of them belongs to.
 
-Belongs here: reading a record whatever its fields are called, and the join. Pure. Not here: the files they come from
+Belongs here: reading a record whatever its fields are called, and the join. Pure. Not here: the files of records
 (`kaizen.metrics`).
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from helix_assets.model.time import SECOND_US, microseconds
 
 GRACE_US = 10 * 60 * SECOND_US
-"""Metrics are recorded when a session closes: so long after its end an execution still counts as its own."""
+"""Metrics are recorded when a session closes: an execution still belongs to a session this long after its end."""
 _STARTS = ("started_at", "start_time", "start", "began_at")
 _ENDS = ("ended_at", "end_time", "finished_at", "completed_at", "end")
 _MOMENTS = ("timestamp", "recorded_at", "ts", "time", "date")
@@ -27,7 +27,7 @@ _WORDS = {"success": True, "succeeded": True, "ok": True, "pass": True, "passed"
 
 @dataclass(frozen=True)
 class Execution:
-    """One record of a project about one of its agents; what it does not tell is None."""
+    """One record of a project about one of its agents; what it does not contain is None."""
 
     project: str
     agent: str
@@ -42,7 +42,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class SessionSpan:
-    """What of a session decides whether an execution is its own."""
+    """What decides whether an execution belongs to a session."""
 
     uid: str
     repo: str | None
@@ -61,7 +61,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Correlation:
-    """Every execution, linked or not, and the sessions of these projects that no execution speaks of."""
+    """Every execution, linked or not, and the sessions of these projects that no execution refers to."""
 
     links: tuple[Link, ...]
     unmatched_sessions: tuple[str, ...]
@@ -73,10 +73,10 @@ class Correlation:
 
 
 def read_execution(record: Mapping[str, Any], project: str, agent: str, place: str) -> Execution:
-    """An execution from a record that may call things by several names; whatever is malformed counts as not told."""
+    """Read an execution from a record whose fields may have several names. A malformed field counts as missing."""
     start, end = _moment(record, _STARTS), _moment(record, _ENDS)
-    told, seconds = _moment(record, _MOMENTS), _seconds(record)
-    end = end if end is not None else told if start is None or seconds is None else start + seconds
+    at, seconds = _moment(record, _MOMENTS), _seconds(record)
+    end = end if end is not None else at if start is None or seconds is None else start + seconds
     start = start if start is not None else end - (seconds or 0) if end is not None else None
     uid, repo = record.get("helix_session_uid"), record.get("repo") or record.get("helix_repo")
     return Execution(
@@ -95,7 +95,7 @@ def read_execution(record: Mapping[str, Any], project: str, agent: str, place: s
 def correlate(executions: Iterable[Execution], sessions: Sequence[SessionSpan]) -> Correlation:
     """Link by reference, else to the session of the same repository that shares the most time with it.
 
-    A reference to a session that is not known stays unmatched: it speaks of another one than any that is here.
+    A reference to an unknown session stays unmatched: it means none of the sessions here.
     """
     known = {session.uid for session in sessions}
     by_repo: dict[str | None, list[SessionSpan]] = defaultdict(list)
@@ -150,7 +150,7 @@ def _of_text(text: str) -> int | None:
 
 
 def _of_number(value: float) -> int | None:
-    """Seconds or milliseconds since 1970, whichever gives a year of ours."""
+    """Seconds or milliseconds since 1970, whichever gives a plausible year."""
     seconds = value / 1000 if value > 1e11 else value
     return int(seconds * SECOND_US) if 1e9 <= seconds < 1e10 else None
 

@@ -1,8 +1,8 @@
 """The feed of digests: every new and revised one under a position that only grows, for consumers that catch up.
 
-A consumer keeps the last position it has dealt with and reads what comes after: each position once, whenever it asks.
-JSON Lines are the truth, a Parquet file beside each is made of them. Belongs here: writing them, and going over them
-again when something is forgotten, redacted by new rules or superseded. docs/kaizen.md has the contract.
+A consumer keeps the last position it has handled and reads what comes after it, each position once. JSON Lines files
+are authoritative, and a Parquet file is made of each. Belongs here: writing them, and rewriting them if something is
+forgotten, redacted by new rules or superseded. docs/kaizen.md has the contract.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class Fed:
-    """What was added; `position` is the last one, `damaged` digests are left out until they are mended."""
+    """What was added; `position` is the last one, `damaged` digests are left out until they are repaired."""
 
     position: int = 0
     new: int = 0
@@ -48,16 +48,16 @@ class Fed:
 
 
 def read_feed(data_dir: Path, after: int = 0) -> Iterator[Entry]:
-    """The entries behind a position, in order. One that is just being written is left for the next time."""
+    """The entries after a position, in order. One that is being written is left for the next call."""
     for path in _segments(data_dir / FOLDER):
         if _last_of(path) > after:
             yield from (entry for entry in _entries(path) if entry["position"] > after)
 
 
 def append_news(store: Store, now: str) -> Fed:
-    """Add every digest that the feed does not have as it is now. Needs the writer lock.
+    """Add every digest that is new or changed since the last call. Needs the writer lock.
 
-    Killed anywhere nothing doubles: what was written but not noted in the catalog is found again by its positions.
+    A kill at any moment doubles nothing: entries that the catalog does not know yet are found by their positions.
     """
     first = last = _recover(store)
     fed = Fed(position=last)
@@ -81,10 +81,10 @@ def append_news(store: Store, now: str) -> Fed:
 
 
 def forget_in_feed(store: Store, uids: Collection[str], now: str) -> None:
-    """Take sessions out of all entries, and tell consumers by an entry at the end which positions they should forget.
+    """Remove sessions from all entries, and append an entry that lists the positions that consumers should forget.
 
-    Needs the writer lock. An entry never names a forgotten session. A feed that is damaged goes as a whole: all other
-    digests are then told again.
+    Needs the writer lock. An entry never names a forgotten session. A damaged feed is deleted: all other digests are
+    then fed again.
     """
     try:
         _forget(store, uids, now)
@@ -112,12 +112,12 @@ def _forget(store: Store, uids: Collection[str], now: str) -> None:
 
 
 def redact_feed(store: Store) -> int:
-    """Bring all entries to the redaction rules in force; gives how many files changed. Needs the writer lock."""
+    """Redact all entries by the rules in force. Returns how many files changed. Needs the writer lock."""
     if store.catalog.meta_value(_RULES) == store.redactor.version:
         return 0
     try:
         changed = _rewrite_all(store.data_dir / FOLDER, lambda entry: _redacted(store, entry))
-    except StoreError:  # what cannot be read cannot be redacted: all digests are told again
+    except StoreError:  # what cannot be read cannot be redacted: all digests are fed again
         shutil.rmtree(store.data_dir / FOLDER)
         changed = 1
     with store.catalog.writing() as connection:
@@ -129,7 +129,7 @@ def redact_feed(store: Store) -> int:
 
 
 def _outdated(store: Store) -> list[str]:
-    """The sessions whose digest differs from what the feed has, in the order in which these were written."""
+    """The sessions whose digest differs from what the feed has, in the order of writing."""
     query = (
         select(digests.c.session_uid)
         .outerjoin(feed, feed.c.session_uid == digests.c.session_uid)
@@ -174,11 +174,11 @@ def _redacted(store: Store, entry: Entry) -> Entry:
 
 
 def _recover(store: Store) -> int:
-    """Take up what a killed writer had put down; gives the last position."""
+    """Record the entries that a killed writer left. Returns the last position."""
     folder = store.data_dir / FOLDER
     last = int(store.catalog.meta_value(_POSITION) or 0)
     paths = _segments(folder)
-    if not paths and last:  # the files are gone: everything is told once more
+    if not paths and last:  # the files are gone: everything is fed again
         with store.catalog.writing() as connection:
             connection.execute(delete(feed))
         return last
@@ -193,7 +193,7 @@ def _recover(store: Store) -> int:
 
 
 def _note(store: Store, entries: Sequence[Entry], last: int) -> None:
-    """Write down what the files hold by now."""
+    """Record in the catalog what the files contain."""
     newest = {entry["session_uid"]: entry for entry in entries if entry["revision"]}
     rows = [{"session_uid": uid, "hash": e["revision"], "position": e["position"]} for uid, e in newest.items()]
     has_rules = store.catalog.meta_value(_RULES) is not None
@@ -235,11 +235,11 @@ def _entries(path: Path) -> Iterator[Entry]:
             try:
                 yield orjson.loads(line)
             except orjson.JSONDecodeError as exc:
-                raise StoreError(f"{path}:{number} is damaged: move the folder away, and it is made anew") from exc
+                raise StoreError(f"{path}:{number} is damaged: move the folder away, and it is rebuilt") from exc
 
 
 def _append(folder: Path, entries: list[Entry]) -> None:
-    """Add entries to their segments, each brought to the disk before the catalog speaks of it."""
+    """Append entries to their segments and sync these, before the catalog records the entries."""
     segments = sorted({_segment_of(entry["position"]) for entry in entries})
     if segments:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -258,7 +258,7 @@ def _line(entry: Entry) -> bytes:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Remove the part of a line that a killed writer left: nobody has read it, for it has no end."""
+    """Remove the incomplete line that a killed writer left: no reader has taken it."""
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
     if whole < len(data):
@@ -266,7 +266,7 @@ def _cut_torn_line(path: Path) -> None:
 
 
 def _rewrite_all(folder: Path, change: Callable[[Entry], Entry | None]) -> int:
-    """Put every entry through a change, None drops it; positions stay. Gives how many files are other ones now."""
+    """Apply a change to every entry; None drops it. Positions stay. Returns how many files changed."""
     changed = 0
     for path in _segments(folder):
         before = list(_entries(path))
@@ -279,7 +279,7 @@ def _rewrite_all(folder: Path, change: Callable[[Entry], Entry | None]) -> int:
 
 
 def _drop_superseded(store: Store) -> None:
-    """In the files that are full, leave of each session only what nothing newer has replaced."""
+    """Drop superseded entries from the files that are full."""
     with store.catalog.reading() as connection:
         rows = connection.execute(select(feed.c.session_uid, feed.c.position))
         newest = {row.session_uid: row.position for row in rows}
@@ -293,7 +293,7 @@ def _drop_superseded(store: Store) -> None:
 
 
 def _write_parquets(folder: Path, segments: Collection[int]) -> None:
-    """Make the Parquet file of each segment anew, in one step."""
+    """Rewrite the Parquet file of each segment, in one step."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,7 +1,7 @@
 """`.kaizen/metrics/<agent>/executions.jsonl` of the projects in the settings, read as it grows and never written.
 
-Belongs here: finding, reading and keeping their records, redacted like everything else. What is no record is counted
-and noted with its line. Not here: what a record says (`kaizen.executions`) or which session it belongs to.
+Belongs here: finding, reading and storing their records, redacted like everything else. Lines that are not records are
+counted and noted. Not here: what a record says and which session it belongs to (`kaizen.executions`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FLAVOR = "kaizen"
 
 @dataclass
 class Read:
-    """What reading the projects' metrics came to."""
+    """The counts of reading the projects' metrics."""
 
     files: int = 0
     files_read: int = 0
@@ -58,7 +58,7 @@ def read_projects(store: Store, now: str) -> Read:
         if not os.path.isdir(folder):
             reader.done.projects_missing += 1
             continue
-        project = repo_of(folder, store.places, repository_root(folder)) or os.path.basename(folder)
+        project = repo_of(folder, store.settings.places, repository_root(folder)) or os.path.basename(folder)
         unread: list[Problem] = []
         for path in _files_of(os.path.realpath(folder), unread):
             reader.done.files += 1
@@ -71,13 +71,13 @@ def read_projects(store: Store, now: str) -> Read:
 
 
 def _files_of(project: str, unread: list[Problem]) -> list[str]:
-    """The project's metrics: a file in the folder of each agent."""
+    """The metrics files of a project, one in the folder of each agent."""
     agents = [one for one in entries(os.path.join(project, ".kaizen", "metrics"), unread) if one.is_folder()]
     return sorted(file.path for one in agents for file in entries(one.path, unread) if file.name == "executions.jsonl")
 
 
 def read_executions(store: Store) -> Iterator[Execution]:
-    """Every execution that was taken in, by the redaction rules in force."""
+    """Every stored execution, redacted by the rules in force."""
     files, e = execution_files.c, executions.c
     query = select(files.path_key, files.project, files.agent, e.line, e.record).join(
         execution_files, files.id == e.file_id
@@ -90,7 +90,7 @@ def read_executions(store: Store) -> Iterator[Execution]:
 
 
 def redact_executions(store: Store, connection: Connection) -> int:
-    """Redact all that is kept of the projects by the rules in force; gives how many records changed."""
+    """Redact all that is stored of the projects by the rules in force. Returns how many records changed."""
     changed = 0
     for row in connection.execute(select(executions.c.id, executions.c.record)).all():
         clean = value_again(store.redactor, row.record)
@@ -106,7 +106,7 @@ def redact_executions(store: Store, connection: Connection) -> int:
 
 
 def forget_in_executions(store: Store, connection: Connection, uids: list[str]) -> None:
-    """Take the names of forgotten sessions out of what is kept of the projects; their own files still hold them."""
+    """Remove names of forgotten sessions from what is stored of the projects; their own files still contain them."""
     mine = executions.c.session_uid.in_(uids)
     for row in connection.execute(select(executions).where(mine)).all():
         name = alias(store, row.session_uid)
@@ -123,7 +123,7 @@ class _Reader:
         self._forgotten = forgotten_marks(store)
 
     def read(self, path: str, project: str) -> None:
-        """Take in what is new in one file; one that changed before the place we had come to is read anew."""
+        """Take in what is new in one file. It is read from the start if a part already read has changed."""
         store, key = self._store, self._store.shown_path(path)
         with store.catalog.reading() as connection:
             known = connection.execute(select(execution_files).where(execution_files.c.path_key == key)).one_or_none()
@@ -160,7 +160,7 @@ class _Reader:
         self.done.lines_unparsed += len(news.problems)
 
     def _news(self, fd: int, path: str, before: Row[Any] | None) -> _News:
-        """The lines behind what was read before; a last one without its end waits."""
+        """The lines after those already read. An incomplete last one is left for the next time."""
         news = _News() if before is None else _News(offset=before.offset, line=before.line)
         lines = WholeLines(block_reader(fd, path, news.offset), news.offset, news.line)
         for chunk in lines:
@@ -180,7 +180,7 @@ class _Reader:
                     news.records.append(self._row(record, news.line))
             news.offset += len(raw) + 1
             news.line += 1
-        # Behind the last newline nothing was there, or a record that lacks its own as yet.
+        # After the last newline there was nothing, or a record that is not complete yet.
         news.offset, news.line = news.offset - 1, news.line - 1
 
     def _row(self, record: dict[str, Any], line: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""How agents did: per agent, repository and week, from digests alone.
+"""The scores of agents: per agent, repository and week, from digests alone.
 
-Belongs here: the figures and how they are added up. Pure. Not here: how they are shown (`kaizen.scorecard`).
+Belongs here: the figures and how they are added up. Pure. Not here: how they are shown (`kaizen.derived`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ JUDGED = ("success", "fail", "abandoned")
 
 @dataclass(frozen=True)
 class Score:
-    """One agent in one repository in one week, which begins on a Monday. Rates are None where nothing is known.
+    """One agent in one repository in one week, which begins on a Monday. Rates are None if nothing is known.
 
-    `success_low` and `success_high` are Wilson's interval at 95 %. `trend` is the rate less that of the four weeks
-    before. `cost_per_success` is all that was spent over what succeeded, of sessions with a known cost.
+    `success_low` and `success_high` are Wilson's interval at 95 %. `trend` is the rate minus that of the four weeks
+    before. `cost_per_success` is the total cost divided by the successes, of sessions with a known cost.
     """
 
     agent: str
@@ -82,7 +82,7 @@ class _Sums:
 
 
 def week_of(digest: Mapping[str, Any]) -> str | None:
-    """The Monday of the week in which the session began; None where its time is not known."""
+    """The Monday of the week in which the session began; None if its time is not known."""
     if not digest["started_at"]:
         return None
     day = date.fromisoformat(digest["started_at"][:10])
@@ -100,7 +100,7 @@ def scores(digests: Iterable[Mapping[str, Any]], infra_tools: Sequence[str]) -> 
 
 
 def wilson(successes: int, of: int) -> tuple[float, float] | None:
-    """Wilson's interval of a rate at 95 %; None of nothing."""
+    """Wilson's interval of a rate at 95 %; None without sessions."""
     if not of:
         return None
     rate, square = successes / of, _Z * _Z / of
@@ -135,7 +135,7 @@ def _score(agent: str, repo: str, week: str, own: _Sums, before: _Sums) -> Score
 
 
 def _before(sums: Mapping[tuple[str, str, str], _Sums], key: tuple[str, str, str]) -> _Sums:
-    """The four weeks before, of the same agent and repository."""
+    """The sums of the four weeks before, of the same agent and repository."""
     agent, repo, week = key
     total = _Sums()
     for weeks in range(1, TREND_WEEKS + 1):

@@ -1,5 +1,5 @@
-"""Keeping the promise: the budget, eviction, forgetting, copies, and the writer's door.
+"""Keeping the promise: the budget, eviction, forgetting, copies, and the lock that every writer takes.
 
 The one line that deletes raw bytes is in `carry_out`; the only code that removes a digest is in `erase`.
-Not here: taking in (`sweep`), or proving (`prove`).
+Not here: reading logs (`sweep`) or proving the store (`prove`).
 """

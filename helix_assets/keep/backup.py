@@ -1,7 +1,7 @@
 """A second copy of Tier 2: the catalog, the key, the facts and the hub notes, in numbered generations.
 
 Belongs here: making a copy, proving it, and dropping those it replaces. A copy is written under a temporary name,
-synced, proven, and only then renamed; older ones go only after that. Not here: putting a copy back (`keep.restore`).
+synced, proven, and only then renamed. Older ones go only after that. Not here: restoring a copy (`keep.restore`).
 Imported by every sweep, so nothing heavy is loaded.
 """
 
@@ -36,10 +36,10 @@ from helix_assets.store.store import Store
 
 MANIFEST = "copy.json"
 FACTS = "memory.zip"
-"""All fact files of a copy in one archive, not packed: a file each took ten times as long to make."""
+"""All fact files of a copy in one archive, uncompressed: separate files took ten times as long to make."""
 EVERY = timedelta(days=1)
-"""Where `restore` works in the data folder, and where it moves what was there before."""
 FRESH = ".new"
+"""A copy in the making."""
 _NAME = re.compile(r"\d{6,}-\d{8}T\d{6}Z")
 _VOID = "older_copies_go"
 _FACTS_NAMED = "select name, bytes, hash from fact_files"
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Copy:
-    """One generation. `order` is how far the work was; `redaction` the rules that all of it is redacted by, if any."""
+    """One generation. `order` says how far the work had come, `redaction` which rules redacted all of it, if any."""
 
     generation: str
     store: str
@@ -65,12 +65,12 @@ class Copy:
         return int(self.generation.partition("-")[0])
 
     def age(self, now: datetime) -> timedelta:
-        """How long ago it was made, as the clock has it."""
+        """How long ago it was made, by the clock."""
         return now - datetime.fromisoformat(self.made_at)
 
 
 def copies(settings: Settings) -> list[Copy]:
-    """All finished copies in the backup folder, oldest first; what is no copy of ours is passed over."""
+    """All finished copies in the backup folder, oldest first. Anything else there is skipped."""
     found = []
     try:
         names = os.listdir(settings.backup_dir)
@@ -83,23 +83,23 @@ def copies(settings: Settings) -> list[Copy]:
 
 
 def _manifest(folder: Path) -> Copy:
-    """What a copy says of itself; ValueError or TypeError when it cannot be what was written."""
+    """The manifest of a copy. ValueError or TypeError if it cannot be what was written."""
     with open_plain(folder / MANIFEST) as file:
         copy = Copy(**{**json.loads(file.read()), "generation": folder.name})
     if any(type(getattr(copy, field.name)).__name__ != field.type for field in fields(copy)):
-        raise TypeError(f"{folder.name} is not described as a copy is")
+        raise TypeError(f"the manifest of {folder.name} has values of the wrong type")
     if datetime.fromisoformat(copy.made_at).tzinfo is None:
-        raise ValueError(f"{folder.name} was made at no certain time")
+        raise ValueError(f"the time in the manifest of {folder.name} has no zone")
     return copy
 
 
 def store_id(key: bytes) -> str:
-    """What tells the copies of one store from another's in the same folder."""
+    """Distinguishes the copies of one store from another's in the same folder."""
     return text_hash(key, b"store")[:16]
 
 
 def own_copies(store: Store) -> list[Copy]:
-    """The copies of this very store, oldest first."""
+    """The copies of this store, oldest first."""
     mine = store_id(store.key)
     return [copy for copy in copies(store.settings) if copy.store == mine]
 
@@ -108,19 +108,19 @@ def own_copies(store: Store) -> list[Copy]:
 
 
 def void_older_copies(store: Store, connection: Connection) -> None:
-    """Say, in the transaction that erases something, that no copy made so far may stay once there is a newer one."""
+    """Mark all copies made so far to be dropped by the next one. Called in the transaction that erases something."""
     store.catalog.set_meta(connection, _VOID, "yes")
 
 
 def back_up_if_due(store: Store, now: datetime) -> Copy | None:
-    """Make a copy if the last one is a day old and the memory changed since. Trouble is logged, not raised.
+    """Make a copy if the last one is a day old and the memory has changed since. Errors are logged, not raised.
 
-    For the end of a sweep: when nothing changed it costs two small queries and as many small files as there are copies.
+    Called at the end of each sweep. If nothing changed it costs two small queries and one small file per copy.
     Needs the writer lock.
     """
     try:
         return make_copy(store, now) if _is_due(store, now) else None
-    except Exception as exc:  # noqa: BLE001 - whatever it is, the sweep is done and well
+    except Exception as exc:  # noqa: BLE001 - whatever it is, the sweep itself has succeeded
         _log.error("no copy of the memory could be made, the older ones stay: %s", exc)
         return None
 
@@ -130,11 +130,11 @@ def _is_due(store: Store, now: datetime) -> bool:
     held = own_copies(store)
     if order is None:
         return False
-    if held and (_is_void(store) or _is_redacted_anew(store, held)):
+    if held and (_is_void(store) or _was_reredacted(store, held)):
         return True
     if store.settings.backup.schedule == "off" or (held and held[-1].order == order):
         return False
-    # A clock that was set back makes the newest copy one of the future: then another is made.
+    # If the clock was set back, the newest copy is in the future: make another.
     return not held or not timedelta(0) <= held[-1].age(now) < EVERY
 
 
@@ -142,14 +142,14 @@ def _is_void(store: Store) -> bool:
     return store.catalog.meta_value(_VOID) == "yes"
 
 
-def _is_redacted_anew(store: Store, held: list[Copy]) -> bool:
-    """Whether copies hold what was redacted by other rules than those that the whole memory is redacted by now."""
+def _was_reredacted(store: Store, held: list[Copy]) -> bool:
+    """Whether the whole memory is redacted by the rules in force, and some copy by other rules."""
     version = store.redactor.version
     return any(copy.redaction != version for copy in held) and _redaction(store) == version
 
 
 def _redaction(store: Store) -> str:
-    """The rules in force if every session is through with them, else nothing."""
+    """The version of the rules in force if every session is redacted by them, else nothing."""
     version = store.redactor.version
     with store.catalog.reading() as connection:
         other = connection.execute(select(sessions.c.id).where(sessions.c.redaction_version != version).limit(1))
@@ -160,7 +160,7 @@ def _redaction(store: Store) -> str:
 
 
 def make_copy(store: Store, now: datetime) -> Copy:
-    """Copy, prove and publish a new generation, then drop those that are too many or must go. Needs the writer lock."""
+    """Copy, prove and publish a new generation, then drop surplus and void ones. Needs the writer lock."""
     root = store.settings.backup_dir
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = root / FRESH
@@ -215,11 +215,11 @@ def _write(store: Store, fresh: Path, now: datetime) -> Copy:
 
 
 def _copy_catalog(source: Path, target: Path) -> None:
-    """SQLite's own online backup; without the text that parsers keep of a record they are in the middle of."""
+    """SQLite's own online backup, without the text of unfinished records that parsers keep."""
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with closing(_open(source)) as live, closing(sqlite3.connect(target)) as copy:
         live.backup(copy)
-        copy.execute("pragma journal_mode=delete")  # one file, nothing beside it
+        copy.execute("pragma journal_mode=delete")  # one file only
         copy.execute("pragma secure_delete=on")
         # Raw text must not outlive its eviction in a copy.
         copy.execute("update sources set parser_state = null where parser_state is not null")
@@ -238,9 +238,8 @@ def _drop_older(store: Store, newest: Copy) -> None:
     too_many = {copy.generation for copy in older[: max(0, len(older) + 1 - store.settings.backup.keep)]}
     for path in store.settings.backup_dir.iterdir():
         if _NAME.fullmatch(path.name) and not (path / MANIFEST).exists():
-            shutil.rmtree(
-                path, ignore_errors=True
-            )  # what a killed `drop` left: it is listed no more, and holds what had to go
+            # Left by a killed `drop`: it is no longer listed, but still contains what had to go.
+            shutil.rmtree(path, ignore_errors=True)
     for copy in older:
         is_outdated = bool(newest.redaction) and copy.redaction != newest.redaction
         if everything_goes or is_outdated or copy.generation in too_many:
@@ -251,7 +250,7 @@ def _drop_older(store: Store, newest: Copy) -> None:
 
 
 def drop(settings: Settings, copy: Copy) -> None:
-    """Delete one generation; its manifest first, so that what a kill leaves is no copy any more."""
+    """Delete one generation, the manifest first: without it the folder no longer counts as a copy."""
     folder = settings.backup_dir / copy.generation
     (folder / MANIFEST).unlink(missing_ok=True)
     shutil.rmtree(folder)
@@ -291,7 +290,7 @@ def _wrong(folder: Path) -> Iterator[str]:
 
 
 def _member(facts: ZipFile, name: str) -> bytes:
-    """What the archive holds under the name; nothing where its own checksum says that it is not what went in."""
+    """The archive's file of this name; nothing if its checksum is wrong."""
     try:
         return facts.read(name)
     except (BadZipFile, zlib.error):

@@ -1,6 +1,6 @@
-"""Carrying evictions through: the one place where raw bytes of sessions are deleted.
+"""Finishing evictions: the one place where raw bytes of sessions are deleted.
 
-What is marked in the catalog is finished by whoever writes next. Belongs here: notes of losses, unlinking, tombstones.
+The next writer finishes whatever is marked in the catalog. Belongs here: notes of losses, unlinking, tombstones.
 Not here: which sessions go (`keep.retention`), or marking them (`keep.evict`).
 """
 
@@ -27,18 +27,18 @@ _log = logging.getLogger(__name__)
 
 
 def finish_interrupted(store: Store) -> list[Path]:
-    """Carry through every eviction that is marked; gives the notes of losses. Needs the writer lock.
+    """Finish every eviction that is marked. Returns the notes of losses. Needs the writer lock.
 
-    A session whose files cannot be deleted stays marked and is named in the log; the others go on.
+    A session whose files cannot be deleted stays marked and is logged; the others go.
     """
     s = sessions.c
     with store.catalog.reading() as connection:
-        # not ordered by the query, which would have it walk all sessions instead of the index of the marked ones
+        # Sorted here: an `order by` would read all sessions instead of the index of the marked ones.
         marked = sorted(connection.execute(select(sessions).where(s.evicting_at.is_not(None))), key=lambda row: row.id)
     if not marked:
         return []
     lost = {row.evicting_at for row in marked if row.evicting_reason == Reason.OVERFLOW}
-    notes = [_tell_loss(store, at) for at in sorted(lost)]
+    notes = [_report_loss(store, at) for at in sorted(lost)]
     parts = store.catalog.files_of([row.id for row in marked])
     gone = [row for row in marked if _unlink(store.raw, parts.get(row.id, ()))]
     for folder in {store.raw.path(part.name).parent for row in gone for part in parts.get(row.id, ())}:
@@ -92,8 +92,8 @@ def _put_gone(store: Store, connection: Connection, row: Row[Any], freed: int, u
     )
 
 
-def _tell_loss(store: Store, at: str) -> Path:
-    """A hub note and a log line for what is being lost."""
+def _report_loss(store: Store, at: str) -> Path:
+    """Write a hub note and a log line about what is being lost."""
     with store.catalog.reading() as connection:
         lost = connection.execute(select(losses).where(losses.c.at == at).order_by(losses.c.id)).all()
     note = write_loss_note(store.data_dir, at, lost)

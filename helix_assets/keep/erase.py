@@ -1,8 +1,8 @@
 """Erasing sessions: the only code that removes a digest, kept apart from the catalog so that nothing else can.
 
-All that the catalog holds of the sessions goes in one transaction, which leaves tombstones; then the files, all
-reports, the names in hub notes and the freed pages of the database. Killed before that transaction nothing has
-happened; after it, the next writer goes on. Not here: a person's wish (`keep.forget`).
+One transaction removes all that the catalog holds of the sessions and leaves tombstones. Then go the files, all
+reports, the names in hub notes and the freed pages of the database. A kill before that transaction changes nothing;
+after it, the next writer finishes. Not here: the entry point (`keep.forget`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from helix_assets.keep.notes import rename_in_notes
 from helix_assets.keep.recovery import recover
 from helix_assets.model.errors import StoreError
 from helix_assets.model.identity import is_worldwide
+from helix_assets.store.before_restore import BEFORE_RESTORE, STAGED
 from helix_assets.store.catalog import ledger
 from helix_assets.store.catalog.pages import rewrite, truncate_log
 from helix_assets.store.catalog.retries import clear
@@ -42,7 +43,6 @@ from helix_assets.store.catalog.sources import read_again
 from helix_assets.store.catalog.tombstones import alias, forgotten_marks, mark_of_key, session_mark, without_parent
 from helix_assets.store.durable import sync
 from helix_assets.store.fact_merge import DerivedSession, MergedFacts, merge_facts
-from helix_assets.store.set_aside import SET_ASIDE, STAGED
 from helix_assets.store.store import Store, file_key
 
 _AT_ONCE = 1_000
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 def erase_all(store: Store, rows: Sequence[Row[Any]], at: str) -> tuple[int, list[str]]:
-    """Erase sessions from the catalog in one step; gives how many digests went, and who is to be read again."""
+    """Erase sessions from the catalog in one step. Returns how many digests went, and the sessions to read again."""
     facts = _facts_without(store, rows)
     with store.catalog.writing() as connection:
         parts = [rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)]
@@ -66,7 +66,7 @@ def erase_all(store: Store, rows: Sequence[Row[Any]], at: str) -> tuple[int, lis
 
 
 def _facts_without(store: Store, rows: Sequence[Row[Any]]) -> MergedFacts:
-    """New fact files without these sessions, on the disk and not yet named by the catalog."""
+    """Write new fact files without these sessions; the catalog does not name them yet."""
     facts = merge_facts(
         store, [DerivedSession(row.session_uid, (row.flavor, row.day), row.generation, {}, True) for row in rows]
     )
@@ -79,7 +79,7 @@ def _facts_without(store: Store, rows: Sequence[Row[Any]]) -> MergedFacts:
 
 
 def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: str) -> int:
-    """Remove all rows of these sessions and leave tombstones; gives how many digests went."""
+    """Remove all rows of these sessions and leave tombstones. Returns how many digests went."""
     ids, uids = [row.id for row in rows], [row.session_uid for row in rows]
     marks = [{"mark": session_mark(store, uid), "at": at, "unfinished": uid} for uid in uids]
     for source in _sources(connection, rows):
@@ -109,15 +109,15 @@ def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: s
 
 
 def _sources(connection: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]:
-    """The files of these sessions, those that were set aside unread among them."""
+    """The files of these sessions, also those that were skipped unread."""
     natives = {(row.flavor, row.native_session_id) for row in rows}
     of_sessions = sources.c.session_id.in_([row.id for row in rows])
     found = connection.execute(select(sources).where(of_sessions)).all()
-    aside = connection.execute(select(sources).where(sources.c.session_id.is_(None))).all()
+    skipped = connection.execute(select(sources).where(sources.c.session_id.is_(None))).all()
     long = [(flavor, native) for flavor, native in natives if is_worldwide(native)]
     theirs = [
         row
-        for row in aside
+        for row in skipped
         if (row.flavor, row.native_id) in natives
         or any(row.flavor == flavor and native in row.path for flavor, native in long)
     ]
@@ -125,14 +125,14 @@ def _sources(connection: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]
 
 
 def finish_forgetting(store: Store) -> bool:
-    """Remove what the catalog names no more, of every session forgotten; False if the next writer has to try again.
+    """Remove what is left of forgotten sessions outside the catalog. False if the next writer has to try again.
 
     Needs the writer lock.
     """
     if not _unfinished(store):
         return True
     from helix_assets.kaizen.derived import drop_tables
-    from helix_assets.kaizen.feed import forget_in_feed  # every writer loads this module, and few have to forget
+    from helix_assets.kaizen.feed import forget_in_feed  # every writer loads this module, few have to forget
     from helix_assets.keep.report_folder import drop_reports
 
     try:
@@ -145,17 +145,17 @@ def finish_forgetting(store: Store) -> bool:
         drop_reports(store.data_dir)
         for uid in left:
             rename_in_notes(store.data_dir, uid, alias(store, uid))
-        _clear_set_aside(store, left)
+        _clear_before_restore(store, left)
         rewrite(store.catalog)
         if not truncate_log(store.catalog):
-            _log.warning("the catalog's log holds forgotten text while others read: the next writer clears it")
+            _log.warning("forgotten text stays in the catalog's log while others read: the next writer clears it")
             return False
     except (OSError, sqlite3.Error, StoreError) as exc:
         _log.warning("traces of what was forgotten cannot be removed (%s): the next writer tries again", exc)
         return False
     with store.catalog.writing() as connection:
         connection.execute(update(forgotten).values(unfinished=None))
-        void_older_copies(store, connection)  # one may have been made while traces were left
+        void_older_copies(store, connection)  # a copy may have been made while traces were left
     return truncate_log(store.catalog)
 
 
@@ -172,7 +172,7 @@ def _last_time(store: Store) -> str:
 
 
 def _erase_again(store: Store) -> None:
-    """Erase what came back with a copy that was older than its tombstone."""
+    """Erase what a restore of an older copy brought back."""
     marks = forgotten_marks(store)
     with store.catalog.reading() as connection:
         rows = connection.execute(select(sessions).order_by(sessions.c.session_uid)).all()
@@ -180,12 +180,12 @@ def _erase_again(store: Store) -> None:
         erase_all(store, back, _last_time(store))
 
 
-def _clear_set_aside(store: Store, uids: Sequence[str]) -> None:
-    """Of what restores set aside only raw files of other sessions stay, of a killed copy or restore nothing."""
+def _clear_before_restore(store: Store, uids: Sequence[str]) -> None:
+    """Delete what killed copies and restores left. Before-restore folders keep only raw files of other sessions."""
     for half_made in (store.data_dir / STAGED, store.settings.backup_dir / FRESH):
         if half_made.exists():
             shutil.rmtree(half_made)
     keys = {file_key(store, uid) for uid in uids}
-    for path in [path for path in (store.data_dir / SET_ASIDE).rglob("*") if path.is_file()]:
+    for path in [path for path in (store.data_dir / BEFORE_RESTORE).rglob("*") if path.is_file()]:
         if path.suffix != ".parquet" or "raw" not in path.parts or path.name.partition(".")[0] in keys:
             path.unlink()

@@ -1,8 +1,8 @@
-"""Eviction: gathers what the raw cache uses, plans, and applies the plan so that a kill at any moment is only a pause.
+"""Eviction: measures the raw cache, plans, and applies the plan so that a kill at any moment is only a pause.
 
-Belongs here: the steps and their order. A batch of sessions is marked in the catalog, with a loss record for each that
-no digest covers; then notes are written and files unlinked; then the catalog says that they are gone. What is marked is
-finished by whoever writes next. Not here: which sessions go (`keep.retention`). Digests are never touched.
+Belongs here: the steps and their order. First a batch of sessions is marked in the catalog, with a loss record for each
+that no digest covers. Then notes are written and files unlinked. Then the catalog records that they are gone. The next
+writer finishes what is marked. Not here: which sessions go (`keep.retention`). Digests are never touched.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from helix_assets.store.catalog.day_marks import count_day, read_marks
 from helix_assets.store.catalog.pages import shrink, truncate_log
 from helix_assets.store.catalog.retries import end_pauses
 from helix_assets.store.catalog.schema import digests, fact_files, raw_files, sessions
-from helix_assets.store.catalog.session_keys import put_unrecorded, recorded
+from helix_assets.store.catalog.session_keys import recorded
+from helix_assets.store.counted import put_unrecorded
 from helix_assets.store.reserve import give_up_reserve
 from helix_assets.store.words.keep import keep_up
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 _MARGIN = 1.1
 """How much more than usual the next batch may take on disk."""
 _ROUNDS = 4
-"""How often more goes where the search index, having gained the words of digests, fell less than planned."""
+"""How often to evict more if the search index shrank less than planned, because it gained the words of digests."""
 AT_ONCE = 50
 """Sessions marked and finished together: few enough that a full disk still has room for the catalog's log."""
 _log = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ def plan(
 
 
 def _usages(connection: Connection, marks: Sequence[DayMark], now: datetime) -> list[RawUsage]:
-    """Every session with bytes in the raw cache that is not on its way out already."""
+    """Every session with bytes in the raw cache that is not marked for eviction already."""
     s, digest = sessions.c, digests.c.generation
     on_disk = (
         select(
@@ -189,9 +190,9 @@ def apply(  # noqa: PLR0913 - all but the store are options, named at the call
 ) -> Evicted:
     """Evict what the plan says.
 
-    When the hard cap is passed and uncovered sessions are left, their pauses end, `analyze` is called and the plan made
-    anew; only then, and only with `allow_loss`, may any of them go. `analyze` runs under the caller's lock if that is
-    held, else without one, so that it may be a sweep.
+    If the raw cache is over the hard cap and uncovered sessions are left, their pauses end, `analyze` is called and a
+    new plan is made. Only then, and only with `allow_loss`, may any of them go. `analyze` runs under the caller's lock
+    if that is held, else without one, so that it may be a sweep.
     """
 
     def lock() -> AbstractContextManager[None]:
@@ -207,7 +208,7 @@ def apply(  # noqa: PLR0913 - all but the store are options, named at the call
         with lock():
             _, more = _plan_and_drop(store, clock, policy, allow_loss=allow_loss)
         dropped = _Dropped(dropped.decisions + more.decisions, dropped.notes + more.notes)
-    return _told(store, first, dropped)
+    return _result(store, first, dropped)
 
 
 def _plan_and_drop(
@@ -221,15 +222,15 @@ def _plan_and_drop(
         again = plan(store, now=clock(), policy=policy)
         more = _drop(store, again.goes, clock())
         dropped = _Dropped(dropped.decisions + more.decisions, dropped.notes + more.notes)
-    count_day(store.catalog, clock())  # after the plan: a clock that jumped must not bear witness for itself
+    count_day(store.catalog, clock())  # after the plan: a clock that jumped must not confirm itself
     shrink(store.catalog)
     truncate_log(store.catalog)
-    tell_memory_over_cap(store, clock())
+    report_memory_over_cap(store, clock())
     return made, dropped
 
 
-def tell_memory_over_cap(store: Store, now: datetime) -> None:
-    """A hub note and a log line, once a day, while Tier 2 is over its cap. Needs the writer lock."""
+def report_memory_over_cap(store: Store, now: datetime) -> None:
+    """Write a hub note and a log line, once a day, while Tier 2 is over its cap. Needs the writer lock."""
     used, cap = memory_bytes(store), store.settings.retention.distilled_cap_bytes
     if used > cap and (note := write_memory_note(store.data_dir, iso(microseconds(now)) or "", used, cap)):
         _log.warning(
@@ -237,7 +238,7 @@ def tell_memory_over_cap(store: Store, now: datetime) -> None:
         )
 
 
-def _told(store: Store, made: EvictionPlan, dropped: _Dropped) -> Evicted:
+def _result(store: Store, made: EvictionPlan, dropped: _Dropped) -> Evicted:
     with store.catalog.reading() as connection:
         stuck = frozenset(
             connection.execute(select(sessions.c.session_uid).where(sessions.c.evicting_at.is_not(None))).scalars()
@@ -252,16 +253,16 @@ def _told(store: Store, made: EvictionPlan, dropped: _Dropped) -> Evicted:
 
 
 def make_room(store: Store, source_bytes: int, *, clock: Callable[[], datetime]) -> tuple[Decision, ...]:
-    """Evict covered sessions if the hard cap would be passed by storing so many more bytes of sources.
+    """Evict covered sessions if storing so many more bytes of sources would exceed the hard cap.
 
-    For a sweep between two batches; the caller holds the lock. Age and soft cap are the eviction job's.
+    Called by a sweep between two batches; the caller holds the lock. Age and soft cap are left to the eviction job.
     """
     policy = policy_of(store.settings.retention)
     with store.catalog.reading() as connection:
         stored = connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one()
         if stored + source_bytes <= policy.hard_cap_bytes:
             return ()
-        # Of sessions with texts: light rows alone would promise that what comes takes as little.
+        # Only sessions with texts: light rows would make the next batch look too small.
         sums = select(func.sum(sessions.c.raw_bytes), func.sum(sessions.c.source_bytes))
         kept, read = connection.execute(sums.where(sessions.c.record_count > 0, sessions.c.raw_bytes > 0)).one()
         ahead = int(source_bytes * min(1.0, _MARGIN * kept / read)) if read else source_bytes
@@ -280,7 +281,7 @@ class _Dropped(NamedTuple):
 
 
 def _drop(store: Store, goes: Sequence[Decision], now: datetime) -> _Dropped:
-    """Have texts, then whole files, go batch by batch."""
+    """Drop texts, then whole files, batch by batch."""
     at = iso(microseconds(now)) or ""
     texts = [decision for decision in goes if decision.keeps_rows]
     whole = [decision for decision in goes if not decision.keeps_rows]
@@ -301,13 +302,13 @@ def _drop(store: Store, goes: Sequence[Decision], now: datetime) -> _Dropped:
 
 
 def _mark_batch(store: Store, goes: Sequence[Decision], at: str) -> None:
-    """Say in the catalog what is about to go; from here on it will."""
+    """Mark in the catalog what will go. From here on it is certain to go."""
     rows = store.catalog.sessions_by_uid([decision.session_uid for decision in goes])
     parts = store.catalog.files_of([row.id for row in rows.values()])
     with store.catalog.writing() as connection:
-        covered = {rows[decision.session_uid].id for decision in goes if not decision.is_loss} & parts.keys()
-        for number in covered - recorded(connection, covered):
-            put_unrecorded(connection, number, [store.raw.path(part.name) for part in parts[number]], store.key)
+        covered = {row.id: row for one in goes if not one.is_loss and (row := rows[one.session_uid]).id in parts}
+        for number in covered.keys() - recorded(connection, covered):
+            put_unrecorded(store, connection, covered[number], parts[number])
         for decision in goes:
             if decision.is_loss:
                 store.catalog.put_loss(

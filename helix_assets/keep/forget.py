@@ -1,10 +1,7 @@
 """Forgetting: a person has sessions erased everywhere, for good.
 
-Belongs here: the only code that removes a digest, kept apart from the catalog so that nothing else can. All that the
-catalog holds of the sessions goes in one transaction, which leaves tombstones; then the files, all reports, the names
-in hub notes, the freed pages of the database and the copies made before. Killed before that transaction nothing has
-happened; after it, the next writer goes on. Not here: asking (`cli.forget`), or what a sweep does with a tombstone
-(`sweep.sweep`).
+Belongs here: the order of the steps, and replacing the copies made before. Not here: asking (`cli.forget`), the steps
+themselves (`keep.erase`), or what a sweep does with a tombstone (`sweep.sweep`).
 """
 
 from __future__ import annotations
@@ -22,9 +19,9 @@ from helix_assets.store.store import Store
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What was erased. `remade` sessions tell records that it owned; the next sweep gives these to them.
+    """What was erased. `remade` sessions share records with it; the next sweep stores these with them.
 
-    Without `is_finished` traces are left in files or freed pages, and the next writer tries again.
+    Unless `is_finished`, traces are left in files or freed pages, and the next writer tries again.
     """
 
     session_uids: tuple[str, ...]
@@ -48,12 +45,6 @@ def forget(store: Store, uids: Collection[str], *, now: datetime) -> Forgotten:
         )
 
 
-# -- the catalog -----------------------------------------------------------------------------------------------------
-
-
-# -- traces outside the catalog --------------------------------------------------------------------------------------
-
-
 def _replace_copies(store: Store, now: datetime) -> bool:
-    """Put a new copy in the place of all that hold what was forgotten; where that fails, every sweep tries it."""
+    """Replace all copies that contain what was forgotten by a new one. If that fails, every sweep tries again."""
     return not own_copies(store) or back_up_if_due(store, now) is not None

@@ -1,7 +1,7 @@
 """Dropping the texts of a session's records while the light rows of its events stay: the first step of the budget.
 
-Belongs here: the part files are written anew without the texts, synced, named in one catalog transaction in place of
-the old ones, and these unlinked. Killed before that transaction nothing has happened; after it the next writer removes
+Belongs here: the part files are rewritten without the texts and synced, one catalog transaction names them in place of
+the old ones, and these are unlinked. A kill before that transaction changes nothing; after it the next writer removes
 the old files. Not here: whose texts go (`keep.retention`), or whole files (`keep.evict`).
 """
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Lightened:
-    """Bytes freed by session. `failed` are damaged, or there is no room to write them anew: only whole files can go."""
+    """Bytes freed by session. `failed` ones are damaged or cannot be rewritten for lack of room: their files go."""
 
     freed: Mapping[str, int]
     failed: tuple[Decision, ...]
@@ -42,15 +42,15 @@ def drop_texts(store: Store, decisions: Sequence[Decision], at: str) -> Lightene
     for decision in decisions:
         uid = decision.session_uid
         try:
-            fresh[uid] = _written_anew(store, held.get(rows[uid].id, ()))
+            fresh[uid] = _rewritten(store, held.get(rows[uid].id, ()))
         except (OSError, StoreError) as exc:
-            _log.warning("the texts of a session cannot go alone (%s): its whole file goes", exc)
+            _log.warning("the texts of a session cannot be dropped alone (%s): its whole file goes", exc)
             failed.append(decision)
     try:
         sync(store.data_dir, [store.raw.path(new.name) for parts in fresh.values() for _, new in parts])
         freed = _named(store, {uid: (rows[uid], parts) for uid, parts in fresh.items()}, at, decisions)
     except (OSError, DiskFullError) as exc:
-        _log.warning("texts cannot go alone (%s): whole files go", exc)
+        _log.warning("texts cannot be dropped alone (%s): whole files go", exc)
         for parts in fresh.values():
             for _, new in parts:
                 _remove(store, new.name)
@@ -61,8 +61,8 @@ def drop_texts(store: Store, decisions: Sequence[Decision], at: str) -> Lightene
     return Lightened(freed, tuple(failed))
 
 
-def _written_anew(store: Store, parts: Sequence[Row[Any]]) -> list[tuple[Row[Any], PartFile]]:
-    """Each part that holds texts, and its published successor without any."""
+def _rewritten(store: Store, parts: Sequence[Row[Any]]) -> list[tuple[Row[Any], PartFile]]:
+    """Each part that contains texts, and the published file without texts that replaces it."""
     from helix_assets.store.parquet import copy_without_texts
 
     done: list[tuple[Row[Any], PartFile]] = []
@@ -90,7 +90,7 @@ def _named(
     at: str,
     decisions: Sequence[Decision],
 ) -> dict[str, int]:
-    """Name the new files in the catalog, all or none, and write the log of evictions; gives the bytes freed."""
+    """Name the new files in the catalog, all or none, and log the evictions. Returns the bytes freed."""
     usage, freed = store.catalog.raw_usage(), {}
     with store.catalog.writing() as connection:
         for decision in (decision for decision in decisions if decision.session_uid in fresh):
@@ -102,7 +102,7 @@ def _named(
                 store.catalog.replace_raw_file(
                     connection, old.id, name=new.name, bytes=new.bytes, hash=new.hash, record_count=0, text_bytes=0
                 )
-            # The parser keeps no text either; what comes next in these files is derived with all that stands before it.
+            # The parser keeps no text either. The next lines of these files are derived together with all before them.
             of_session = update(sources).where(sources.c.session_id == row.id)
             connection.execute(of_session.values(parser_state=None))
             store.catalog.update_session(

@@ -1,6 +1,6 @@
-"""Notes to the State Hub: Markdown files with front matter in the hub folder, which others read and take away.
+"""Notes to the State Hub: Markdown files with front matter in the hub folder, which others read and remove.
 
-Belongs here: what a note looks like and that it is on the disk when the call returns. A note holds numbers, ids and our
+Belongs here: the form of a note, and that it is on the disk when the call returns. A note contains numbers, ids and our
 own words, never transcript text. Not here: when one is due (`keep.evict`, `ask.reports`).
 """
 
@@ -31,7 +31,7 @@ class Loss(Protocol):
 
 
 def write_loss_note(data_dir: Path, at: str, losses: Sequence[Loss]) -> Path:
-    """Tell that raw bytes went without a digest. The same losses give the same file, so it may be written again."""
+    """Report that raw bytes went without a digest. The same losses give the same file, so it may be written again."""
     size, records = sum(loss.bytes for loss in losses), sum(loss.records for loss in losses)
     front = {
         "kind": "data_loss",
@@ -55,13 +55,13 @@ What to do: `helix status` names the failures of analysis; a higher `raw_hard_ca
 
 
 def write_retro_note(data_dir: Path, at: str, week: str, figures: Mapping[str, int | float], text: str) -> Path:
-    """Tell how a week went; `week` is its Monday. Written again it takes the place of the note before."""
+    """Report on a week; `week` is its Monday. A new note replaces the one before."""
     front = {"kind": "weekly_retro", "at": at, "week": week, **figures}
     return _write_note(data_dir / "hub", f"{week}{RETRO}", front, text)
 
 
 def write_memory_note(data_dir: Path, at: str, used: int, cap: int) -> Path | None:
-    """Tell that digests and facts are over their cap, once a day; None where that was told today."""
+    """Report that digests and facts are over their cap. None if that was reported today."""
     name = f"{at[:10].replace('-', '')}-memory-over-cap.md"
     if (data_dir / "hub" / name).exists():
         return None
@@ -77,13 +77,13 @@ What to do: raise `distilled_cap_bytes` under `[retention]` in helix.toml, or ha
 
 
 def drop_retro_notes(data_dir: Path) -> None:
-    """Remove the notes of all weeks: their figures are made of sessions that are to be forgotten, or redacted anew."""
+    """Remove the notes of all weeks: their figures come from sessions that will be forgotten or redacted again."""
     for note in (data_dir / "hub").glob(f"*{RETRO}"):
         note.unlink()
 
 
 def rename_in_notes(data_dir: Path, uid: str, instead: str) -> None:
-    """Put another name in the place of a session's uid in every note."""
+    """Replace a session's uid by another name in every note."""
     spellings = {re.escape(spelling) for spelling in (uid, json.dumps(uid)[1:-1])}
     named = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(spellings))})(?![\w-])")
     for path in sorted((data_dir / "hub").glob("*.md")):
@@ -113,7 +113,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring what was made, renamed or removed in a folder to the disk."""
+    """Sync a folder, so that what was made, renamed or removed in it is on the disk."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

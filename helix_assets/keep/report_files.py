@@ -1,7 +1,7 @@
 """The files of reports: written whole or not at all, and dropped.
 
-They hold words of sessions, so they go whenever a session is forgotten, the redaction rules change or a copy is put
-back; the next report makes them again. Imported by every sweep, so nothing heavy is loaded.
+They contain words of sessions, so they are dropped when a session is forgotten, the redaction rules change or a copy is
+restored. The next report makes them again. Imported by every sweep, so nothing heavy is loaded.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _FRESH, _OLD = ".new", ".old"
 
 
 def write_report(store: Store, name: str, make: Callable[[], Report]) -> tuple[Report, Path]:
-    """Make a report and write its files into `reports/<name>`; gives it and the folder.
+    """Make a report and write its files into `reports/<name>`. Returns the report and the folder.
 
-    It is made before the writer lock is asked for, and once more under the lock if a session was forgotten or the
-    memory was redacted by other rules meanwhile: what must not be told any more never gets its name.
+    It is made before the writer lock is taken, and again under the lock if meanwhile a session was forgotten or the
+    memory was redacted by other rules: what must no longer be shown is never published.
     """
     seen = _erasures(store)
     report = make()
@@ -47,14 +47,14 @@ def write_report(store: Store, name: str, make: Callable[[], Report]) -> tuple[R
 
 
 def _erasures(store: Store) -> tuple[Any, ...]:
-    """What changes when something in the memory must not be told any more."""
+    """A value that changes when something in the memory must no longer be shown."""
     with store.catalog.reading() as connection:
         gone = connection.execute(select(func.count(), func.max(forgotten.c.at))).one()
     return (*gone, store.catalog.meta_value("names_redacted_with"))
 
 
 def _publish(data_dir: Path, name: str, report: Report) -> Path:
-    """Write all files under another name, then put the folder in the place of the one before."""
+    """Write all files under another name, then replace the folder by this one."""
     root = data_dir / FOLDER
     folder = root / name / report.edition if report.edition else root / name
     fresh, old = root / _FRESH, root / _OLD

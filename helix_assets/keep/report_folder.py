@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from helix_assets.keep.notes import drop_retro_notes
-
-if TYPE_CHECKING:
-    pass
 
 FOLDER = "reports"
 

@@ -1,7 +1,7 @@
-"""Putting a copy of the memory back: proven first, what lies there is moved aside, and what is lost is recorded.
+"""Restoring a copy of the memory: prove it, move what was there to a before-restore folder, record what is lost.
 
-Belongs here: fitting a copy to the raw files that are there now, and the swap. All of it is prepared beside the store;
-the catalog is never absent, so a kill leaves a store that `helix verify` judges and another `keep.restore` mends.
+Belongs here: fitting a copy to the raw files that are there now, and the swap. Everything is prepared in a folder of
+its own. The catalog is never absent, so a kill leaves a store that `helix verify` can judge and another restore fixes.
 Nothing is deleted. Not here: how copies are made and proven (`keep.backup`).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,8 +18,11 @@ from zipfile import ZipFile
 
 from sqlalchemy import Connection, Row, select, update
 
+from helix_assets.agents.database import with_log
 from helix_assets.agents.discover import discover
 from helix_assets.agents.jsonl import begins_alike
+from helix_assets.agents.roles import DATABASE, ONE_RECORD, SHARED, shared_path
+from helix_assets.agents.spec import FoundFile
 from helix_assets.keep.backup import FACTS, Copy, copies, store_id, wrong_in_copy
 from helix_assets.keep.erase import finish_forgetting
 from helix_assets.keep.notes import sync_folder
@@ -27,6 +30,7 @@ from helix_assets.keep.report_folder import drop_reports
 from helix_assets.model.errors import NotFoundError, StoreError
 from helix_assets.model.time import iso, microseconds
 from helix_assets.settings import Settings
+from helix_assets.store.before_restore import BEFORE_RESTORE, STAGED
 from helix_assets.store.catalog.catalog import CATALOG, INDEX_FOLDER, open_catalog
 from helix_assets.store.catalog.schema import raw_files, sessions, sources
 from helix_assets.store.catalog.tombstones import keep_tombstones
@@ -34,7 +38,6 @@ from helix_assets.store.durable import sync
 from helix_assets.store.key import KEY, load_key
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.raw import RawFiles, file_hash
-from helix_assets.store.set_aside import SET_ASIDE, STAGED
 from helix_assets.store.store import Store, open_store
 
 REASON = "raw_file_missing"
@@ -42,15 +45,15 @@ REASON = "raw_file_missing"
 
 @dataclass(frozen=True)
 class Restored:
-    """What was put back and what it costs.
+    """What was restored and what it costs.
 
-    `lost` are sessions whose raw files are missing, of which `reread` come back with the next sweep; `newer` counts
-    those that the copy does not know.
+    `lost` are sessions whose raw files are missing; the next sweep reads those in `reread` again. `newer` counts the
+    sessions that the copy does not know.
     """
 
     copy: Copy
-    aside: Path
-    set_aside: int
+    before_restore: Path
+    files_moved: int
     lost: tuple[str, ...]
     reread: tuple[str, ...]
     newer: int
@@ -82,7 +85,7 @@ def choose_copy(settings: Settings, generation: str | None = None) -> Copy:
 
 
 def restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
-    """Put a copy in the place of the memory. The caller has asked whether it should."""
+    """Replace the memory by a copy. The caller has asked for confirmation."""
     os.umask(0o077)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with writer_lock(settings.data_dir, "restore", recovers=False):  # what a killed sweep left in staging stays
@@ -101,18 +104,18 @@ def _restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
         facts.extractall(staged / "memory")
     fitted = _fit(settings, staged, now)
     sync(staged, [path for path in staged.rglob("*") if path.is_file()])
-    aside = _new_folder(data_dir / SET_ASIDE / f"{now:%Y%m%dT%H%M%SZ}")
-    # What was being written is no part of any store: it stays where the next writer clears it.
+    before = _new_folder(data_dir / BEFORE_RESTORE / f"{now:%Y%m%dT%H%M%SZ}")
+    # Half-written files belong to no store: they stay where the next writer clears them.
     unnamed = [name for name in _files(raw) if name not in fitted.named and not name.startswith("staging/")]
     for name in unnamed:
-        _move(raw / name, aside / "raw" / name)
-    shutil.rmtree(data_dir / INDEX_FOLDER, ignore_errors=True)  # the next sweep makes it anew of what is there
-    _swap(data_dir, staged, aside)
-    drop_reports(data_dir)  # they tell of what was there before
+        _move(raw / name, before / "raw" / name)
+    shutil.rmtree(data_dir / INDEX_FOLDER, ignore_errors=True)  # the next sweep rebuilds it
+    _swap(data_dir, staged, before)
+    drop_reports(data_dir)  # they report what was there before
     shutil.rmtree(staged)
     _forget_again(settings)
     newer = {key for name in unnamed if (key := os.path.basename(name).partition(".")[0]) not in fitted.file_keys}
-    return Restored(copy, aside, len(_files(aside)), fitted.lost, fitted.reread, len(newer))
+    return Restored(copy, before, len(_files(before)), fitted.lost, fitted.reread, len(newer))
 
 
 def _new_folder(wanted: Path) -> Path:
@@ -139,7 +142,7 @@ class _Fitted(NamedTuple):
 
 
 def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
-    """Make the staged catalog true of the raw files that are there."""
+    """Make the staged catalog agree with the raw files that are there."""
     catalog = open_catalog(staged)
     store = Store(settings, load_key(staged), catalog, RawFiles(settings.data_dir))
     try:
@@ -149,7 +152,7 @@ def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
         with catalog.writing() as connection:
             for row, parts in lost:
                 _put_lost(store, connection, row, parts, iso(microseconds(now)) or "", is_back=row.id in reread)
-            # A copy has no parser states: what comes next in these files is read with all that stands before it.
+            # A copy has no parser states: the next lines of these files are read together with all before them.
             is_whole = (sessions.c.evicted_records == 0) & (sessions.c.light_records == 0)
             live = select(sessions.c.id).where(sessions.c.evicted_at.is_(None), is_whole)
             connection.execute(update(sources).where(sources.c.session_id.in_(live)).values(is_doubted=True))
@@ -166,7 +169,7 @@ def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
 
 
 def _sessions_without_files(store: Store) -> Iterator[tuple[Row[Any], Sequence[Row[Any]]]]:
-    """Sessions of which a raw file is missing or is not the one that was written."""
+    """Sessions with a raw file that is missing or is not the one that was written."""
     with store.catalog.reading() as connection:
         whole = select(sessions).where(sessions.c.evicting_at.is_(None)).order_by(sessions.c.session_uid)
         rows = connection.execute(whole).all()
@@ -185,20 +188,27 @@ def _is_there(store: Store, part: Row[Any]) -> bool:
 
 
 def _readable_again(store: Store, ids: Sequence[int]) -> set[int]:
-    """Sessions whose files all lie where they were and still say, to where they were read, what they said then."""
+    """Sessions whose source files are all in place and unchanged as far as they were read."""
     if not ids:
         return set()
-    paths = {store.path_key(path): path for path in discover(store.settings).files}
-    found = set()
-    for number, read in store.catalog.sources_of(ids).items():
-        if all(
-            source.path_key in paths
-            and not source.is_outlived
-            and (source.role in ("document", "about") or begins_alike(store.key, paths[source.path_key], source))
-            for source in read
-        ):
-            found.add(number)
-    return found
+    files = {
+        store.path_key(path): file
+        for path, file in discover(store.settings.roots, store.settings.exclude.paths).files.items()
+    }
+    read = store.catalog.sources_of(ids).items()
+    return {number for number, sources in read if all(_says_the_same(store, source, files) for source in sources)}
+
+
+def _says_the_same(store: Store, source: Row[Any], files: Mapping[str, FoundFile]) -> bool:
+    """Whether a source lies where it was and still says what was read of it."""
+    place = shared_path(source.path_key) if source.role in SHARED else source.path_key
+    file = files.get(place)
+    if file is None or source.is_outlived:
+        return False
+    if source.role == DATABASE:  # it is not opened for this: only if nothing was written to it is that certain
+        known = store.catalog.known_sources().states.get(place)
+        return source.mtime_ns >= 0 and with_log(file)[-4:] == known
+    return source.role in ONE_RECORD or begins_alike(store.key, file.path, source)
 
 
 def _put_lost(  # noqa: PLR0913 - one row of the catalog and what is said about it
@@ -220,31 +230,31 @@ def _put_lost(  # noqa: PLR0913 - one row of the catalog and what is said about 
     went = 0 if is_back else max(1, row.evicted_records + row.row_count)
     store.catalog.update_session(connection, row.id, evicted_at=at, raw_bytes=0, evicted_records=went, light_records=0)
     if is_back:
-        anew = {"offset": 0, "line": 1, "order_us": None, "read_hash": None}
+        start = {"offset": 0, "line": 1, "order_us": None, "read_hash": None}
         of_session = update(sources).where(sources.c.session_id == row.id)
-        connection.execute(of_session.values(mtime_ns=-1, **anew))  # no file is that old: it counts as changed
+        connection.execute(of_session.values(mtime_ns=-1, **start))  # no file is that old: it counts as changed
 
 
 # -- the swap --------------------------------------------------------------------------------------------------------
 
 
-def _swap(data_dir: Path, staged: Path, aside: Path) -> None:
-    """Everything to its place, the catalog last and in one step: it is there at every moment."""
+def _swap(data_dir: Path, staged: Path, before: Path) -> None:
+    """Move everything into place, the catalog last and in one step: it is there at every moment."""
     if (data_dir / KEY).exists():
-        shutil.copyfile(data_dir / KEY, aside / KEY)
+        shutil.copyfile(data_dir / KEY, before / KEY)
     os.replace(staged / KEY, data_dir / KEY)
     if (data_dir / "memory").exists():
-        _move(data_dir / "memory", aside / "memory")
+        _move(data_dir / "memory", before / "memory")
     if (staged / "memory").exists():
         _move(staged / "memory", data_dir / "memory")
     for name in _files(staged / "hub"):
         if not (data_dir / "hub" / name).exists():
             _move(staged / "hub" / name, data_dir / "hub" / name)
     if (data_dir / CATALOG).exists():
-        os.link(data_dir / CATALOG, aside / CATALOG)
+        os.link(data_dir / CATALOG, before / CATALOG)
     for suffix in ("-wal", "-shm"):
         if (data_dir / f"{CATALOG}{suffix}").exists():
-            _move(data_dir / f"{CATALOG}{suffix}", aside / f"{CATALOG}{suffix}")
+            _move(data_dir / f"{CATALOG}{suffix}", before / f"{CATALOG}{suffix}")
     os.replace(staged / CATALOG, data_dir / CATALOG)
     sync_folder(data_dir)
 

@@ -1,10 +1,10 @@
 """Which raw bytes go and which stay, and why each: the plan of an eviction.
 
-Belongs here: the decision alone, made from numbers. Pure: no disk, no clock. The plan is the dry run, the metadata of
-the asset check and the report; `keep.evict` gathers what it is made from and applies it.
+Belongs here: the decision alone, made from numbers. Pure: no disk, no clock. The plan serves as dry run, as metadata of
+the asset check and as report. `keep.evict` collects its input and applies it.
 
-Neither order nor age rests on the wall clock alone. Older and newer are told by places in the order of work; age is the
-lesser of what the clock says and of the days that the store itself has counted (`days`).
+Neither order nor age depends on the wall clock alone. Older and newer follow the order of work; age is the smaller of
+the clock's answer and the days that the store itself has counted (`model.days`).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class RetentionPolicy:
 class RawUsage:
     """One session's raw bytes on disk, and all that decides whether they may go.
 
-    `counted_days` is what `days_since` says of its `ingest_order`; None where nobody counted. `text_bytes` would be
-    freed, at the least, by dropping the texts of its records while the light rows of its events stay.
+    `counted_days` is `days_since` its `ingest_order`, None if days were not counted. Dropping the texts of its records
+    while the light rows of its events stay frees at least `text_bytes`.
     """
 
     session_uid: str
@@ -111,9 +111,9 @@ class Decision:
 
 @dataclass(frozen=True)
 class EvictionPlan:
-    """What goes, in order, and what stays; `must_analyze` names what has to be tried before anything may be lost.
+    """What goes, in order, and what stays. `must_analyze` sessions have to be tried before anything may be lost.
 
-    Usage is that of part files; the search index comes on top.
+    Usage counts part files; the search index comes on top.
     """
 
     goes: tuple[Decision, ...]
@@ -139,12 +139,12 @@ class EvictionPlan:
 
     @property
     def index_over_soft_cap(self) -> bool:
-        """Whether the search index alone is above the soft cap: where it stays so, all covered raw bytes go."""
+        """Whether the search index alone is above the soft cap. If it stays so, all covered raw bytes go."""
         return self.index_bytes > self.soft_cap
 
     @property
     def memory_over_cap(self) -> bool:
-        """Whether Tier 2 is above its cap: told, never acted on."""
+        """Whether Tier 2 is above its cap: reported, never acted on."""
         return self.memory_bytes > self.memory_cap
 
     def figures(self) -> dict[str, Any]:
@@ -199,9 +199,9 @@ def plan_eviction(  # noqa: PLR0913 - three facts and three options, these named
 ) -> EvictionPlan:
     """Choose the raw sessions that go. Deletes nothing.
 
-    Without `last_sweep_at` there is nothing to hold the clock against, and age evicts nothing. `allow_loss` says that
-    analysis was tried: only then may sessions go that no digest covers. The search index counts against the soft cap,
-    but nothing is lost for its sake.
+    Without `last_sweep_at` the clock cannot be checked, and age evicts nothing. `allow_loss` says that analysis was
+    tried: only then may sessions go that no digest covers. The search index counts against the soft cap, but nothing
+    is lost to make room for it.
     """
     draft = _Draft(sessions, policy, now, index_bytes)  # step 1: usage is the sum of bytes on disk
     doubt = clock_doubt(now, last_sweep_at)
@@ -238,7 +238,7 @@ class _Draft:
         self.usage = self._usage_before = sum(session.bytes for session in sessions)
 
     def _index_left(self) -> int:
-        """The search index shrinks with what it is made of; what this misjudges the next plan sees."""
+        """The search index shrinks with its sources. The next plan corrects a wrong estimate."""
         return self._index_bytes * self.usage // self._usage_before if self._usage_before else self._index_bytes
 
     def evict_aged(self) -> None:
@@ -334,7 +334,7 @@ def _by_intake(session: RawUsage) -> tuple[int, datetime, str]:
 
 
 def fewest_oldest(sessions: Sequence[RawUsage], excess_bytes: int) -> list[RawUsage]:
-    """The fewest sessions that free `excess_bytes`; of all such choices the one with the oldest in it, then the next.
+    """The fewest sessions that free `excess_bytes`. Of all such choices the one with the oldest session, then the next.
 
     `sessions` come oldest first. All of them when they are not enough; none when there is no excess.
     """
@@ -349,8 +349,8 @@ def fewest_oldest(sessions: Sequence[RawUsage], excess_bytes: int) -> list[RawUs
 def _oldest_choice(sessions: Sequence[RawUsage], chosen: set[int], spare_bytes: int) -> list[RawUsage]:
     """Swap the largest for older ones as long as what is freed suffices.
 
-    Seen from the oldest on, what is still open of `chosen` is always the largest of what lies ahead. An older session
-    therefore fits in if and only if it fits in place of the least of them.
+    Going from the oldest on, the chosen sessions ahead are always the largest ones ahead. An older session therefore
+    fits in if and only if it fits in place of the smallest of them.
     """
     least = [(sessions[i].bytes, i) for i in chosen]
     heapify(least)

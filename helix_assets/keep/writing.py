@@ -1,6 +1,6 @@
-"""The writer's door: the lock, and putting right what a killed writer left behind.
+"""What each writer does first and last: take the lock, clean up after a killed writer.
 
-Belongs here: what each writer does first and last. Not here: the lock itself (`store.lock`).
+Not here: the lock itself (`store.lock`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from helix_assets.store.store import Store
 
 @contextmanager
 def writing(store: Store, what: str, wait_s: float = WAIT_S) -> Iterator[None]:
-    """Hold the writer lock; what a killed holder left behind is put right first."""
+    """Hold the writer lock, after cleaning up what a killed holder left behind."""
     with writer_lock(store.data_dir, what, wait_s) as unfinished:
         store.raw.prepare()
         finish_interrupted(store)

@@ -1,4 +1,4 @@
-"""What changed since the last sweep: files as found against files as known. Pure comparison, no disk."""
+"""What changed since the last sweep: compares the files found with the files known. Pure, no disk."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from hashlib import blake2b
 from typing import Any
 
 FileState = tuple[int, int, int, int]
-"""What tells one state of a file from another: device, inode, size, time of the last change in nanoseconds.
+"""The state of a file: device, inode, size, time of the last change in nanoseconds.
 
-Plain tuples, compared as such: this is done for every file at every look.
+A plain tuple, because every look compares those of all files.
 """
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Path keys that are new or differ, and those that are there no more."""
+    """Path keys of files that are new or changed, and of files that are gone."""
 
     changed: tuple[str, ...]
     gone: tuple[str, ...]
@@ -31,9 +31,9 @@ def changed_sources(
     gone_before: Collection[str],
     unknown: Iterable[str],
 ) -> Changes:
-    """Compare what was found with what is known. What is found of a file ends with its state.
+    """Compare what was found with what is known. The last four values of a found file are its state.
 
-    `gone_before` are known to be gone already. Nothing at or under a place of `unknown` counts as gone: a folder that
+    `gone_before` are already known to be gone. Nothing at or under a path of `unknown` counts as gone: a folder that
     cannot be read is not an empty one.
     """
     before = known.get
@@ -46,7 +46,7 @@ def changed_sources(
 
 
 def fingerprint(found: Mapping[str, tuple[Any, ...]], paths: Iterable[str]) -> str:
-    """32 characters that name this very set of changes."""
+    """32 characters that identify this set of changes."""
     digest = blake2b(digest_size=16)
     for path in sorted(paths):
         now = found.get(path)

@@ -1,8 +1,8 @@
-"""Days as the store counts them: what its own work bears witness to, whatever a clock says.
+"""Days as the store counts them, from its own days of work, so that a wrong clock ages nothing.
 
-A mark is set on each day of work. From one mark to the next the clock's difference counts if it is no step back and at
-most a week; otherwise nothing counts. So a clock that jumps years ahead makes nothing older, and one put right again
-makes nothing younger. A store that slept for longer than a week counts too few days, never too many.
+A mark is set on each day of work. The time between two marks counts if it is not negative and at most a week;
+otherwise nothing counts. So a clock that jumps years ahead makes nothing older, and correcting it makes nothing
+younger. A store that was not used for more than a week counts too few days, never too many.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DAY = timedelta(days=1)
 
 
 class DayMark(NamedTuple):
-    """A day of work: the last number then given out in the order of work, the days counted so far, the clock's word."""
+    """A day of work: the last number given out in the order of work, the days counted so far, the clock's time."""
 
     order: int
     days: float
@@ -34,17 +34,17 @@ def next_mark(last: DayMark | None, order: int, now: datetime) -> DayMark | None
 
 
 def days_since(marks: Sequence[DayMark], order: int, now: datetime) -> float:
-    """Days counted since the first mark after this place in the order of work; 0 where none has been set since."""
+    """Days counted since the first mark after this place in the order of work; 0 if there is no such mark."""
     first = bisect_left(marks, order, key=lambda mark: mark.order)
     return _counted(marks[-1], now) - marks[first].days if first < len(marks) else 0.0
 
 
 def clock_doubt(now: datetime, last_at: datetime | None) -> str | None:
-    """Why the clock cannot be believed in matters of age, in words; None when it can."""
+    """Why the clock cannot be trusted for ages, in words; None if it can."""
     if last_at is None:
-        return "no earlier day of work is on record to hold the clock against"
+        return "there is no earlier day of work to compare the clock with"
     if now < last_at:
-        return f"the clock says {now:%Y-%m-%d %H:%M}, but the store was at work at {last_at:%Y-%m-%d %H:%M} already"
+        return f"the clock shows {now:%Y-%m-%d %H:%M}, but the store already worked at {last_at:%Y-%m-%d %H:%M}"
     if now - last_at > LONGEST_GAP:
         return f"the clock is {(now - last_at).days} days past the last day of work"
     return None

@@ -13,9 +13,9 @@ OTHER = "other"
 
 
 class Tokens(BaseModel):
-    """Tokens by kind; `reasoning` is part of `output`, null when the agent does not tell.
+    """Tokens by kind; `reasoning` is part of `output`, null if the agent does not report it.
 
-    `cache_write` is what was written to a cache for five minutes and for an hour together.
+    `cache_write` is the sum of what was written to the five-minute and the one-hour cache.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,9 +44,9 @@ class Cost(BaseModel):
 
 
 class ErrorSnippet(BaseModel):
-    """Errors of one kind: the text with all that varies taken out, one sample of it, how often, by which tool.
+    """Errors of one kind: the text without what varies, one sample, how often, by which tool.
 
-    `error_class` is its class by `derive.failures`.
+    `error_class` comes from `derive.failures`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -80,9 +80,9 @@ class Edits(BaseModel):
 
 
 class RunTally(BaseModel):
-    """The session's test runs, not single tests; one of which nothing tells how it went neither passed nor failed.
+    """The session's test runs, not single tests. A run without a visible result counts as neither passed nor failed.
 
-    `last` is "passed", "failed" or null, by the last run.
+    `last` is how the last run went: "passed", "failed" or null.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -95,9 +95,9 @@ class RunTally(BaseModel):
 
 
 class Coverage(BaseModel):
-    """What the digest is made of: the session's generation, its records and events, the ranges of `seq` they had.
+    """What the digest is made of: the session's generation, its records and events, their ranges of `seq`.
 
-    `facts` is how many rows of each fact table were made beside it.
+    `facts` is how many rows of each fact table were made with it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -110,7 +110,7 @@ class Coverage(BaseModel):
 
 
 class Digest(BaseModel):
-    """One session, distilled. Fields are only ever added; `schema_version` says which rules built it."""
+    """One session, distilled. Fields are only ever added. `schema_version` names the rules that built it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -170,7 +170,7 @@ class Digest(BaseModel):
 
 
 class Signal(BaseModel):
-    """One sign: the rule and its version, how often, keys of records that show it, and a sample of it."""
+    """A sign of trouble: its rule and version, how often it was seen, keys of records that show it, and a sample."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -1,7 +1,7 @@
-"""The exceptions of helix_assets, branching by what the caller should do.
+"""The exceptions of helix_assets, ordered by what the caller should do.
 
     HelixError
-    ├── SkipSource           leave this one source out, count it, go on with the rest
+    ├── SkipSource           skip this one source, count it, continue with the rest
     ├── RetryLater           nothing is wrong: the same call may work later
     │   ├── BusyError        another process holds the writer lock
     │   └── ChangedError     what was being read was replaced or evicted meanwhile
@@ -9,11 +9,11 @@
         ├── SettingsError    helix.toml or a HELIX_* variable is wrong
         ├── StoreError       the store is damaged, foreign, or of a newer version
         │   └── DiskFullError  the disk has no room for what has to be written to it
-        ├── NotFoundError    the thing asked for by name is not in the store
+        ├── NotFoundError    the store does not have what was asked for by name
         └── QueryError       a search or an SQL query cannot be answered as it is
 
 A message names the file, the line if there is one, and the next step. No transcript text goes into a message.
-`exit_code` is what the command line ends with (sysexits.h where a code fits).
+`exit_code` is the exit code of the command line (from sysexits.h where one fits).
 """
 
 from typing import ClassVar, NamedTuple
@@ -26,11 +26,11 @@ class HelixError(Exception):
 
 
 class SkipSource(HelixError):
-    """One source cannot be read; the sweep counts it and goes on."""
+    """One source cannot be read; the sweep counts it and continues."""
 
 
 class RetryLater(HelixError):
-    """The call failed for a passing reason and may be repeated unchanged."""
+    """The call failed for a temporary reason and may be repeated unchanged."""
 
     exit_code = 75
 
@@ -40,11 +40,11 @@ class BusyError(RetryLater):
 
 
 class ChangedError(RetryLater):
-    """A file that was being read was replaced or evicted; a new look at the catalog finds what counts now."""
+    """A file was replaced or evicted while it was read; the catalog names the current one."""
 
 
 class StopRun(HelixError):
-    """Going on makes no sense until someone has acted on the message."""
+    """It makes no sense to continue until someone has acted on the message."""
 
 
 class SettingsError(StopRun):
@@ -60,15 +60,15 @@ class StoreError(StopRun):
 
 
 class DiskFullError(StoreError):
-    """There is no room on the store's disk, for SQLite not even to read."""
+    """The store's disk is full, so full that SQLite may not even read."""
 
 
 class NotFoundError(StopRun):
-    """The session, partition or file that was asked for is not known."""
+    """The session, partition or file asked for is not known."""
 
 
 class QueryError(StopRun):
-    """A question to the memory is malformed, not allowed, or too large."""
+    """A query of the memory is malformed, not allowed, or too large."""
 
     exit_code = 64
 

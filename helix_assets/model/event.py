@@ -1,31 +1,31 @@
 """The normalized shapes of Tier 1: what a session and an event are, for every agent.
 
-Belongs here: names, kinds and plain records. Not here: how an agent writes its log (adapters) or how rows
-lie on disk (storage).
+Belongs here: names, kinds and plain records. Not here: how an agent writes its log (`agents`) or how rows are stored
+(`store`).
 """
-
-from __future__ import annotations
 
 from collections.abc import Collection
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, Self
 
 import orjson
 
+from helix_assets.model.fields import About, fields_of
+
 SCHEMA_VERSION = 1
 DIGEST_VERSION = 5
-"""Grows whenever the same rows would yield another digest: digests of an older one are derived anew."""
+"""Grows whenever the same rows would yield another digest; digests of older versions are derived again."""
 FACTS_SINCE = 3
-"""The first version of digests that have facts beside them."""
+"""The first version of digests that come with facts."""
 SUMMARY_CHARS = 200
 UNPARSED = "unparsed"
-"""Native type of a line that is no JSON object: its text is kept, it yields no event and counts as no record."""
+"""Native type of a line that is not a JSON object: its text is kept, but it yields no event and is not counted."""
 DOCUMENT = "document"
-"""Native type of a file that is one object: it tells of the session as a whole and counts as no record."""
-BESIDE = -1
-"""`seq` of a record beside the conversation, such as a document or an agent's second copy: it has no place in it."""
+"""Native type of a file that is one object: it describes the whole session and is not counted as a record."""
+UNPLACED = -1
+"""`seq` of a record without a place in the conversation, such as a document or an agent's second copy."""
 AFTER_THE_END = "(end of file)"
-"""Native type of rows for what only the end of a file brought to light."""
+"""Native type of rows for what only the end of a file shows."""
 
 
 class EventKind(StrEnum):
@@ -47,7 +47,7 @@ class EventKind(StrEnum):
 
 
 class Usage(NamedTuple):
-    """Tokens of one API message as its log line gives them: disjoint kinds, but reasoning is part of output."""
+    """Tokens of one API message as its log line reports them: disjoint kinds, but reasoning is part of output."""
 
     input: int = 0
     output: int = 0
@@ -61,9 +61,9 @@ class SessionEvent(NamedTuple):
     """One event as an adapter emits it, before its place in the session is known.
 
     `detail` is a small JSON object for what has no column (test counts, command program, error text).
-    `input_hash` tells two calls of one tool apart without keeping the input. `ts_us` is set only where the event
-    happened at another time than its record. `text` is the whole text of a tool's result, for what is derived from it
-    in passing; it is not stored. `size` is how many characters a message has.
+    `input_hash` distinguishes calls of one tool without keeping their input. `ts_us` is set only if the event
+    happened at another time than its record. `text` is the whole text of a tool's result; it is not stored, only
+    derived from. `size` is how many characters a message has.
     """
 
     kind: EventKind | None
@@ -91,9 +91,9 @@ class SessionEvent(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One source line: where it stands, what identifies it, and its redacted text.
+    """One source line: its position, what identifies it, and its redacted text.
 
-    `order_us` is the greatest timestamp of its file so far, so that a file's own order always holds.
+    `order_us` is the greatest timestamp of its file so far, so that the lines of a file stay in their order.
     """
 
     order_us: int
@@ -109,9 +109,9 @@ class Record(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """One record's part of a message. `order` is its place among the others where it is not that of the records.
+    """One record's part of a message. `order` is its place among the parts if that differs from the records' order.
 
-    `kind` and `key` tell one message from the next; a key that is not given fits any.
+    `kind` and `key` distinguish one message from the next; None as a key matches any.
     """
 
     kind: str
@@ -119,8 +119,8 @@ class Piece(NamedTuple):
     order: int | None
     text: str
 
-    def continues(self, first: Piece) -> bool:
-        """Whether this goes on with the message that `first` began."""
+    def continues(self, first: Self) -> bool:
+        """Whether this continues the message that `first` began."""
         return self.kind == first.kind and (self.key is None or first.key is None or self.key == first.key)
 
 
@@ -133,55 +133,70 @@ class Pieces(Protocol):
     def piece(self, obj: dict[str, Any]) -> Piece: ...
 
     def with_text(self, obj: dict[str, Any], text: str) -> dict[str, Any]:
-        """The record with another text in the place of its own."""
+        """The record with its text replaced."""
         ...
+
+    def said_by(self, native_type: str, text: str | None) -> tuple[str, str] | None:
+        """Kind and role of a piece, None for any other record. The message's event follows its last piece.
+
+        Optional: search manages without it for an adapter from another package.
+        """
+        ...
+
+
+_BOTH, _RECORDS = ("events", "records"), ("records",)
+_KINDS = ", ".join(f"`{kind}`" for kind in EventKind)
 
 
 class Row(NamedTuple):
     """One stored row of Tier 1, in `seq` order; `raw` is set on the first row of each record."""
 
-    seq: int
-    parent_seq: int | None
-    ts_us: int | None
-    kind: str | None
-    role: str | None
-    tool: str | None
-    summary: str | None
-    status: str | None
-    tokens: int | None
-    is_sidechain: bool
-    agent_id: str | None
-    call_id: str | None
-    message_id: str | None
-    model: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_5m_tokens: int | None
-    cache_write_1h_tokens: int | None
-    reasoning_tokens: int | None
-    cost_usd: float | None
-    exit_code: int | None
-    duration_ms: int | None
-    file_path: str | None
-    lines_added: int | None
-    lines_removed: int | None
-    input_hash: int | None
-    detail: str | None
-    size: int | None
-    native_type: str
-    record_id: str | None
-    parent_id: str | None
-    record_key: int
-    order_us: int
-    file: int
-    line: int
-    offset: int
-    raw: bytes | None
+    seq: Annotated[int, About("place in the session, from 0; -1 without a place in the conversation")]
+    parent_seq: Annotated[int | None, About("place of the event that it follows")]
+    ts_us: Annotated[int | None, About("when, UTC; null where the log does not say", views=_BOTH)]
+    kind: Annotated[str | None, About(f"{_KINDS}; null for a record without an event", is_ours=True)]
+    role: Annotated[str | None, About("who speaks: user, assistant, system or tool")]
+    tool: Annotated[str | None, About("the tool called")]
+    summary: Annotated[str | None, About("its first 200 characters; of a failed call from where it says why")]
+    status: Annotated[str | None, About("how it ended, such as ok, error or denied")]
+    tokens: Annotated[int | None, About("all tokens of the API message, on the one event that counts them")]
+    is_sidechain: Annotated[bool, About("whether a subagent did it")]
+    agent_id: Annotated[str | None, About("which subagent")]
+    call_id: Annotated[str | None, About("ties the result of a tool to its call")]
+    message_id: Annotated[str | None, About("the API message that it is part of")]
+    model: Annotated[str | None, About("the model that answered")]
+    input_tokens: Annotated[int | None, About("fresh input as the line gives it; to add tokens up, ask `token_usage`")]
+    output_tokens: Annotated[int | None, About("output, with reasoning")]
+    cache_read_tokens: Annotated[int | None, About("input read from the cache")]
+    cache_write_5m_tokens: Annotated[int | None, About("input written to the five-minute cache")]
+    cache_write_1h_tokens: Annotated[int | None, About("input written to the one-hour cache")]
+    reasoning_tokens: Annotated[int | None, About("the part of the output that is reasoning, where the agent gives it")]
+    cost_usd: Annotated[float | None, About("the price, where the agent gives it")]
+    exit_code: Annotated[int | None, About("of a command")]
+    duration_ms: Annotated[int | None, About("from call to result")]
+    file_path: Annotated[str | None, About("the file that it is about")]
+    lines_added: Annotated[int | None, About("by an edit")]
+    lines_removed: Annotated[int | None, About("by an edit")]
+    input_hash: Annotated[int | None, About("distinguishes calls of one tool", views=(), is_exported=False)]
+    detail: Annotated[str | None, About("a small object for what has no column", is_json=True)]
+    size: Annotated[int | None, About("characters of a message", is_exported=False)]
+    native_type: Annotated[str, About("the agent's own type; `unparsed` for a line that is not JSON", views=_RECORDS)]
+    record_id: Annotated[str | None, About("the agent's own id of the record", views=_RECORDS)]
+    parent_id: Annotated[str | None, About("the agent's own id of the record before", views=_RECORDS)]
+    record_key: Annotated[int, About("names the record for good, whatever its place", views=_BOTH, is_exported=False)]
+    order_us: Annotated[int, About("the time that orders the record in its session", views=(), is_exported=False)]
+    file: Annotated[int, About("which of the session's files the record stands in", views=_RECORDS)]
+    line: Annotated[int, About("its line in that file, from 1", views=_RECORDS)]
+    offset: Annotated[int, About("the byte of that file where the line begins", views=_RECORDS, is_exported=False)]
+    raw: Annotated[bytes | None, About("the whole line, redacted; on the first row of a record", views=_RECORDS)]
+
+
+ROW_FIELDS = fields_of(Row)
+"""The one table of a row's fields; whatever handles every field uses it."""
 
 
 def light(row: Row) -> Row:
-    """The row without its source line and the ids in it: what is kept of many rows for later should be small."""
+    """The row without its source line and ids, small enough to keep many of them in memory."""
     return Row._make((*row[:_IDS], None, None, *row[_IDS + 2 : -1], None))  # a third of _replace's time
 
 
@@ -189,9 +204,9 @@ _IDS = Row._fields.index("record_id")
 
 
 def last_words(text: str) -> str | None:
-    """The end of a text that its summary has no room for, as an event's `detail`; None of a short one.
+    """The end of a text that is too long for its summary, as an event's `detail`; None for a short text.
 
-    Begins behind a space, so that no mark of a redaction is torn.
+    Begins after a space, so that no mark of a redaction is cut in two.
     """
     if len(text) <= SUMMARY_CHARS:
         return None

@@ -1,4 +1,4 @@
-"""Texts of errors with all that varies taken out, so that two of one kind are known as such. Pure."""
+"""Texts of errors without what varies, so that errors of one kind have the same text. Pure."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ _VARYING = re.compile(
 
 
 def fingerprint(text: str) -> str:
-    """The error with all that varies from run to run taken out."""
+    """The error without what varies from run to run."""
     return " ".join(_VARYING.sub("#", text.lower()).split())[:SAMPLE_CHARS]

@@ -1,4 +1,4 @@
-"""Moments as text: stored times are microseconds since 1970, shown as ISO UTC to the millisecond."""
+"""Times: stored as microseconds since 1970, shown as ISO UTC to the millisecond."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND_US = 1_000_000
 FIRST_DAY = date(2024, 1, 1)
-"""The first partition; a session that claims to be older is kept under this day."""
+"""The first partition; a session whose log claims an older day is kept under this one."""
 
 
 def iso(us: int | None) -> str | None:

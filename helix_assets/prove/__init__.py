@@ -1,5 +1,5 @@
-"""Proving the memory: every promise as a question that the store answers.
+"""Proving the memory: every promise is a question that the store answers.
 
-`prove.verify` proves the whole store, `promises` and `totals` answer for Dagster's checks, `prove.doctor` looks at the
-set-up. Not here: putting anything right.
+`prove.verify` proves the whole store, `promises` and `totals` answer Dagster's checks, `prove.doctor` checks the
+set-up. Not here: repairs.
 """

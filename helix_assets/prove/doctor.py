@@ -1,8 +1,8 @@
 """What is wrong with the set-up, in plain words, and what to do about it.
 
-Belongs here: looking at the surroundings of the store (settings, logs, clock, disk, rights, leftovers) and at figures
-that others count. Nothing is changed, no lock is taken, Dagster is not imported. Not here: the proof of the store
-itself (`prove.verify`).
+Belongs here: checks of what surrounds the store (settings, logs, clock, disk, rights, leftovers) and of figures that
+others count. They change nothing, take no lock and do not import Dagster. Not here: the proof of the store itself
+(`prove.verify`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from typing import Literal
 
 from sqlalchemy import exists, func, select
 
+from helix_assets.agents import AGENTS
 from helix_assets.agents.discover import discover
-from helix_assets.ask.reading import NamedFile, has_store, named_files, of_one_moment, open_existing, refuse_changed
+from helix_assets.ask.reading import NamedFile, has_store, named_files, open_existing, read_consistently, refuse_changed
 from helix_assets.ask.status import Status, read_status
 from helix_assets.hooks.inbox import read_notes
 from helix_assets.keep.backup import EVERY, copies
@@ -34,6 +35,7 @@ from helix_assets.redaction.encoded import name_again
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.catalog.schema import day_marks, digests, sessions
+from helix_assets.store.catalog.sources import unreadable_sessions
 from helix_assets.store.folder import all_in
 from helix_assets.store.lock import holder, is_locked
 from helix_assets.store.raw import file_hash
@@ -47,14 +49,14 @@ _LEAST_FREE, _LEAST_WRITTEN = 256 << 20, 64 << 10
 _PROVEN_BYTES = 256 << 20
 _RESTORE = "`helix verify` names the sessions; `helix restore` puts a copy back, and logs that are there are read again"
 _RUN_TAKES = timedelta(hours=6)
-# Longer than a note waits for its session to get a log: then nobody takes notes in.
+# A note waits less than this for its session to get a log; an older one means that nobody reads the notes.
 _NOTE_WAITS = timedelta(hours=2)
 _UNFINISHED = "select run_id, start_time from runs where status in ('STARTING', 'STARTED', 'CANCELING')"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; `do` is empty where nothing needs doing."""
+    """The result of one check; `do` is empty if nothing needs doing."""
 
     check: str
     state: State
@@ -63,7 +65,7 @@ class Finding:
 
 
 def examine(now: datetime, environ: Mapping[str, str] | None = None) -> list[Finding]:
-    """Look at everything; a check that cannot be made is a finding itself. Told by the redaction rules in force."""
+    """Run all checks. A check that cannot run is a finding itself. All texts are redacted by the rules in force."""
     found = list(_programs())
     try:
         settings = load_settings(environ)
@@ -90,7 +92,7 @@ def _with(settings: Settings, now: datetime) -> list[Finding]:
             found += check()
         except DiskFullError as exc:
             found.append(Finding("disk", "wrong", str(exc), "make room"))
-        except Exception as exc:  # noqa: BLE001 - whatever a damaged store makes of a check, it is a finding
+        except Exception as exc:  # noqa: BLE001 - whatever error a damaged store causes, it is a finding
             what = str(exc) if isinstance(exc, OSError | HelixError | sqlite3.Error) else type(exc).__name__
             found.append(Finding("store", "wrong", what, "`helix verify` says what is damaged"))
     return found
@@ -105,8 +107,8 @@ def _programs() -> Iterator[Finding]:
 
 
 def _logs(settings: Settings) -> Iterator[Finding]:
-    """Each agent's folders: there, readable, and with something in them."""
-    seen = discover(settings)
+    """Whether each agent's folders exist, can be read and contain logs."""
+    seen = discover(settings.roots, settings.exclude.paths)
     for flavor, roots in settings.roots.items():
         count = sum(of == flavor for of in seen.flavors.values())
         here = [root for root in roots if root.is_dir()]
@@ -120,12 +122,13 @@ def _logs(settings: Settings) -> Iterator[Finding]:
         what = f"{flavor}: {problem.path}: {problem.reason}"
         yield Finding("logs", "wrong", what, "make it readable for this user, or leave it out under [exclude]")
     if not seen.files:
-        do = "set claude_roots, codex_roots or grok_roots under [sources] to where the logs are"
+        keys = ", ".join(f"{agent}_roots" for agent in AGENTS)
+        do = f"under [sources], set one of {keys} to where the logs are"
         yield Finding("logs", "wrong", "no agent has any log", do)
 
 
 def _rights(data_dir: Path) -> Iterator[Finding]:
-    """Whether the data folder is its owner's alone."""
+    """Whether only its owner can open the data folder."""
     if not data_dir.exists():
         return
     foreign, open_to_others = [], []
@@ -151,7 +154,7 @@ def _writer(data_dir: Path) -> Iterator[Finding]:
     if is_locked(data_dir):
         yield Finding("writer", "note", f"{holder(data_dir)} is writing")
     elif lock.exists() and lock.stat().st_size:
-        yield Finding("writer", "note", f"{holder(data_dir)} was killed at work; the next sweep tidies up")
+        yield Finding("writer", "note", f"{holder(data_dir)} was killed while writing; the next sweep cleans up")
 
 
 def _runs(data_dir: Path, now: datetime) -> Iterator[Finding]:
@@ -161,7 +164,7 @@ def _runs(data_dir: Path, now: datetime) -> Iterator[Finding]:
             try:
                 rows = connection.execute(_UNFINISHED).fetchall()
             except sqlite3.OperationalError:
-                continue  # made, and no run in it yet
+                continue  # a new database without tables
         stale = [run for run, start in rows if start is None or now.timestamp() - start > _RUN_TAKES.total_seconds()]
         if stale:
             what = f"{len(stale)} Dagster runs never ended, such as {stale[0]}"
@@ -169,7 +172,7 @@ def _runs(data_dir: Path, now: datetime) -> Iterator[Finding]:
 
 
 def _room(settings: Settings) -> Iterator[Finding]:
-    """Whether anything can be written to the disks of the memory and of its copies: they may be full, or a quota is."""
+    """Whether the disks of the memory and of its copies accept writes: a disk or a quota may be full."""
     for folder in filter(Path.is_dir, (settings.data_dir, settings.backup_dir)):
         try:
             with TemporaryFile(dir=folder) as file:
@@ -220,7 +223,7 @@ def _clock(now: datetime, store: Store | None) -> Iterator[Finding]:
 
 
 def _catalog(store: Store) -> Iterator[Finding]:
-    """The database as `verify` proves it: an index alone may be damaged, which readers overlook and sweeps end at."""
+    """Check the database as `verify` does: readers do not notice a damaged index, but sweeps fail on it."""
     if what := next(store.catalog.damage(), None):
         yield Finding("store", "wrong", f"the catalog is damaged: {what}", _RESTORE)
     else:
@@ -229,7 +232,7 @@ def _catalog(store: Store) -> Iterator[Finding]:
 
 
 def _files(store: Store) -> Iterator[Finding]:
-    """Whether every file that the catalog names is there with its size; facts and the newest parts by their hashes."""
+    """Whether every file in the catalog exists with its size. Facts and the newest parts are also compared by hash."""
 
     def look() -> tuple[int, int, list[NamedFile]]:
         files = named_files(store)
@@ -239,7 +242,7 @@ def _files(store: Store) -> Iterator[Finding]:
         refuse_changed(store, [(file.path, file.hash) for file in bad])
         return len(files), proven, bad
 
-    count, proven, bad = of_one_moment(look)
+    count, proven, bad = read_consistently(look)
     if bad:
         what = f"{len(bad)} of {count} files of the memory are missing or damaged, such as {bad[0].path}"
         yield Finding("store", "wrong", what, _RESTORE)
@@ -248,11 +251,11 @@ def _files(store: Store) -> Iterator[Finding]:
 
 
 def _index(store: Store) -> Iterator[Finding]:
-    """The search index, as `verify` looks at it."""
+    """Check the search index as `verify` does."""
     damaged = index_of(store).open(thorough=True)[1]
     if damaged:
         what = f"{len(damaged)} files of the search index are damaged, such as {damaged[0].name}"
-        yield Finding("search", "wrong", what, "run `helix search WORD`: it makes them again from the raw cache")
+        yield Finding("search", "wrong", what, "run `helix search WORD`: it rebuilds them from the raw cache")
 
 
 def _is_as_written(file: NamedFile, key: bytes | None) -> bool:
@@ -263,7 +266,7 @@ def _is_as_written(file: NamedFile, key: bytes | None) -> bool:
 
 
 def _space(settings: Settings, status: Status) -> Iterator[Finding]:
-    """Whether the caps fit on the disk, and are kept."""
+    """Whether the caps fit on the disk and are respected."""
     usage, free = status.usage, shutil.disk_usage(settings.data_dir).free
     to_come = max(0, usage.raw_hard_cap_bytes - usage.raw_bytes) + max(
         0, usage.distilled_cap_bytes - usage.distilled_bytes
@@ -282,7 +285,8 @@ def _space(settings: Settings, status: Status) -> Iterator[Finding]:
         do = 'run `helix evict --apply`; if that is not enough, raise that cap, or set index = "off" under [search]'
         yield Finding("disk", "wrong", "the raw cache with its search index is over raw_hard_cap_bytes", do)
     if index > usage.raw_soft_cap_bytes:
-        what = f"the search index alone ({index / 2**20:.1f} MiB) is above raw_soft_cap_bytes: raw sessions go for it"
+        size = f"{index / 2**20:.1f} MiB"
+        what = f"the search index alone ({size}) is above raw_soft_cap_bytes: raw sessions are evicted for it"
         yield Finding("disk", "wrong", what, 'raise that cap, or set index = "off" under [search]')
     if usage.distilled_bytes > usage.distilled_cap_bytes:
         do = "raise distilled_cap_bytes: they are never dropped"
@@ -308,6 +312,9 @@ def _sessions(store: Store, status: Status) -> Iterator[Finding]:
     if unread:
         do = "`helix status` names the newest; make them readable for this user"
         yield Finding("sources", "wrong", f"{unread} log files cannot be read", do)
+    with store.catalog.reading() as connection:
+        for (flavor, reason), count in unreadable_sessions(connection).items():
+            yield Finding("sources", "note", f"{flavor}: {count} sessions are there but cannot be read: {reason}")
     if trouble.failed_count:
         do = "`helix status` names the newest and why; each is tried again by itself"
         yield Finding("sessions", "wrong", f"{trouble.failed_count} sessions could not be read or digested", do)

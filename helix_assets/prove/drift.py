@@ -1,7 +1,7 @@
 """How far the agents' logs have moved away from what their parsers know, by agent, version and week.
 
-An unknown type is kept and counted, and stops nothing; that their share grows says that a format has changed. Belongs
-here: adding up what the sessions noted. Names come from logs, so only plain ones are shown.
+An unknown type is kept and counted, and stops nothing. A growing share of them means that a format has changed. Belongs
+here: adding up what the sessions recorded. Names come from logs, so only plain ones are shown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLAIN = re.compile(r"[\w./() +-]{1,60}")
 
 @dataclass
 class Tally:
-    """Records, the lines among them that are no JSON, and those of a type that the parser does not know."""
+    """Counts of records, of those that are not JSON, and of those of a type that the parser does not know."""
 
     records: int = 0
     unparsed: int = 0
@@ -56,7 +56,7 @@ class Drift:
 
 
 def drift_of(store: Store) -> Mapping[str, Drift]:
-    """Per agent, over all sessions, evicted ones too; names by the redaction rules in force."""
+    """The drift of each agent over all sessions, evicted ones included. Names are redacted by the rules in force."""
     s = sessions.c
     columns = (s.flavor, s.day, s.record_count, s.unparsed_count, s.facts["agent_version"], s.facts["unknown_types"])
     drifts: dict[str, Drift] = {}
@@ -87,9 +87,9 @@ def _plain(name: Any) -> str:
 
 
 def figures_of(flavor: str, drift: Drift) -> dict[str, Any]:
-    """The drift of one agent as metadata: totals, how it went by week, how many types and versions. No name of a log's.
+    """The drift of one agent as metadata: totals, the trend by week, counts of types and versions. No names from logs.
 
-    Dagster's records are not written anew when redaction rules change; `helix status` names types and versions.
+    Dagster's records are not rewritten when redaction rules change. `helix status` names types and versions.
     """
     total = drift.total
     figures: dict[str, Any] = {

@@ -1,6 +1,7 @@
-"""What the memory promises, each as a question that the store answers: it holds or not, with the numbers that say why.
+"""The promises of the memory. Each is a question to the store: it holds or not, and numbers say why.
 
-Belongs here: asking, by reading alone. How Dagster is told is `checks`; the proof of the whole store is `prove.verify`.
+Belongs here: questions that only read. Not here: reporting the answers to Dagster (`defs.checks`), the proof of the
+whole store (`prove.verify`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from helix_assets.keep.evict import memory_bytes, plan
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.prove.drift import drift_of, figures_of
 from helix_assets.prove.vanishing import vanishing
-from helix_assets.store.catalog.retries import set_aside
-from helix_assets.store.catalog.schema import digests, losses, raw_files, sessions
+from helix_assets.store.catalog.retries import failed_sessions
+from helix_assets.store.catalog.schema import digests, evictions, losses, raw_files, sessions
 from helix_assets.store.lock import is_locked
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
@@ -42,14 +43,20 @@ class Answer:
 
 
 def evicted_are_covered(store: Store) -> Answer:
-    """No session's raw bytes went without a digest of all of them or a durable record of the loss."""
+    """No raw bytes of a session went without a digest that covers them or a durable record of the loss."""
     s = sessions.c
     covered = exists().where(digests.c.session_uid == s.session_uid, digests.c.generation >= s.derived_generation)
     lost = exists().where(losses.c.session_uid == s.session_uid, losses.c.generation == s.generation)
     evicted = or_(s.evicted_at.is_not(None), s.evicting_at.is_not(None))
+    e = evictions.c  # of texts too, whose rows stay
+    named = exists().where(losses.c.session_uid == e.session_uid, losses.c.generation == e.generation)
+    before = exists().where(
+        e.session_uid == s.session_uid, e.generation > func.coalesce(s.derived_generation, -1), ~named
+    )
+    went_before = before.correlate(sessions)
     with store.catalog.reading() as connection:
         total = connection.execute(select(func.count()).where(evicted)).scalar_one()
-        broken = and_(evicted, ~and_(s.derived_generation == s.generation, covered), ~lost)
+        broken = or_(and_(evicted, ~and_(s.derived_generation == s.generation, covered), ~lost), went_before)
         without = connection.execute(select(func.count()).where(broken)).scalar_one()
         lost_count = connection.execute(select(func.count()).where(evicted, lost)).scalar_one()
     return Answer(
@@ -80,7 +87,7 @@ def memory_is_within_its_cap(store: Store) -> Answer:
 def no_secret_survives(store: Store) -> Answer:
     """Neither the rules in force nor the list of canaries find anything in a sample of new and old files.
 
-    The sample is another one each time; `helix verify --secrets` reads everything.
+    The sample differs each time. `helix verify --secrets` reads everything.
     """
     from helix_assets.prove.verify_secrets import load_probe, survivors_in_rows
 
@@ -95,7 +102,7 @@ def no_secret_survives(store: Store) -> Answer:
 
 
 def few_lines_are_unparsed(store: Store) -> Answer:
-    """Of no agent's lines are many not understood: broken ones, and types that are new; more mean a changed format."""
+    """Only few lines of each agent are broken or of an unknown type. More mean that its log format has changed."""
     drifts = drift_of(store)
     figures: dict[str, Any] = {}
     for flavor, drift in drifts.items():
@@ -107,14 +114,14 @@ def few_lines_are_unparsed(store: Store) -> Answer:
 
 
 def logs_are_read_before_they_go(store: Store) -> Answer:
-    """No log vanished before it was read, and none that is unread will be deleted by its agent within a week."""
+    """No log vanished before it was read, and no agent will delete an unread one within a week."""
     found = vanishing(store, utc_now())
     figures = {"vanished_unread": found.vanished, "deleted_soon": found.due, "deleted_soon_bytes": found.due_bytes}
     return Answer(not found.vanished and not found.due, figures)
 
 
 def digests_are_current(store: Store) -> Answer:
-    """Every digest is made of all its session's stored rows by the rules in force; else the partitions are listed."""
+    """Every digest covers all stored rows of its session and follows the current rules; other partitions are listed."""
     stale = stale_partitions(store)
     figures: dict[str, Any] = {"stale_partitions": len(stale), "digest_version": str(DIGEST_VERSION)}
     if stale:
@@ -123,7 +130,7 @@ def digests_are_current(store: Store) -> Answer:
 
 
 def stale_partitions(store: Store) -> set[tuple[str, str]]:
-    """Partitions with sessions that were derived by older rules, or not since they grew, and still can be."""
+    """Partitions with sessions that older rules derived, or that grew since, and that can still be derived."""
     s = sessions.c
     query = select(s.flavor, s.day).where(~is_covered(), s.evicted_at.is_(None), s.row_count > 0).distinct()
     with store.catalog.reading() as connection:
@@ -131,7 +138,7 @@ def stale_partitions(store: Store) -> set[tuple[str, str]]:
 
 
 def prices_are_known(store: Store) -> Answer:
-    """Every model that tokens were spent on has a price; else the models are counted, and their costs are null."""
+    """Every model that used tokens has a price. Models without one are counted, and their costs are null."""
     unpriced: Counter[str] = Counter()
     affected = 0
     with store.catalog.reading() as connection:
@@ -146,18 +153,18 @@ def prices_are_known(store: Store) -> Answer:
 
 
 def every_session_is_derived(store: Store) -> Answer:
-    """No session is set aside because it could not be read, or its digest not be made; those that are, are retried."""
+    """Every session could be read and digested. Failed sessions are counted and retried."""
     with store.catalog.reading() as connection:
         total = connection.execute(select(func.count()).select_from(sessions)).scalar_one()
-        aside = set_aside(connection)
-    figures: dict[str, Any] = {"sessions": total, "set_aside": len(aside)}
-    if aside:
-        # The reason's first word is the class of the error: the rest may speak of the session.
-        reasons = Counter(one.failure.split()[0].rstrip(":") for one in aside)
+        failed = failed_sessions(connection)
+    figures: dict[str, Any] = {"sessions": total, "set_aside": len(failed)}
+    if failed:
+        # The reason's first word is the class of the error: the rest may contain words of the session.
+        reasons = Counter(one.failure.split()[0].rstrip(":") for one in failed)
         figures["reasons"] = ", ".join(f"{reason}: {count}" for reason, count in reasons.most_common(_LISTED))
-        figures["most_tries"] = max(one.failures for one in aside)
-        figures["next_try_at"] = min((one.retry_at for one in aside if one.retry_at), default="with the next sweep")
-    return Answer(not aside, figures)
+        figures["most_tries"] = max(one.failures for one in failed)
+        figures["next_try_at"] = min((one.retry_at for one in failed if one.retry_at), default="with the next sweep")
+    return Answer(not failed, figures)
 
 
 def evicted_files_are_gone(store: Store) -> Answer:
@@ -177,9 +184,9 @@ def evicted_files_are_gone(store: Store) -> Answer:
 
 
 def sampled_files(store: Store, *, covered: bool = False) -> list[Path]:
-    """Files of the newest sessions and of some others in no order; whole sessions, and only files that are there.
+    """Files of the newest sessions and of some random others, shuffled. Only sessions whose files all exist.
 
-    With `covered` also only sessions of which no row was evicted: the others' digests tell more than their files.
+    With `covered`, only sessions that lost no row to eviction: the digest of any other counts more than its files hold.
     """
     s = sessions.c
     wanted: list[ColumnElement[bool]] = [s.row_count > 0, s.evicted_at.is_(None), s.evicting_at.is_(None)]

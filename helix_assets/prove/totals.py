@@ -1,6 +1,6 @@
-"""Do the totals add up? Digests, facts and stored messages tell the same tokens and costs, however they are grouped.
+"""Do the totals add up? Digests, facts and stored messages have the same tokens and costs, however they are grouped.
 
-Belongs here: one promise, asked by reading alone, because it takes three sources. The others are in `promises`.
+Belongs here: this one promise, because it compares three sources. The others are in `promises`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS = ("input", "output", "cache_read", "cache_write")
 
 
 class _Session(NamedTuple):
-    """What a digest says was spent; `pico` is None where a price is unknown. `has_facts`: facts lie beside it."""
+    """What a digest says was spent. `pico` is None if a price is unknown; `has_facts` if facts belong to it."""
 
     uid: str
     agent: str
@@ -36,7 +36,7 @@ class _Session(NamedTuple):
 
 
 class _Spent(NamedTuple):
-    """What the facts of one session say was spent on one model; the agent and day are those of their file."""
+    """What the facts of one session say was spent on one model. Agent and day are those of the file."""
 
     uid: str
     agent: str
@@ -49,32 +49,34 @@ class _Spent(NamedTuple):
 def token_totals_add_up(store: Store) -> Answer:
     """Tokens and costs are the same by session, day, repository, model and agent, in digests, facts and messages.
 
-    A session's are those of its main thread and its subagents, and those of its messages, each counted once.
+    A session's totals are the sum of its main thread and its subagents, and of its messages, each counted once.
     """
-    told, halves_differ, away = _digests(store)
+    digested, halves_differ, away = _digests(store)
     facts = _facts(store)
     sampled = _tokens_of_messages(sampled_files(store, covered=True))
     figures: dict[str, int] = {
         "main_and_subagents_differ": halves_differ,
         "days_differ_from_their_sessions": away,
-        "messages_differ": sum(uid not in told or told[uid].tokens != tokens for uid, tokens in sampled.items()),
+        "messages_differ": sum(
+            uid not in digested or digested[uid].tokens != tokens for uid, tokens in sampled.items()
+        ),
         **_compared(
-            [one for one in told.values() if one.has_facts], facts, {uid: one.repo for uid, one in told.items()}
+            [one for one in digested.values() if one.has_facts], facts, {uid: one.repo for uid, one in digested.items()}
         ),
     }
     holds = not any(figures.values())
     figures |= {
-        "sessions": len(told),
+        "sessions": len(digested),
         "sessions_compared_with_their_messages": len(sampled),
-        "tokens_over_sessions": sum(sum(one.tokens) for one in told.values()),
+        "tokens_over_sessions": sum(sum(one.tokens) for one in digested.values()),
         "tokens_over_facts": sum(sum(one.tokens) for one in facts),
         "models": len({one.model for one in facts}),
     }
     return Answer(holds, figures)
 
 
-def _compared(told: Sequence[_Session], facts: Sequence[_Spent], repos: Mapping[str, str | None]) -> dict[str, int]:
-    """How many sessions, days, repositories and agents have other totals in the facts than in the digests."""
+def _compared(digested: Sequence[_Session], facts: Sequence[_Spent], repos: Mapping[str, str | None]) -> dict[str, int]:
+    """How many sessions, days, repositories and agents differ between facts and digests."""
     costs: dict[str, int | None] = {}
     for one in facts:
         before = costs.get(one.uid, 0)
@@ -83,26 +85,28 @@ def _compared(told: Sequence[_Session], facts: Sequence[_Spent], repos: Mapping[
     for one in facts:
         by_model[one.model] += sum(one.tokens)
     return {
-        "sessions_differ_from_their_facts": _differing(told, facts, lambda one: one.uid, lambda one: one.uid),
-        "days_differ_from_their_facts": _differing(told, facts, lambda one: one.day, lambda one: one.day),
-        "repos_differ_from_their_facts": _differing(told, facts, lambda one: one.repo, lambda one: repos.get(one.uid)),
-        "agents_differ_from_their_facts": _differing(told, facts, lambda one: one.agent, lambda one: one.agent),
-        "models_differ_from_the_total": int(by_model.total() != sum(sum(one.tokens) for one in told)),
-        "costs_differ_from_their_facts": sum(costs[one.uid] != one.pico for one in told if one.uid in costs),
+        "sessions_differ_from_their_facts": _differing(digested, facts, lambda one: one.uid, lambda one: one.uid),
+        "days_differ_from_their_facts": _differing(digested, facts, lambda one: one.day, lambda one: one.day),
+        "repos_differ_from_their_facts": _differing(
+            digested, facts, lambda one: one.repo, lambda one: repos.get(one.uid)
+        ),
+        "agents_differ_from_their_facts": _differing(digested, facts, lambda one: one.agent, lambda one: one.agent),
+        "models_differ_from_the_total": int(by_model.total() != sum(sum(one.tokens) for one in digested)),
+        "costs_differ_from_their_facts": sum(costs[one.uid] != one.pico for one in digested if one.uid in costs),
     }
 
 
 def _differing(
-    told: Sequence[_Session],
+    digested: Sequence[_Session],
     facts: Sequence[_Spent],
-    key_of_told: Callable[[_Session], str | None],
+    key_of_session: Callable[[_Session], str | None],
     key_of_fact: Callable[[_Spent], str | None],
 ) -> int:
-    """How many groups have another total in one than in the other, by any kind of token."""
+    """How many groups differ between digests and facts in any kind of token."""
     sums: Counter[tuple[str | None, str]] = Counter()
-    for session in told:
+    for session in digested:
         for kind, tokens in zip(_KINDS, session.tokens, strict=True):
-            sums[key_of_told(session), kind] += tokens
+            sums[key_of_session(session), kind] += tokens
     for fact in facts:
         for kind, tokens in zip(_KINDS, fact.tokens, strict=True):
             sums[key_of_fact(fact), kind] -= tokens
@@ -110,9 +114,9 @@ def _differing(
 
 
 def _digests(store: Store) -> tuple[dict[str, _Session], int, int]:
-    """Every session's spend; how many disagree with their own halves, how many are filed under another day."""
+    """What each session spent, how many differ from the sum of their halves, how many have another day."""
     s, d = sessions.c, digests.c
-    told: dict[str, _Session] = {}
+    digested: dict[str, _Session] = {}
     halves_differ = away = 0
     with store.catalog.reading() as connection:
         home = {uid: (flavor, day) for uid, flavor, day in connection.execute(select(s.session_uid, s.flavor, s.day))}
@@ -125,8 +129,8 @@ def _digests(store: Store) -> tuple[dict[str, _Session], int, int]:
             away += home.get(uid) != (flavor, day)
             usd = digest.get("cost_usd")
             pico = None if usd is None else picodollars(usd)
-            told[uid] = _Session(uid, flavor, day, repo, both, pico, digest["schema_version"] >= FACTS_SINCE)
-    return told, halves_differ, away
+            digested[uid] = _Session(uid, flavor, day, repo, both, pico, digest["schema_version"] >= FACTS_SINCE)
+    return digested, halves_differ, away
 
 
 def _by_kind(tokens: Mapping[str, int]) -> tuple[int, ...]:
@@ -143,7 +147,7 @@ from read_parquet($files, filename = true) group by all
 def _facts(store: Store) -> list[_Spent]:
     files = {str(store.facts.path(f.name)): f for f in store.catalog.fact_files() if f.fact == "token_usage"}
     found = []
-    for uid, path, model, *numbers, pico in _asked(_FACTS, list(files)):
+    for uid, path, model, *numbers, pico in _query(_FACTS, list(files)):
         tokens = tuple(int(number) for number in numbers)
         spent = _Spent(uid, files[path].flavor, files[path].day, model, tokens, None if pico is None else int(pico))
         found.append(spent)
@@ -164,13 +168,13 @@ from usage where place = 1 group by session_uid
 
 
 def _tokens_of_messages(files: Sequence[Path]) -> dict[str, tuple[int, ...]]:
-    """Tokens by kind of each session that has any, from its stored rows: the last and largest line of each message."""
-    rows = _asked(_MESSAGES, [str(path) for path in files])
+    """Tokens by kind of each session, from its stored rows: the last and largest line of each message counts."""
+    rows = _query(_MESSAGES, [str(path) for path in files])
     return {uid: tuple(int(number or 0) for number in tokens) for uid, *tokens in rows}
 
 
-def _asked(query: str, files: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The answer of a query over files of the store."""
+def _query(query: str, files: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Run a query over files of the store."""
     import duckdb
 
     if not files:

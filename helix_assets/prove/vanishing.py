@@ -1,7 +1,7 @@
-"""Logs that agents delete before they were read: those that are gone already, and those that soon will be.
+"""Logs that agents delete before they are read: those already gone, and those that soon will be.
 
-Claude Code deletes what was not written to for 30 days (its cleanupPeriodDays). What has been read stays in the memory
-whatever happens to its log; this is about the rest. Belongs here: looking, by names and times alone.
+Some agents delete logs that were not written to for some weeks. What has been read stays in the memory whatever happens
+to its log; this is about the rest. Only names and times are read here.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
 
+from helix_assets.agents.spec import FoundFile
 from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog.schema import sources
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import Scan, scan
 
 NOTICE = timedelta(days=7)
+_DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True)
 class Vanishing:
-    """Counts of files. `due` are not read, or not to their end, and deleted within a week; the first at `first_due`."""
+    """Counts of files. `due` ones are not read to their end and will be deleted within a week, first at `first_due`."""
 
     vanished: int
     due: int
@@ -30,29 +32,28 @@ class Vanishing:
 
 
 def vanishing(store: Store, now: datetime, found: Scan | None = None) -> Vanishing:
-    """What was lost unread, and what will be unless a sweep reads it first. `found` spares looking at the disk."""
-    sources_of = store.settings.sources
+    """What was lost unread, and what will be unless a sweep reads it first. `found` saves a scan of the disk."""
     found = found or scan(store)
     left_out = _left_out(store)
-    horizon = microseconds(now - timedelta(days=sources_of.claude_cleanup_days) + NOTICE)
+    unread = [found.found[key] for key in found.changes.changed if key not in left_out]
+    horizon = microseconds(now + NOTICE)
     due = [
-        file
-        for key in found.changes.changed
-        if (file := found.found[key]).mtime_ns // 1000 < horizon
-        and found.seen.flavors[file.path] == "claude"
-        and key not in left_out
+        (deleted_us, file.size)
+        for file in unread
+        if (deleted_us := _deleted_us(store, found.seen.flavors[file.path], file)) is not None and deleted_us < horizon
     ]
-    first = min((file.mtime_ns // 1000 for file in due), default=None)
     return Vanishing(
         vanished=_vanished(store),
         due=len(due),
-        due_bytes=sum(file.size for file in due),
-        first_due=None if first is None else _deleted_at(first, sources_of.claude_cleanup_days),
+        due_bytes=sum(size for _, size in due),
+        first_due=iso(min(due)[0]) if due else None,
     )
 
 
-def _deleted_at(mtime_us: int, days: int) -> str | None:
-    return iso(mtime_us + days * 86_400_000_000)
+def _deleted_us(store: Store, flavor: str, file: FoundFile) -> int | None:
+    """When the file's agent deletes it if nothing is added; None for an agent that keeps its logs."""
+    days = store.settings.sources.cleanup_days_of(flavor)
+    return None if days is None else file.mtime_ns // 1000 + days * _DAY_US
 
 
 def _left_out(store: Store) -> set[str]:

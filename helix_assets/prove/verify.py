@@ -1,13 +1,14 @@
 """Proves the store: every row has its file and the reverse, numbers match the disk, digests cover what they say.
 
-Belongs here: looking and naming what is wrong. Nothing is changed and no lock is taken, so a sweep may run beside it:
-what changed while it was looked at is looked at again. Not here: putting things right.
+Belongs here: finding and naming what is wrong. Nothing is changed and no lock is taken, so a sweep may run meanwhile:
+what changed during its check is checked again. Not here: repairs.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,13 +19,22 @@ from sqlalchemy import Row, select
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import PACKED
 from helix_assets.model.errors import StoreError
-from helix_assets.model.event import AFTER_THE_END, BESIDE, DOCUMENT, UNPARSED
+from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED, UNPLACED
 from helix_assets.model.identity import is_worldwide
 from helix_assets.model.time import iso
 from helix_assets.prove.verify_facts import wrong_facts
 from helix_assets.settings import Settings
 from helix_assets.store.catalog.ledger import News, claims_on, news_of, owners_of
-from helix_assets.store.catalog.schema import digests, evictions, losses, raw_files, sessions, sources
+from helix_assets.store.catalog.schema import (
+    KEYS_SINCE,
+    digests,
+    evictions,
+    losses,
+    meta,
+    raw_files,
+    sessions,
+    sources,
+)
 from helix_assets.store.catalog.session_keys import SessionKeys, all_keys, gathered
 from helix_assets.store.folder import all_in
 from helix_assets.store.key import text_hash
@@ -60,6 +70,8 @@ class _Session:
     news: News
     keys: SessionKeys | None
     are_keys_gathered: bool
+    keys_since: int
+    evicted_generations: frozenset[int]
 
     @property
     def mark(self) -> tuple[Any, ...]:
@@ -72,13 +84,13 @@ class _Session:
 
 @dataclass
 class _Contents:
-    """What a session's files hold, counted anew."""
+    """What a session's files contain, counted from the files."""
 
     rows: int = 0
     records: int = 0
     keys: set[int] = field(default_factory=set)
     parsed: int = 0
-    events: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
     last_seq: int = -1
 
 
@@ -102,7 +114,7 @@ def _integrity(store: Store) -> Iterator[Violation]:
 
 
 def _modes(store: Store) -> Iterator[Violation]:
-    """Files and folders that others than their owner could open."""
+    """Files and folders that other users could open."""
     for path, info in all_in(store.data_dir):
         if not stat.S_ISLNK(info.st_mode) and info.st_mode & 0o077:
             mode = stat.S_IMODE(info.st_mode)
@@ -110,7 +122,7 @@ def _modes(store: Store) -> Iterator[Violation]:
 
 
 def _unknown_files(store: Store) -> Iterator[Violation]:
-    """Files of raw cache and facts that the catalog does not name; a writer at work, or a killed one, may have some."""
+    """Files of the raw cache and the facts that the catalog does not name. A running or killed writer may have some."""
     on_disk = {path for root in (store.raw.root, store.facts.root) for path in root.rglob("*") if path.is_file()}
     if _is_being_written(store):
         return
@@ -121,7 +133,7 @@ def _unknown_files(store: Store) -> Iterator[Violation]:
     if unknown and not _is_being_written(store):
         for path in unknown:
             root = store.raw.root if path.is_relative_to(store.raw.root) else store.data_dir
-            yield Violation("file_has_row", "is in no row of the catalog", path=str(path.relative_to(root)))
+            yield Violation("file_has_row", "is not in the catalog", path=str(path.relative_to(root)))
 
 
 def _facts(store: Store) -> Iterator[Violation]:
@@ -129,22 +141,22 @@ def _facts(store: Store) -> Iterator[Violation]:
 
 
 def _search(store: Store) -> Iterator[Violation]:
-    """The search index is whole and holds nothing that is gone. What it lacks, the next sweep adds."""
+    """The search index is undamaged and contains nothing that is gone. The next sweep adds what it lacks."""
     from helix_assets.store.words.segment import names_of  # loads numpy
 
     whole, damaged = index_of(store).open(thorough=True)
     for path in damaged:
-        what = "is damaged: run `helix search`, which makes it anew from the raw cache"
+        what = "is damaged: run `helix search`, which rebuilds it from the raw cache"
         yield Violation("search_index", what, path=path.name)
     if names_of(whole) - _searched(store) and not _is_being_written(store):
         gone = names_of(index_of(store).open()[0]) - _searched(store)
         if gone:
-            what = f"holds words of {len(gone)} files or digests that are gone: the next sweep erases them"
+            what = f"holds words of {len(gone)} files or digests that are gone: the next sweep with news erases them"
             yield Violation("search_index", what)
 
 
 def _searched(store: Store) -> set[str]:
-    """What may be in the search index: what ought to be, and files whose eviction has begun."""
+    """What the search index may contain: what belongs in it, and files whose eviction has begun."""
     with store.catalog.reading() as connection:
         return live_names(store).keys() | set(connection.execute(select(raw_files.c.name)).scalars())
 
@@ -173,7 +185,7 @@ def _sessions(store: Store) -> Iterator[Violation]:
 
 
 def _one_by_one(store: Store, some: Sequence[tuple[int, str]]) -> Iterator[Violation]:
-    """Where the catalog cannot be read: name the sessions that are affected, go on with the others."""
+    """Name the sessions for which the catalog cannot be read, and go on with the others."""
     for number, uid in some:
         try:
             for session in _load(store, [number]):
@@ -183,7 +195,7 @@ def _one_by_one(store: Store, some: Sequence[tuple[int, str]]) -> Iterator[Viola
 
 
 def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
-    """Sessions with all that belongs to them, of one moment."""
+    """Sessions with all that belongs to them, read at one moment."""
     with store.catalog.reading() as connection:
 
         def grouped(query: Any, key: str) -> dict[Any, list[Row[Any]]]:
@@ -203,7 +215,11 @@ def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
         lost = grouped(select(losses).where(losses.c.session_uid.in_(uids)), "session_uid")
         news = news_of(connection)
         keys, unsure = all_keys(connection, ids), gathered(connection)
-        gone = grouped(select(evictions.c.session_uid).where(evictions.c.session_uid.in_(uids)), "session_uid")
+        since = connection.execute(select(meta.c.value).where(meta.c.name == KEYS_SINCE)).scalar_one_or_none()
+        gone = grouped(
+            select(evictions.c.session_uid, evictions.c.generation).where(evictions.c.session_uid.in_(uids)),
+            "session_uid",
+        )
     return [
         _Session(
             row,
@@ -215,13 +231,15 @@ def _load(store: Store, ids: Sequence[int]) -> list[_Session]:
             news,
             keys.get(row.id),
             row.id in unsure,
+            int(since or 0),
+            frozenset(one.generation for one in gone.get(row.session_uid, ())),
         )
         for row in rows
     ]
 
 
 def _settled(store: Store, session: _Session) -> list[Violation]:
-    """What is wrong with a session that nobody wrote to while it was looked at."""
+    """What is wrong with a session that nobody wrote to during the check."""
     while found := list(_session(store, session)):
         now = _load(store, [session.row.id])
         if not now or now[0].mark == session.mark:
@@ -251,7 +269,7 @@ def _session(store: Store, session: _Session) -> Iterator[Violation]:
 def _file(
     store: Store, session: _Session, part: Row[Any], contents: _Contents, shareable: list[int]
 ) -> Iterator[Violation]:
-    """One live file: there, of the right bytes, and holding what the catalog says."""
+    """One live file exists, has the right bytes and contains what the catalog says."""
     import pyarrow as pa
 
     try:
@@ -289,8 +307,8 @@ def _rows(
         has_raw = table.column("raw").is_valid().to_pylist()
         rows += table.num_rows
         records += sum(has_raw)
-        contents.events += table.num_rows - table.column("kind").null_count
-        for seq in (seq for seq in table.column("seq").to_pylist() if seq != BESIDE):
+        contents.kinds.update(kind for kind in table.column("kind").to_pylist() if kind is not None)
+        for seq in (seq for seq in table.column("seq").to_pylist() if seq != UNPLACED):
             if seq != last_seq + 1 and not (session.was_evicted and seq > last_seq):
                 yield session.wrong("rows_in_sequence", f"seq {seq} follows {last_seq}", path=part.name)
             last_seq = seq
@@ -360,18 +378,22 @@ def _digest(store: Store, session: _Session, contents: _Contents | None) -> Iter
             yield session.wrong("digest_agrees", f"{name} differs between session and digest")
     if contents is not None and session.parts:
         yield from _coverage(session, covers, contents)
+        if not session.was_evicted and not row.is_partial and digest["kind_counts"] != contents.kinds:
+            yield session.wrong("events_counted_once", "the digest counts other events than are stored")
 
 
 def _coverage(session: _Session, covers: dict[str, int], contents: _Contents) -> Iterator[Violation]:
-    """A digest at the current generation covers every stored record; those evicted before may be more."""
-    for name, stored in (("records", contents.parsed), ("events", contents.events)):
+    """A digest at the current generation covers every stored record, and those evicted before."""
+    for name, stored in (("records", contents.parsed), ("events", contents.kinds.total())):
         if covers[name] < stored or (covers[name] > stored and not session.was_evicted):
             yield session.wrong("digest_covers", f"covers {covers[name]} {name} where {stored} are stored")
 
 
 def _counted_once(session: _Session, digest: dict[str, Any], contents: _Contents | None) -> Iterator[Violation]:
-    """A digest counts every record that is recorded as counted, evicted or not, once; a current one all stored ones."""
+    """A digest counts every recorded key once, evicted or not. Those of a current one include all stored records."""
     keys = session.keys
+    if keys is None and digest["record_count"] and (session.row.analyze_order or 0) > session.keys_since:
+        yield session.wrong("counted_once", "which records its digest counts is not recorded")
     if keys is None or session.are_keys_gathered:
         return
     if contents is not None and not contents.keys <= keys.records:
@@ -383,8 +405,11 @@ def _counted_once(session: _Session, digest: dict[str, Any], contents: _Contents
 
 
 def _watermarks(session: _Session) -> Iterator[Violation]:
-    """No raw bytes go before a digest covers them or a loss record names them."""
+    """No raw bytes go before a digest covers them or a loss record names them, nor texts of rows that stay."""
     row = session.row
+    covered = row.derived_generation if session.digest is not None and row.derived_generation is not None else -1
+    if any(generation > covered and generation not in session.lost_at for generation in session.evicted_generations):
+        yield session.wrong("evicted_was_covered", "texts or raw bytes went before a digest covered them")
     if row.evicted_at is None and row.evicting_at is None:
         return
     if row.evicted_at is not None and session.parts:
@@ -401,7 +426,7 @@ def _names(session: _Session) -> Iterator[Violation]:
         yield session.wrong("names_agree", "uid, agent and native id differ")
     for part in session.parts:
         if not part.name.startswith(f"flavor={row.flavor}/day={row.day}/"):
-            yield session.wrong("names_agree", "lies in another partition than the session's", path=part.name)
+            yield session.wrong("names_agree", "is in another partition than the session", path=part.name)
     for source in session.sources:
         if source.path != source.path_key and not source.path_key.startswith("hidden:"):
             yield session.wrong("names_agree", "a source's path and its key differ", path=source.path)
@@ -409,7 +434,7 @@ def _names(session: _Session) -> Iterator[Violation]:
 
 def _cursors(session: _Session) -> Iterator[Violation]:
     for source in session.sources:
-        # Of a packed file it counts unpacked bytes; one that was left out since says nothing of how far it was read.
+        # The offset of a packed file counts unpacked bytes; that of a doubted file does not say how far it was read.
         if source.offset > source.size and not source.path.endswith(PACKED) and not source.is_doubted:
             yield session.wrong(
                 "cursor_within_file", f"read up to {source.offset} of {source.size} bytes", path=source.path
@@ -417,15 +442,15 @@ def _cursors(session: _Session) -> Iterator[Violation]:
 
 
 def _ownership(store: Store, session: _Session, keys: Sequence[int]) -> Iterator[Violation]:
-    """A record that several sessions tell is stored by its owner alone, and the ledger knows everyone who tells it."""
-    tellers: dict[int, set[int]] = {}
+    """A record that several sessions contain is stored by its owner alone, and the ledger lists all these sessions."""
+    claims: dict[int, set[int]] = {}
     with store.catalog.reading() as connection:
-        for key, teller in claims_on(connection, keys, session.news):
-            tellers.setdefault(key, set()).add(teller)
-        shared = [key for key, who in tellers.items() if len(who) > 1]
+        for key, claimant in claims_on(connection, keys, session.news):
+            claims.setdefault(key, set()).add(claimant)
+        shared = [key for key, claimants in claims.items() if len(claimants) > 1]
         owners = owners_of(connection, shared)
     me = session.row.id
-    missing = sum(me not in tellers.get(key, ()) for key in keys)
+    missing = sum(me not in claims.get(key, ()) for key in keys)
     foreign = sum(owners.get(key) != me for key in shared)
     if missing:
         yield session.wrong("ledger_knows_records", f"the ledger misses {missing} of its records")
@@ -434,7 +459,7 @@ def _ownership(store: Store, session: _Session, keys: Sequence[int]) -> Iterator
 
 
 def is_sound(settings: Settings) -> bool:
-    """Whether the store that is there now proves itself; one that is not there does not."""
+    """Whether the store exists and nothing is wrong with it."""
     if not settings.catalog_path.is_file():
         return False
     try:

@@ -1,6 +1,6 @@
-"""Proves the facts: every file that the catalog names is there and unharmed, and every digest has the facts it counts.
+"""Proves the facts: every file in the catalog exists undamaged, and every digest has the facts it counts.
 
-Belongs here: looking, partition by partition; what changed meanwhile is looked at again. Part of `prove.verify`.
+Belongs here: checks by partition. What changed during its check is checked again. Part of `prove.verify`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def wrong_facts(store: Store) -> Iterator[Wrong]:
 
 
 def _settled(store: Store, key: tuple[str, str]) -> list[Wrong]:
-    """What is wrong with a partition that nobody wrote to while it was looked at."""
+    """What is wrong with a partition that nobody wrote to during the check."""
     held = _load(store, key)
     while found := list(_partition(store, held)):
         now = _load(store, key)
@@ -93,7 +93,7 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
         except StoreError as exc:
             is_whole = False
             yield Wrong("fact_file", str(exc), path=file.name)
-            yield from _hit(store, held, file)
+            yield from _affected(store, held, file)
             continue
         place = f"{file.fact}/flavor={file.flavor}/day={file.day}."
         if table.num_rows != file.row_count or not file.name.startswith(place):
@@ -103,8 +103,12 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
         if file.fact in _ONCE:
             yield from _twice(store, file, held)
         if file.fact == "token_usage":
-            for row in table.select([*_OF_SESSION, *_TOKENS]).to_pylist():
+            billed = Counter[tuple[Any, ...]]()
+            for row in table.select([*_OF_SESSION, "record_key", "model", *_TOKENS]).to_pylist():
                 spent[row["session_uid"], row["generation"]].update({name: row[name] or 0 for name in _TOKENS})
+                billed[row["session_uid"], row["generation"], row["record_key"], row["model"]] += 1
+            for uid in sorted({uid for (uid, *_), times in billed.items() if times > 1}):
+                yield Wrong("counted_once", "the usage of one record counts more than once", uid, file.name)
     if is_whole:
         yield from _sessions(store, held, counted)
         yield from _sums(store, held, counted, spent)
@@ -113,7 +117,7 @@ def _partition(store: Store, held: _Partition) -> Iterator[Wrong]:
 def _twice(store: Store, file: FactFile, held: _Partition) -> Iterator[Wrong]:
     """Sessions that an earlier version merged and in which something counts more than once.
 
-    It took a log that was cut for a new one. Elsewhere a record may well say the same thing twice.
+    That version took a log that was cut for a new one. In other sessions equal rows are fine: a log may repeat itself.
     """
     for session in store.facts.rows(file) if held.merged else ():
         if session.session_uid in held.merged and len(set(session.rows)) < len(session.rows):
@@ -128,14 +132,26 @@ def _sums(store: Store, held: _Partition, counted: _Counts, spent: _Counts) -> I
         tokens = {name: said["tokens"][name] or 0 for name in _TOKENS}
         if tokens != {name: facts[name] for name in _TOKENS}:
             yield Wrong("tokens_add_up", f"its tokens are not the {sum(facts.values())} of its facts", row.session_uid)
-        calls = counted.get((row.session_uid, row.generation), Counter[str]())["tool_calls"]
-        if said["tool_calls"] != calls:
+        held_facts, kinds = counted.get((row.session_uid, row.generation), Counter[str]()), said["kind_counts"]
+        calls = held_facts["tool_calls"]
+        if not said["tool_calls"] == kinds.get("tool_call", 0) == calls:
             what = f"it counts {said['tool_calls']} calls where its facts have {calls}"
             yield Wrong("calls_add_up", what, row.session_uid)
+        said_by_all = kinds.get("user_msg", 0) + kinds.get("assistant_msg", 0)
+        if said_by_all != held_facts["messages"]:
+            what = f"it counts {said_by_all} messages where its facts have {held_facts['messages']}"
+            yield Wrong("messages_add_up", what, row.session_uid)
+        if said["event_count"] != sum(kinds.values()):
+            what = f"it counts {said['event_count']} events, of all kinds {sum(kinds.values())}"
+            yield Wrong("events_add_up", what, row.session_uid)
+        cost = tuple(said["cost"][f"{name}_tokens"] for name in ("input", "output", "cache"))
+        of_tokens = said["tokens"]
+        if cost != (of_tokens["input"], of_tokens["output"], of_tokens["cache_read"] + of_tokens["cache_write"]):
+            yield Wrong("tokens_add_up", "its cost counts other tokens than it has", row.session_uid)
 
 
-def _hit(store: Store, held: _Partition, file: FactFile) -> Iterator[Wrong]:
-    """The sessions that have rows in a file which cannot be read: by their digests, for the file tells no more."""
+def _affected(store: Store, held: _Partition, file: FactFile) -> Iterator[Wrong]:
+    """The sessions that have rows in an unreadable file, according to their digests."""
     for row, said in _counts(store, held):
         if rows := said.get(file.fact):
             yield Wrong(
@@ -144,7 +160,7 @@ def _hit(store: Store, held: _Partition, file: FactFile) -> Iterator[Wrong]:
 
 
 def _counts(store: Store, held: _Partition) -> Iterator[tuple[Row[Any], dict[str, int]]]:
-    """Each whole digest, and how many rows of which fact it counts; of a damaged one, which `verify` names, nothing."""
+    """Each undamaged digest with the number of rows of each fact that it counts. `verify` names the damaged ones."""
     for row, digest in _whole_digests(store, held):
         yield row, digest["coverage"].get("facts", {})
 

@@ -1,9 +1,8 @@
-"""Proves that no secret is stored: every byte below the data folder, and in the store's copies wherever they are kept,
-is read and put to the rules in force.
+"""Proves that no secret is stored: checks every byte below the data folder, and in the store's copies wherever they
+are kept, by the rules in force.
 
-Canaries are texts that must never be found whatever the rules say: one per line of `canaries.txt` in the data folder,
-as they are. Belongs here: reading what is stored and naming the place of a hit. Part of `prove.verify`; changes
-nothing.
+Canaries are texts that must never be found, whatever the rules say: one per line of `canaries.txt` in the data folder.
+Belongs here: reading what is stored and naming the place of a hit. Part of `prove.verify`; changes nothing.
 """
 
 from __future__ import annotations
@@ -65,22 +64,22 @@ class Probe:
         return [f"the text of line {number} of {CANARIES}" for number in found]
 
     def across(self, flavor: str) -> Joiner[Row] | None:
-        """Looks at the pieces of messages together, for an agent that writes such; its `hits` are the secrets found."""
+        """Checks the pieces of a message together, for agents that write pieces; its `hits` are the secrets found."""
         pieces = pieces_of(flavor)
         return None if pieces is None else Joiner(self._redactor, pieces, lambda row, _raw, _obj: row)
 
-    def told(self, data: bytes) -> list[str]:
-        """What is in these bytes, in words."""
+    def found_in(self, data: bytes) -> list[str]:
+        """Describe the secrets in these bytes."""
         return ([_BY_RULES] if self._redactor.scan(data) else []) + self.canaries(data)
 
-    def told_by_name(self, name: bytes) -> list[str]:
-        """What is in a path or in what its names spell, in words."""
+    def found_in_name(self, name: bytes) -> list[str]:
+        """Describe the secrets in a path, also in what its names encode."""
         spellings = spelled(name.decode("utf-8", "replace")) if b"%" in name else ()
-        return list(dict.fromkeys(what for text in (name, *map(str.encode, spellings)) for what in self.told(text)))
+        return list(dict.fromkeys(what for text in (name, *map(str.encode, spellings)) for what in self.found_in(text)))
 
 
 def load_probe(store: Store) -> Probe:
-    """The rules in force and the canaries of a store; a canary list that is not there is an empty one."""
+    """The rules in force and the canaries of a store. A missing canary list counts as empty."""
     path = store.data_dir / CANARIES
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")  # editors on Windows begin a file with a mark
@@ -92,7 +91,7 @@ def load_probe(store: Store) -> Probe:
 
 
 def _spellings(canary: str) -> tuple[bytes, ...]:
-    """A canary as it is, and as it reads inside JSON, and inside JSON inside JSON."""
+    """A canary as it is, and as it is written in JSON, and in JSON inside JSON."""
     if not canary:
         return ()
     once = json.dumps(canary, ensure_ascii=False)[1:-1]
@@ -109,15 +108,15 @@ def _survivors(store: Store, probe: Probe) -> Iterator[Survivor]:
     for path in _files(store):
         place = str(path.relative_to(store.data_dir) if path.is_relative_to(store.data_dir) else path)
         try:
-            yield from _named(probe.told_by_name(place.encode("utf-8", "replace")), "the name of a file")
+            yield from _named(probe.found_in_name(place.encode("utf-8", "replace")), "the name of a file")
             yield from _file(probe, path, place)
         except (OSError, StoreError, BadZipFile, sqlite3.Error) as exc:
-            if path.exists() and not _is_half_written(store, path):  # else a sweep beside us replaced it
+            if path.exists() and not _is_half_written(store, path):  # else a sweep has just replaced it
                 yield Survivor(f"cannot be searched ({type(exc).__name__})", None, place)
 
 
 def _is_half_written(store: Store, path: Path) -> bool:
-    """Whether a file is one that a writer is at work on: the catalog does not name it yet."""
+    """Whether a writer is still working on a file: the catalog does not name it yet."""
     is_named = path in {file.path for file in named_files(store)}
     return path.suffix == ".parquet" and not is_named and is_locked(store.data_dir)
 
@@ -147,8 +146,8 @@ def _file(probe: Probe, path: Path, place: str) -> Iterator[Survivor]:
     is_database = _is_database(path)
     if is_database:
         yield from _tables(probe, path, place)
-    # What a database has dropped may still lie in it, and its log beside it: rules need whole texts, canaries do not.
-    # The search index is numbers, in which rules find secrets by chance.
+    # A database and its log may still contain pieces of deleted text: rules need whole texts, canaries do not.
+    # The search index consists of numbers, in which rules find secrets by chance.
     is_its_log = path.name.endswith(("-wal", "-shm")) and _is_database(path.with_name(path.name[:-4]))
     yield from _bytes(probe, path, place, canaries_only=is_database or is_its_log or path.suffix == ".words")
 
@@ -161,7 +160,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _bytes(probe: Probe, path: Path, place: str, *, canaries_only: bool) -> Iterator[Survivor]:
-    look = probe.canaries if canaries_only else probe.told
+    look = probe.canaries if canaries_only else probe.found_in
     found: dict[str, None] = {}
     with path.open("rb") as file:
         tail = b""
@@ -186,24 +185,24 @@ def _facts(probe: Probe, source: Path | BytesIO, place: str) -> Iterator[Survivo
     for name in table.column_names:
         if pa.types.is_string(table.column(name).type):
             for text in table.column(name).unique().to_pylist():
-                yield from _named(probe.told((text or "").encode()), f"{place}, column {name}")
+                yield from _named(probe.found_in((text or "").encode()), f"{place}, column {name}")
 
 
 def survivors_in_rows(probe: Probe, paths: Sequence[Path]) -> Iterator[tuple[bytes, list[str]]]:
-    """Each text of some raw files with what is found in it."""
+    """Each text of these raw files with the secrets found in it."""
     for path in paths:
-        torn = probe.across(_flavor_of(path))
-        for row in read_rows([path], raw=True) if torn is None else joined_rows(torn, read_rows([path], raw=True)):
+        joiner = probe.across(_flavor_of(path))
+        for row in read_rows([path], raw=True) if joiner is None else joined_rows(joiner, read_rows([path], raw=True)):
             for value in row:
                 if value and isinstance(value, str | bytes):
                     text = value if isinstance(value, bytes) else value.encode()
-                    yield text, probe.told(text)
-        if torn is not None:
-            yield b"", [_ACROSS] if torn.hits else []
+                    yield text, probe.found_in(text)
+        if joiner is not None:
+            yield b"", [_ACROSS] if joiner.hits else []
 
 
 def _flavor_of(path: Path) -> str:
-    """The agent that a raw file is of, by the name of a folder above it."""
+    """The agent of a raw file, from the name of a folder above it."""
     return next((part.removeprefix("flavor=") for part in path.parts if part.startswith("flavor=")), "")
 
 
@@ -227,5 +226,5 @@ def _row(probe: Probe, place: str, row: dict[str, Any]) -> Iterator[Survivor]:
     uid = row.get("session_uid")
     for column, value in row.items():
         if isinstance(value, bytes):
-            look = probe.told_by_name if column in _NAMES else probe.told
+            look = probe.found_in_name if column in _NAMES else probe.found_in
             yield from _named(look(value), f"{place}, column {column}", uid.decode() if uid else None)

@@ -1,10 +1,10 @@
-"""Redaction: no secret passes from a log into anything that we store, index, log or show.
+"""Redaction: no secret passes from a log into anything that is stored, indexed, logged or shown.
 
-`Redactor` turns text or raw JSONL lines into the same with marks `[redacted:<kind>:<tag>]`. One scan with one pattern
-(the trigger, a union of all rules) finds the lines worth a look; those are read as a person would read them
-(`view.py`), searched (`finder.py`, by `rules.py`, `assignment.py`, `blocks.py`, `tables.py`) and judged (`judge.py`).
-Text that is written as numbers (`numbers.py`) or in several records (`joined.py`) is put together first.
-Pure: rules are a module, the store's key is handed in.
+`Redactor` replaces secrets in a text or in raw log lines by marks `[redacted:<kind>:<tag>]`. One pattern, the trigger,
+finds the lines worth a look; `view` reads these as a person would, `finder` searches them by `rules`, `assignment`,
+`blocks` and `tables`, and `judge` decides. Texts written as numbers (`numbers`) or in pieces (`joined`) are
+joined first. Pure: rules are data in a module, the store's key is handed in.
+Not here: what is redacted again when rules change (`sweep.rescan`).
 """
 
 from helix_assets.redaction.engine import RuleError

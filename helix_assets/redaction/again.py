@@ -1,30 +1,29 @@
-"""Redacting once more what was stored by older rules, where the source line is not at hand: digests, facts, events.
+"""Redacting again what older rules redacted, if the source line is not available: digests, facts, events.
 
-Belongs here: text by text, so that numbers and shapes stay as they are. Source lines themselves go through
-`Redactor.lines`.
+Belongs here: redacting text by text, so that numbers and shapes stay as they are. Not here: source lines themselves
+(`Redactor.lines`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import orjson
 
-from helix_assets.model.event import Pieces, Row, shorten
+from helix_assets.model.event import ROW_FIELDS, Pieces, Row, shorten
+from helix_assets.model.fields import JSON, LINES, TEXT
 from helix_assets.model.fingerprint import SAMPLE_CHARS, fingerprint
 from helix_assets.redaction.joined import Joiner
 from helix_assets.redaction.redactor import Redactor
 
 _CUT = "…"
 _EDGE = re.compile(r"[ /\\]")
-_TEXTS = ("role", "tool", "summary", "status", "agent_id", "call_id", "message_id", "model", "file_path",
-          "native_type", "record_id", "parent_id")  # fmt: skip
 
 
 def text_again(redactor: Redactor, text: str) -> str:
-    """The text by the rules in force. A word that a cut has torn goes: it may be a part of a secret."""
+    """Redact a text by the rules in force. A word that was cut off is dropped: it may be a part of a secret."""
     if text.startswith(_CUT) and (edge := _EDGE.search(text)):
         text = _CUT + text[edge.start() :]
     if text.endswith(_CUT) and not text.endswith(" " + _CUT):
@@ -34,8 +33,8 @@ def text_again(redactor: Redactor, text: str) -> str:
 
 
 def line_again(redactor: Redactor, line: bytes, pieces: Iterable[Pieces]) -> bytes:
-    """A source line by the rules in force where it is shown alone. What a piece of a message says is left out: only all
-    of its pieces together tell whether it holds a part of a secret."""
+    """Redact a source line that is shown alone, by the rules in force. The text of a piece of a message is left out:
+    only all pieces together show whether it contains a part of a secret."""
     clean = redactor.lines(line).data
     for one in pieces:
         if any(kind.encode() in clean for kind in one.kinds):
@@ -49,7 +48,7 @@ def line_again(redactor: Redactor, line: bytes, pieces: Iterable[Pieces]) -> byt
 
 
 def value_again(redactor: Redactor, value: Any) -> Any:
-    """A decoded JSON value with each of its texts, keys too, by the rules in force."""
+    """Redact each text of a decoded JSON value, keys too, by the rules in force."""
     if isinstance(value, str):
         return text_again(redactor, value)
     if isinstance(value, dict):
@@ -59,8 +58,13 @@ def value_again(redactor: Redactor, value: Any) -> Any:
     return value
 
 
+def json_again(redactor: Redactor, text: str) -> str:
+    """Redact a JSON value that is stored as text, by the rules in force."""
+    return orjson.dumps(value_again(redactor, orjson.loads(text))).decode()
+
+
 def digest_again(redactor: Redactor, digest: dict[str, Any]) -> dict[str, Any]:
-    """A digest by the rules in force. Fingerprints of errors spell a text in another way, so they are made anew."""
+    """Redact a digest by the rules in force. Fingerprints of errors are derived from a text, so they are made again."""
     clean: dict[str, Any] = value_again(redactor, digest)
     marks = {}
     for old, snippet in zip(digest["error_snippets"], clean["error_snippets"], strict=True):
@@ -76,7 +80,7 @@ def digest_again(redactor: Redactor, digest: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_again(redactor: Redactor, rows: Iterable[Row], pieces: Pieces | None) -> Iterator[Row]:
-    """Stored rows of a session as they would read by the rules in force; `pieces` tells which are of one message."""
+    """Redact stored rows of a session by the rules in force; `pieces` says which rows belong to one message."""
     again = (row_again(redactor, row) for row in rows)
     if pieces is None:
         return again
@@ -85,7 +89,7 @@ def rows_again(redactor: Redactor, rows: Iterable[Row], pieces: Pieces | None) -
 
 
 def joined_rows(joiner: Joiner[Row], rows: Iterable[Row]) -> Iterator[Row]:
-    """Stored rows, those with pieces of a message once they were redacted together."""
+    """Stored rows; those with pieces of a message follow once the pieces were redacted together."""
     for row in rows:
         yield from joiner.take(row, row.file, row.native_type, _piece_of(joiner, row))
     yield from joiner.close()
@@ -102,8 +106,14 @@ def _piece_of(joiner: Joiner[Row], row: Row) -> dict[str, Any] | None:
 
 
 def row_again(redactor: Redactor, row: Row) -> Row:
-    """A stored row as it would read by the rules in force, as far as its own texts tell."""
-    texts: dict[str, Any] = {name: text_again(redactor, text) for name in _TEXTS if (text := getattr(row, name))}
-    if row.detail:
-        texts["detail"] = orjson.dumps(value_again(redactor, orjson.loads(row.detail))).decode()
-    return row._replace(**texts, raw=redactor.lines(row.raw).data if row.raw else row.raw)
+    """Redact a stored row by the rules in force, as far as its own texts show secrets."""
+    texts = {name: again(redactor, text) for name, again in _TEXTS if (text := getattr(row, name))}
+    return row._replace(**texts)
+
+
+_AGAIN: dict[str, Callable[[Redactor, Any], Any]] = {
+    TEXT: text_again,
+    JSON: json_again,
+    LINES: lambda redactor, line: redactor.lines(line).data,
+}
+_TEXTS = [(field.name, _AGAIN[field.text]) for field in ROW_FIELDS if field.text]

@@ -1,7 +1,7 @@
 """Secrets assigned to a name that says so: `DB_PASSWORD=x`, `"api_key": "x"`, `<token>x</token>`, `--secret x`.
 
-Belongs here: which names promise a secret, where their value begins and ends. Rules for one vendor or one context are
-data in `rules.py`.
+Belongs here: which names announce a secret, and where their value begins and ends. Rules for one vendor or one context
+are data in `rules.py`.
 """
 
 import re
@@ -26,7 +26,7 @@ from helix_assets.redaction.names import Standard, name_standard
 from helix_assets.redaction.verdict import is_report
 from helix_assets.redaction.view import BLANK
 
-# A name holds one of these words; after a long one more may follow (`password_prod`), plurals are other things.
+# A name contains one of these words. More may follow a long one (`password_prod`); plurals mean other things.
 _PASS = r"(?i:pass(?:word|wd|wort|phrase|code)|pwd|secret|credential)"
 _TOKEN = (
     r"(?i:token|authorization|(?:api|access|secret|private|account|auth|master|license|encryption|signing|webhook)[_.-]?key"
@@ -56,14 +56,14 @@ _PAIR_SIGN = (
     r"(?:[\"'][ \t]{0,4},[ \t]{0,4}|\([ \t]?"  # a pair in a call: setenv("NAME", "value")
     r"|[\"'`]?\]?\)?[ \t]{1,3}or[ \t]{1,3})"  # getenv("NAME") or "value"
 )
-# What a value begins with, so that the many names without one worth reading cost nothing.
+# How a value begins, so that the many names without a value cost nothing.
 _QUOTED_VALUE = r"(?:[ \t]{0,4}\[)?[ \t]{0,4}[bBnNrRfFuU]{0,2}(?:\"{1,3}[^\n\"]{4}|'{1,3}[^\n']{4}|`[^\n`]{4})"
 _VALUE = (
     rf"(?:{_QUOTED_VALUE}|[ \t]{{0,4}}(?:[^\s\"'`<>,;&|\x80-\xff]{{5}}|[A-Za-z]{{3,5}}[ :=])"
     r"|[!-~]{5,64}[ \t]{0,8}(?:[\r\n\x00]|$)|[!#-&(-~]{5,64}[\"'])"
 )
 ASSIGNMENT = rf"({_NAME})(?:({_SIGN}){_VALUE}|({_PAIR_SIGN}){_QUOTED_VALUE})"
-"""Over the view: group 1 is the tail of the name, group 2 or 3 the sign; then begins a value that may be worth it."""
+"""Over the view: group 1 is the end of the name, group 2 or 3 the sign; then a value begins that may be a secret."""
 _FLAG_NAME = rf"(?:[\w-]{{0,24}}?)(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|{_WEAK})"
 FLAG = rf"(?:^|[\s\"'`(,\[])(--?{_FLAG_NAME})([\"']?(?:[ \t]{{1,4}}|[\"'],\s{{0,4}})){_VALUE}"
 """Over the view: `--token x`, `["--token", "x"]`."""
@@ -77,7 +77,7 @@ COMMAND = (
 )
 """Over the view: `ENV API_TOKEN x`, `aws configure set aws_secret_access_key x`."""
 
-# The same in raw bytes, where quotes and signs are escaped: has to find the lines worth a look, and few others.
+# The same in raw bytes, where quotes and signs are escaped. They have to find the lines worth a look, and few others.
 _QUOTE = r"(?:[\\\"'`\])]|u00[0-9a-fA-F]{2}|&quot;)*"
 _OPEN = r"(?:\\*[\"'`]|[ \t(\[]|\\+(?:t|u00[0-9a-fA-F]{2})|&quot;|!!str )*(?:[bBnNrRfFuU]\\*[\"'])?"
 _QUOTED = r"[ \t]*(?:[bBrRfFuU]?\\*[\"'`]|\\+u00[0-9a-fA-F]{2}|&quot;)+"
@@ -85,13 +85,13 @@ _ESCAPED = r"\\+[u/]"
 _BODY = rf"(?:[^\s\"'\\<>,;(){{}}\[\]$*&|]|{_ESCAPED})"
 _FURTHER = rf"(?:[^\s\"'`\\]|{_ESCAPED})"
 _PLAIN = rf"(?:[\w+/=.~:%|-]|{_ESCAPED})"
-# What a person chose begins with nearly anything, but `${` and `$NAME` are references and `***` hides something.
+# A value that a person chose begins with nearly anything, but `${` and `$NAME` are references and `***` is masked.
 _CHOSEN = rf"{_OPEN}(?:{_BODY}{_FURTHER}{{4}}|[$*&][A-Za-z_]*[0-9!@#%^?~+=-]{_FURTHER}{{2}})"
 _DIGITS = rf"{_BODY}*[0-9]{_BODY}{{3}}"
 
 
 def _mixed(body: str) -> str:
-    """Letters and digits, as in all that machines make."""
+    """Letters and digits, as in all values that machines make."""
     return rf"{body}*(?:[A-Za-z]{body}*[0-9]|[0-9]{body}*[A-Za-z]){body}{{2}}"
 
 
@@ -99,7 +99,7 @@ _MACHINE_NAME = (
     r"(?i:key|auth|sas|pat|jwt|salt|seed|bearer|dsn|session|cookie|sid|privatekey|webhook_url)(?:[_-]?[0-9]{1,2})?"
 )
 _CHOSEN_NAME = r"(?i:pass|pw|psk|pin|login)(?:[_-]?[0-9]{1,2})?"
-# Names are spelt shorter than above: what they cost to build counts in each process, and few other names come along.
+# These names are shorter than above: each process pays for building them, and they match few other names.
 _TOKEN_NAME = rf"(?i:token|authorization|[a-z][_.-]?key|connection[_.-]?string){_MORE}"
 _STRONG_NAME = rf"(?i:pass(?:word|wd|wort|phrase|code)?|pwd|secret|credential|token|authorization|[_.-]key){_MORE}"
 _EQUALS = (
@@ -113,7 +113,7 @@ TRIGGERS = (
     rf"(?i:authorization){_EQUALS}{_OPEN}[A-Za-z-]{{2,16}}[ =:]+{_mixed(_PLAIN)}",
     rf"{_PASS}{_MORE}{_EQUALS}{_CHOSEN}",
     rf"{_TOKEN_NAME}{_EQUALS}{_OPEN}{_mixed(_BODY)}",
-    # One for both: the engine begins anew for each pattern at each `token` of a log.
+    # One pattern for both: the engine restarts for each pattern at each `token` in a log.
     rf"{_STRONG_NAME}(?:{_PAIR}[^\s\"'\\<>,;(){{}}\[\]$*&|/.](?:{_DIGITS}|{_BODY}{{3}}{_BODY}*[0-9])"
     rf"|{_APART}[\\\"'` ]*[^\s\"'`\\]{{4}})",
     rf"(?:[Pp]ass|_PASS|(?i:pw|psk))[0-9]?{_EQUALS}{_CHOSEN}",
@@ -146,10 +146,10 @@ _BOTH = re.compile(rb"[A-Za-z].*\d.*\d|\d.*\d.*[A-Za-z]")
 _PUNCTUATION = b".:!?*\\)]}"
 _SHORTEST = 4
 _LONGEST = 8192
-# How far an unquoted value is read at first, and the signs that say it is no value but more assignments.
+# How far an unquoted value is read at first, and how many signs mean that it is not a value but more assignments.
 _BARE_LENGTHS = ((128, 8), (512, 4), (_LONGEST + 1, 1))
 _REST_OF_LINE = re.compile(rb"[&;,|][!-~]{0,64}[\w!#$%^*?+=~.@-](?=[ \t]*(?:[\r\n]|\Z))")
-# A word of the shell with a comma in it, and what a comma cut off from a value.
+# A word of the shell with a comma in it, and the rest of a value after a comma.
 _SHELL_WORD = re.compile(rb"[^\s\"'`<>;&|=,\x80-\xff]+,[^\s\"'`<>;&|=\x80-\xff]+(?=[ \t])")
 _BEHIND_A_COMMA = re.compile(rb",[^\s\"'`<>;&|=,()\[\]{}\x80-\xff]{4,}(?=[ \t\n]|\Z)")
 _MORE_THAN_A_VALUE = re.compile(rb"[&;,][\w.-]+=|[\"'`<>]|\)[;,]?\Z")
@@ -160,15 +160,15 @@ _SNAKE = re.compile(rb"[a-z]+(?:_[a-z0-9]+)*\Z")
 _IDENTIFIER = re.compile(rb"[A-Za-z_]+\d?\Z")
 _OWN_NAME = re.compile(rb"(?i)password|passwd|secret")
 _PLAIN_VALUE = re.compile(rb"[\w+/=.~:%|-]+\Z")
-# A bracket amid letters and digits, and nothing else that code has.
+# A bracket amid letters and digits, without anything else that code has.
 _BROKEN_CALL = re.compile(rb"(?=[^0-9]*[0-9])[A-Za-z_]\w*[(\[{][^\s.,;:\"'=]*[^\s.,;:\"'=)\]}({\[]\Z")
 _COLOUR = re.compile(rb"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})(?:[;}]|\Z)")
 _CODE = re.compile(rb"[A-Za-z_][\w.]*(?:\[[^\]]*\]|\(.*\)|\()|.*(?:\(\)|=>|\)\{)")
 
 
 class Form(NamedTuple):
-    """How a value was written: in quotes, alone to the end of a line, loosely bound to its name (a pair, a table), as
-    a shell's variable (`NAME=value`), where nothing names anything else.
+    """How a value was written: in quotes, alone to the end of a line, loosely bound to its name (a pair, a table), or
+    as a shell's variable (`NAME=value`), whose value is never the name of something else.
     """
 
     quoted: bool
@@ -187,15 +187,15 @@ class Value(NamedTuple):
 
 
 def next_name(view: bytes, at: int) -> int | None:
-    """Say where the last of the names begins that stand in the place of a value: `password=token=...`."""
+    """Return where the last name begins if names take the place of a value: `password=token=...`."""
     names = _NEXT_NAMES.match(view, at)
     return names.end() if names else None
 
 
 def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> Value | None:
-    """Return the secret that an assignment, flag or command gives to its name, if it is one.
+    """Return the secret that an assignment, flag or command gives to a name, or None if its value is not a secret.
 
-    The places are those of a match: where the tail of the name begins, and the sign.
+    The places are those of a match: where the end of the name begins, and the sign.
     """
     sign = view[sign_start:sign_end]
     if sign.isspace() and view.startswith(b"--", sign_end):
@@ -208,7 +208,7 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
     if (sign.startswith(b"(") and b"." in view[start:sign_start]) or sign.strip() == b"::":
         return None
     if view.startswith(b"::", max(0, name_start - 2)):
-        return None  # a kind of resource: `AWS::Redshift::EndpointAuthorization`
+        return None  # a resource type: `AWS::Redshift::EndpointAuthorization`
     if sign == b":" and view.startswith(b"?", sign_end) and view[name_start - 1 : name_start] == b"{":
         return None  # `${PASSWORD:?is not set}`
     value = _read_value(view, name_start, sign_end, sign)
@@ -254,7 +254,7 @@ def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | N
 
 
 def _to_line_end(view: bytes, name_start: int, value: Value) -> Value:
-    """Take in what a comma or the like cut off, where name and value have the line to themselves, as in YAML."""
+    """Add what a comma or the like cut off if name and value have the line to themselves, as in YAML."""
     rest = None if value.form.quoted else _REST_OF_LINE.match(view, value.end)
     if rest is None or _MORE_THAN_A_VALUE.search(rest.group()):
         return value
@@ -264,7 +264,7 @@ def _to_line_end(view: bytes, name_start: int, value: Value) -> Value:
 
 
 def _whole(view: bytes, name_start: int, start: int, sign: bytes) -> re.Match[bytes] | None:
-    """The value to the end of the line that the assignment has to itself, or to the quote: `-e "PASSWORD=a&b"`."""
+    """The value up to the end of the line if the assignment has it to itself, or to the quote: `-e "PASSWORD=a&b"`."""
     if _stands_alone(view, name_start, sign):
         return _LINE_VALUE.match(view, start)
     before = view[name_start - 1 : name_start]
@@ -272,19 +272,19 @@ def _whole(view: bytes, name_start: int, start: int, sign: bytes) -> re.Match[by
 
 
 def _stands_alone(view: bytes, name_start: int, sign: bytes) -> bool:
-    """Say whether the assignment is tight and begins its line, as in .env files."""
+    """Whether the assignment has no spaces and begins its line, as in .env files."""
     return b"=" in sign and not sign.endswith((b" ", b"\t")) and _begins_line(view, name_start)
 
 
 def _begins_line(view: bytes, name_start: int) -> bool:
-    """Say whether nothing stands before a name in its line but what .env files, diffs and listings put there."""
+    """Whether only what .env files, diffs and listings put there comes before a name in its line."""
     lowest = max(0, name_start - 64)
     line = 1 + max(view.rfind(b"\n", lowest, name_start), view.rfind(b"\x00", lowest, name_start))
     return (line > 0 or lowest == 0) and _LINE_LEAD.match(view, line, name_start) is not None
 
 
 def _bare_end(view: bytes, start: int) -> int:
-    """Find the end of an unquoted value; a long one is read whole only if it does not look like more assignments."""
+    """Find the end of an unquoted value. A long one is read whole only if it does not look like more assignments."""
     end = start
     for most, signs in _BARE_LENGTHS:
         bare = _BARE.match(view, start, start + most)
@@ -295,7 +295,7 @@ def _bare_end(view: bytes, start: int) -> int:
 
 
 def _value(view: bytes, start: int, end: int, form: Form) -> Value | None:
-    """Cut a value down to the secret: without the scheme before it, the host and punctuation behind it."""
+    """Cut a value down to the secret: without the scheme before it, the host and punctuation after it."""
     if end - start < _SHORTEST:
         return None
     scheme = _SCHEME.match(view, start, end if form.quoted else end + 8)
@@ -315,13 +315,13 @@ def _value(view: bytes, start: int, end: int, form: Form) -> Value | None:
 
 
 def _is_no_session(text: bytes) -> bool:
-    """Say whether the value names a session of an agent, or a statement of a policy: `"Sid": "AllowPassRole"`."""
+    """Whether the value names a session of an agent, or a statement of a policy: `"Sid": "AllowPassRole"`."""
     return is_uuid(text) or _AGENT_ID.match(text) is not None or not _DIGIT.search(text)
 
 
 @lru_cache(maxsize=4096)
 def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
-    """Judge a value by the standard of its name and by how it was written; values repeat, so answers are kept."""
+    """Judge a value by the standard of its name and by how it was written. Values repeat, so answers are cached."""
     if is_placeholder(text) or len(text) > _LONGEST or _is_code(text, form):
         return False
     if b" " in text and not looks_generated(text.replace(b" ", b""), 40):
@@ -341,7 +341,7 @@ def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
 
 
 def _is_code(text: bytes, form: Form) -> bool:
-    """Say whether the value is an expression or a reference and not a literal."""
+    """Whether the value is an expression or a reference and not a literal."""
     if _COLOUR.match(text) or text.startswith(b"arn:"):
         return True
     if (form.quoted or form.whole_line) and is_mixed_with_signs(text):

@@ -1,7 +1,7 @@
 """Private key blocks: whole, cut off at either end, numbered, in a diff, in an array of lines.
 
-Belongs here: which lines of a PEM, PGP, OpenSSH or PuTTY block are the key. Each line is judged on its own, so text
-after a header that no END follows stays.
+Belongs here: which lines of a PEM, PGP, OpenSSH or PuTTY block are key material. Each line is judged on its own, so
+text after a header without an END stays.
 """
 
 import re
@@ -56,7 +56,7 @@ def _joined(view: bytes, spans: list[tuple[int, int]]) -> Iterator[tuple[int, in
 
 
 def _lines_after(view: bytes, at: int) -> Iterator[tuple[int, int]]:
-    """Walk the lines after a BEGIN until one is neither key nor header."""
+    """Walk the lines after a BEGIN until one is neither key material nor header."""
     while at < len(view):
         line_break = _BREAK.search(view, at)
         line_end = line_break.start() if line_break else len(view)
@@ -70,7 +70,7 @@ def _lines_after(view: bytes, at: int) -> Iterator[tuple[int, int]]:
 
 
 def _lines_before(view: bytes, floor: int, at: int) -> Iterator[tuple[int, int]]:
-    """Walk the lines before an END, last first, while they are key; floor is where the block before ended."""
+    """Walk the lines before an END, last first, while they are key material. `floor` is the end of the block before."""
     floor = max(floor, at - 65_536)
     breaks = list(_BREAK.finditer(view, floor, at))
     line_end = at
@@ -84,14 +84,14 @@ def _lines_before(view: bytes, floor: int, at: int) -> Iterator[tuple[int, int]]
 
 
 def _key_of(view: bytes, start: int, end: int) -> list[tuple[int, int]] | None:
-    """Return the spans of key material in one line, or None where the line is something else."""
+    """Return the spans of key material in one line, or None if the line is something else."""
     key = _KEY_LINE.match(view, start, end)
     if key:
         return [key.span(1)]
     key = _LONG_KEY_LINE.match(view, start, end)
     if key is None:
         return None
-    # Lines that were folded into one: every long piece is key.
+    # Lines that were folded into one: every long piece is key material.
     spans = [key.span(1)]
     while (space := _SPACES.match(view, spans[-1][1], end)) and (more := _LONG_KEY_LINE.match(view, space.end(), end)):
         spans.append(more.span(1))

@@ -1,7 +1,7 @@
-"""Names of files and folders that spell another text: Grok names a folder by a path, percent-encoded.
+"""Names of files and folders that encode another text: an agent may name a folder by a percent-encoded path.
 
-Belongs here: having the redaction rules read such a name as it is and as it reads decoded, alone or in what a reader
-is about to show. Not here: the rules (`redaction`), or whose names these are.
+Belongs here: redacting such a name both as it is and decoded, alone or in data that a reader is about to show.
+Not here: the rules (`redaction.rules`), or whose names these are.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _MOST_PASSES = 4
 
 
 def name_again(redactor: Redactor, path: str) -> str:
-    """A path, or a part of one, by the rules in force; a name that spells a secret is written decoded, without it."""
+    """Redact a path or a part of one by the rules in force. A name that encodes a secret is decoded, without it."""
     clean = redactor.text(path).text
     return "/".join(_part_again(redactor, part) for part in clean.split("/")) if "%" in clean else clean
 
 
 def shown_by(redactor: Redactor, data: Any) -> Any:
-    """Data without structure of its own, such as for JSON, with each text by the rules in force."""
+    """Plain data, such as for JSON, with each text redacted by the rules in force."""
     if isinstance(data, str):
         return name_again(redactor, data)
     if is_dataclass(data) and not isinstance(data, type):
@@ -34,16 +34,16 @@ def shown_by(redactor: Redactor, data: Any) -> Any:
 
 
 def spelled(name: str) -> Iterator[str]:
-    """What a name spells if it is decoded once, twice and so on, as long as that changes it."""
-    while (told := unquote(name)) != name:
-        yield told
-        name = told
+    """A name decoded once, twice and so on, as long as that changes it."""
+    while (decoded := unquote(name)) != name:
+        yield decoded
+        name = decoded
 
 
 def _part_again(redactor: Redactor, part: str) -> str:
-    """One name. Any layer may bring a secret to light, so what is left of a name is decoded again."""
+    """Redact one name. Any layer may contain a secret, so the rest of the name is decoded again."""
     for _ in range(_MOST_PASSES):
-        found = next((clean.text for told in spelled(part) if (clean := redactor.text(told)).hits), None)
+        found = next((clean.text for decoded in spelled(part) if (clean := redactor.text(decoded)).hits), None)
         if found is None:
             break
         part = "".join(map(_plain, found))
@@ -51,5 +51,5 @@ def _part_again(redactor: Redactor, part: str) -> str:
 
 
 def _plain(char: str) -> str:
-    """A character as it may stand in a name and on a line, and decodes to itself."""
+    """A character in a form that may be part of a name and of a line, and that decodes to itself."""
     return char if char.isprintable() and char not in "%/" else quote(char, safe="")

@@ -1,7 +1,7 @@
 """The regular-expression engines: google-re2 (linear time), or the standard library for our own bounded patterns; and
-hyperscan, where it is installed, to pass over most lines of long logs.
+hyperscan, if it is installed, to skip most lines of long logs.
 
-Belongs here: how a pattern is compiled and refused. What the patterns look for is in `rules.py`.
+Belongs here: how a pattern is compiled and refused. Not here: the patterns (`rules.py`).
 """
 
 import re
@@ -18,9 +18,9 @@ try:
 except ImportError:  # no wheel for this platform: built-in rules run on `re`, user rules are refused
     re2 = None
 
-# Room for the DFA of the trigger, a union of all rules; the default of 8 MiB makes it start over again and again.
+# Memory for the DFA of the trigger, a union of all rules. With the default of 8 MiB it would be rebuilt all the time.
 _MAX_MEMORY = 256 << 20
-# Texts in which a pattern that can match nothing does so.
+# Texts in which a pattern that can match the empty text does so.
 _SAMPLES = (b"", b"a 1\nb")
 # Hits in one text; each is a call.
 _MOST_HITS = 100_000
@@ -32,7 +32,7 @@ _NO_ANCHOR = re.compile(r"\\[^A]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 
 
 class RuleError(HelixError, ValueError):
-    """A user's rule or allow-list entry cannot be used; says which, where and why."""
+    """A user's rule or allow-list entry cannot be used. The message says which, where and why."""
 
 
 class Found(Protocol):
@@ -56,7 +56,7 @@ class Pattern(Protocol):
 
 
 def compile_pattern(pattern: str, *, never_capture: bool = False) -> Pattern:
-    """Compile one of our own patterns; they work on bytes and stay linear in either engine."""
+    """Compile one of our own patterns. They work on bytes and are linear in both engines."""
     encoded = pattern.encode("utf-8")
     if re2 is None:
         return re.compile(encoded)  # type: ignore[return-value]
@@ -74,7 +74,7 @@ def _options(*, never_capture: bool = False, of_bytes: bool = True) -> "re2.Opti
 
 
 class PatternSet:
-    """Says which of many patterns occur in a text, in one pass; without google-re2 in as many as there are."""
+    """Finds which of many patterns occur in a text, in one pass; without google-re2 in one pass per pattern."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._one_by_one = [compile_pattern(pattern) for pattern in patterns] if re2 is None else []
@@ -93,11 +93,11 @@ class PatternSet:
 
 
 class Multiple:
-    """Finds where any of many patterns hits: several times as fast as google-re2, whose automaton is built while it
-    reads. To build it takes a quarter of a second, to load one that was built before next to nothing."""
+    """Finds where any of many patterns hits: several times as fast as google-re2, which builds its automaton while it
+    reads. Building it takes a quarter of a second, loading a saved one next to nothing."""
 
     def __init__(self, patterns: Sequence[str], built: bytes | None) -> None:
-        import hyperscan  # loaded where it is used only: most commands read little
+        import hyperscan  # loaded only here: most commands read little
 
         self._stopped = hyperscan.ScanTerminated
         self._one_by_one = Lock()  # a database has room for one scan
@@ -115,9 +115,9 @@ class Multiple:
 
     @classmethod
     def of(cls, patterns: Sequence[str], built: bytes | None = None) -> "Multiple | None":
-        """One for these patterns, or None where hyperscan is not installed or not made for the processor.
+        """One for these patterns, or None if hyperscan is not installed or does not support the processor.
 
-        `built` is what `dump` once gave for the same patterns; where it is of no use a new one is built.
+        `built` is what `dump` returned for the same patterns. If it cannot be used, a new one is built.
         """
         for given in dict.fromkeys((built, None)):
             with suppress(ImportError):
@@ -125,14 +125,14 @@ class Multiple:
         return None
 
     def dump(self) -> bytes:
-        """What this one can be had from again, on the same kind of processor."""
+        """Bytes from which this one can be loaded again, on the same kind of processor."""
         import hyperscan
 
         dumped: bytes = hyperscan.dumpb(self._database)
         return dumped
 
     def hits(self, text: bytes) -> list[int] | None:
-        """Return where hits end, in order, or None if there are so many (hostile input) that they would take long."""
+        """Return where hits end, in order, or None if there are too many (hostile input)."""
         ends: list[int] = []
 
         def note(_pattern: int, _start: int, end: int, _flags: int, _context: object) -> bool:
@@ -142,7 +142,7 @@ class Multiple:
         return sorted(ends) if self._scanned(text, note) else None
 
     def occurring(self, text: bytes) -> Collection[int]:
-        """Return the indexes of the patterns that hit: all of them if there are too many hits to look at."""
+        """Return the indexes of the patterns that hit, or all indexes if there are too many hits."""
         left = _MOST_HITS
         indexes: set[int] = set()
 
@@ -155,7 +155,7 @@ class Multiple:
         return indexes if self._scanned(text, note) else range(self._count)
 
     def occurs_in(self, text: bytes) -> bool:
-        """Say whether one of the patterns hits."""
+        """Whether one of the patterns hits."""
         return not self._scanned(text, lambda *_: True)
 
     def _scanned(self, text: bytes, note: Callable[[int, int, int, int, object], bool]) -> bool:
@@ -172,7 +172,7 @@ def compile_user_pattern(name: str, pattern: str) -> Pattern:
     if re2 is None:
         raise RuleError(f"rule {name!r}: own rules need the google-re2 package, which is not installed here")
     try:
-        with warnings.catch_warnings(action="ignore"):  # of what may mean something else one day
+        with warnings.catch_warnings(action="ignore"):  # about syntax whose meaning may change
             re.compile(pattern)
     except re.error as error:
         where = "" if error.pos is None else f" at position {error.pos}"
@@ -184,21 +184,23 @@ def compile_user_pattern(name: str, pattern: str) -> Pattern:
         )
     if anchor := _ANCHOR.search(_NO_ANCHOR.sub(lambda found: "." * len(found.group()), pattern)):
         raise RuleError(
-            f"rule {name!r}: bad pattern at position {anchor.start()}: {anchor.group()!r} does not hold in logs, where "
-            "texts stand inside JSON; use \\b or what stands around the secret"
+            f"rule {name!r}: bad pattern at position {anchor.start()}: {anchor.group()!r} does not work in logs, where "
+            "texts are inside JSON; use \\b or the text around the secret"
         )
     try:
         compiled: Pattern = re2.compile(pattern.encode(), _options(of_bytes=False))
     except re2.error as error:
         raise RuleError(f"rule {name!r}: bad pattern{_reason(pattern, error)}") from error
     if any(found.start() == found.end() for text in _SAMPLES for found in compiled.finditer(text)):
-        raise RuleError(f"rule {name!r}: bad pattern at position 0: it matches the empty text, so it would everywhere")
+        raise RuleError(
+            f"rule {name!r}: bad pattern at position 0: it matches the empty text, so it matches everywhere"
+        )
     return compiled
 
 
 def _reason(pattern: str, error: Exception) -> str:
-    """Position and reason of a refusal; the engine names the piece of the pattern that it stumbled over."""
-    told = error.args[0] if error.args else error
-    reason = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
+    """Position and reason of a refusal. The engine names the piece of the pattern that it cannot read."""
+    message = error.args[0] if error.args else error
+    reason = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
     at = pattern.find(reason.rpartition(": ")[2])
     return f": {reason}" if at < 0 else f" at position {at}: {reason}"

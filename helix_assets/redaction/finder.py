@@ -1,7 +1,6 @@
 """Finds the spans of secrets in a plain view, by all rules in force.
 
-Belongs here: how rules are tried and their matches judged and merged. What replaces a span is decided in
-`redactor.py`.
+Belongs here: trying rules, and judging and merging their matches. Not here: what replaces a span (`redactor.py`).
 """
 
 import base64
@@ -31,15 +30,15 @@ from helix_assets.redaction.rules import TOKENS, Check, Rule
 from helix_assets.redaction.trigger import Worth
 from helix_assets.redaction.view import BLANK
 
-# A person's own pattern sees so many bytes at a time, and of a match that goes on so many.
+# How many bytes at a time a person's own pattern reads, by how many these pieces overlap, and how long a match may be.
 _PIECE = 16_384
 _OVERLAP = 4_096
 _LONGEST = 1 << 20
-# So much of a value says what it is, and of a token: each of many that follow each other would be read to the end else.
+# How much of a value is judged, and how much of a token is read: many in a row would each be read to the end otherwise.
 _JUDGED = 128
 _MOST_OF_TOKEN = 8_192
-# A token is told by so much of its prefix, and its beginning by so much behind that.
-_TELLING = 3
+# A prefix of this length identifies a token, and this much after it the beginning of one.
+_LEAST_PREFIX = 3
 _BEGUN = re.compile(rb"[A-Za-z0-9_.+/=-]{6,}\Z")
 _COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
 _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
@@ -57,15 +56,15 @@ _IDENTIFIER = re.compile(
 )
 
 
-# The last word of a text that goes on: what a name, an address or a header leads to.
-_TOLD_AT_THE_END = re.compile(
+# The last word of an unfinished text, if a name, an address or a header comes before it.
+_VALUE_AT_THE_END = re.compile(
     rb"(?i)(?:://[^\s/@]*:|(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|key|auth|bearer|basic|credentials?)[\w-]{0,24}"
     rb"[\"'`]{0,2}\s{0,3}(?:[:=]|->|is|\xe2\x86\x92)?\s{0,3}[\"'`(]{0,2})([^\s\"'`]{1,512})\Z"
 )
 
 
 class Span(NamedTuple):
-    """A secret in the view: `text[start:end]`, and what it is."""
+    """A secret in the view: `text[start:end]`, and its kind."""
 
     start: int
     end: int
@@ -92,7 +91,7 @@ class Finder:
         return compile_pattern("|".join(tables.TRIGGERS), never_capture=True)
 
     def spans(self, view: bytes, worth: Worth, string_end: Callable[[int, int], int]) -> list[Span]:
-        """Return the secrets in the view in order, overlaps merged. None goes on beyond `string_end(start, end)`."""
+        """Return the secrets in the view in order, overlaps merged. None goes beyond `string_end(start, end)`."""
         found = [*(self._tokens(view, worth.tokens) if worth.tokens else ()), *self._assigned(view)]
         for rule in worth.contexts:
             found += self._matches(rule, self._pattern(rule), view)
@@ -111,20 +110,20 @@ class Finder:
         return _merged([span for span in found if span.start < span.end])
 
     def beginning(self, view: bytes) -> Span | None:
-        """The beginning of a token that the end of the view may have torn, or None."""
+        """The beginning of a token that the end of the view may have cut off, or None."""
         for found in self._keywords.finditer(view, max(0, len(view) - _MOST_OF_TOKEN)):
             body = view[found.end() :]
             if _BEGUN.match(body) and _begins_word(view, found.start()) and not is_wordlike(body[:_JUDGED]):
                 return Span(found.start(), len(view), self._named[found.group()])
-        told = _TOLD_AT_THE_END.search(view, max(0, len(view) - _MOST_OF_TOKEN))
-        if told and not is_wordlike(told.group(1)):
-            return Span(told.start(1), len(view), "unfinished")
+        last = _VALUE_AT_THE_END.search(view, max(0, len(view) - _MOST_OF_TOKEN))
+        if last and not is_wordlike(last.group(1)):
+            return Span(last.start(1), len(view), "unfinished")
         return None
 
     @cached_property
     def _named(self) -> dict[bytes, str]:
-        """The kind of each keyword that is long enough to tell a token by its beginning."""
-        return {rule.keyword.encode(): rule.kind or rule.name for rule in TOKENS if len(rule.keyword) >= _TELLING}
+        """The kind of each keyword that is long enough to identify a token by its beginning."""
+        return {rule.keyword.encode(): rule.kind or rule.name for rule in TOKENS if len(rule.keyword) >= _LEAST_PREFIX}
 
     @cached_property
     def _keywords(self) -> re.Pattern[bytes]:
@@ -146,7 +145,7 @@ class Finder:
             if span:
                 at = span.end
             elif _begins_word(view, start):
-                at = trigger.end()  # what was judged no token is passed over
+                at = trigger.end()  # what was judged not to be a token is skipped
             else:
                 after = _NO_WORD.search(view, start + 1)
                 at = after.start() if after else len(view)
@@ -187,7 +186,7 @@ class Finder:
                 at = value.end if value else name_end
 
     def _own_matches(self, rule: Rule, pattern: Pattern, view: bytes) -> Iterator[Span]:
-        """Try a person's pattern piece by piece: one that looks far ahead at each place would be slow on long lines."""
+        """Try a person's pattern piece by piece: one that reads far ahead at each place would be slow on long lines."""
         which = min(pattern.groups, 1)
         for at in range(0, max(1, len(view) - _OVERLAP), _PIECE - _OVERLAP):
             piece = view[at : at + _PIECE]
@@ -195,7 +194,7 @@ class Finder:
             for match in pattern.finditer(piece):
                 begin, end = match.span()
                 if at and begin == 0 and end <= _OVERLAP:
-                    continue  # the piece before knows what stands in front of it
+                    continue  # the piece before has the text in front of it
                 if end < len(piece) or is_last:
                     yield from _judged(rule, at, match.span(which), view)
                 elif begin < len(piece) - _OVERLAP:  # else the next piece has it whole
@@ -210,14 +209,14 @@ class Finder:
 
 
 def _judged(rule: Rule, offset: int, span: tuple[int, int], view: bytes) -> Iterator[Span]:
-    """The secret, or secrets, in a match at `offset + span`."""
+    """The secret or secrets in a match at `offset + span`."""
     start, end = offset + span[0], offset + span[1]
     if span[0] < 0:
         return
     if rule.check == "cookie":
         yield from _cookies(view, start, end)
         return
-    # Quotes may belong to the JSON around the secret, an end tag to the page.
+    # Quotes may belong to the JSON around the secret, and an end tag to the page.
     while start < end and view[start] == 0x22:
         start += 1
     for mark in (b'"', b"</"):
@@ -229,12 +228,12 @@ def _judged(rule: Rule, offset: int, span: tuple[int, int], view: bytes) -> Iter
 
 
 def _own(rule: Rule) -> Rule:
-    """A user's rule always holds, and its kind is spelt as marks spell kinds."""
+    """A user's rule is always a secret, and its kind is written as marks write kinds."""
     return replace(rule, check="any", kind=re.sub(r"[^a-z0-9]", "_", (rule.kind or rule.name).lower()))
 
 
 def _begins_word(view: bytes, start: int) -> bool:
-    """Say whether a token may start here: not inside a word, a kebab-name or a long run of base64."""
+    """Whether a token may start here: not inside a word, a kebab-name or a long run of base64."""
     if start == 0 or view[start] not in _WORD:
         return True
     before = view[start - 1]
@@ -258,12 +257,12 @@ def _is_blob_at(view: bytes, at: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_token(check: Check, body: bytes) -> bool:
-    """Judge the beginning of a token's body; tokens repeat, so answers are kept."""
+    """Judge the beginning of a token's body. Tokens repeat, so answers are cached."""
     return _passes(check, body, body)
 
 
 def _passes(check: Check, value: bytes, view: bytes) -> bool:
-    """Say whether a match is a secret by the rule's check; see `rules.Check`."""
+    """Whether a match is a secret by the rule's check; see `rules.Check`."""
     if check == "any":
         return True
     if check in ("pair", "pem64"):
@@ -285,7 +284,7 @@ def _passes(check: Check, value: bytes, view: bytes) -> bool:
     if check == "set" and is_wordlike(value) and not _DIGIT.search(value):
         return False  # `enable password authentication`
     if check == "told":
-        return not is_reference(value) and _is_told(value)
+        return not is_reference(value) and _is_in_a_sentence(value)
     if check == "printed":
         return _DIGIT.search(value) is not None and _is_printed(value)
     return (is_mixed_with_signs(value) or not is_reference(value)) and _is_chosen(value)
@@ -299,7 +298,7 @@ def _is_chosen(value: bytes) -> bool:
     )
 
 
-def _is_told(value: bytes) -> bool:
+def _is_in_a_sentence(value: bytes) -> bool:
     value = value.strip(b"*_`()[]{}\"'<>,.;:")
     digits = sum(48 <= byte <= 57 for byte in value)
     letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
@@ -356,7 +355,7 @@ def _without_tail(view: bytes, start: int, end: int) -> int:
 
 
 def _merged(found: list[Span]) -> list[Span]:
-    """Order spans and merge those that overlap; the first found of the first names the kind."""
+    """Sort spans and merge those that overlap. The first one gives the kind."""
     merged: list[Span] = []
     for span in sorted(found, key=lambda span: span.start):
         if merged and span.start < merged[-1].end:

@@ -1,9 +1,9 @@
-"""Messages that an agent writes in many small records: what they say together is redacted together.
+"""Messages that an agent writes in many small records: their texts are redacted together.
 
-A secret may lie across records, none of which holds enough of it to be found. The records of a run are held until it
-ends, their texts are redacted as one, and those that held a part of a secret are written anew: the first has its mark,
-the others nothing. Belongs here: holding and handing on, whatever the records come from. Not here: which records are
-pieces of a message (adapters), or where they are read (`sweep.read`, `again`).
+A secret may be split across records, none of which contains enough of it to be found. The records of a run are held
+until it ends and their texts are redacted as one. Those that contained a part of a secret are rewritten: the first gets
+the mark, the others nothing. Belongs here: holding and releasing records, wherever they come from. Not here: which
+records are pieces of a message (`agents`), or where they are read (`sweep.read`, `again`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from helix_assets.redaction.redactor import Redactor, stand_in
 
 _MOST_HELD = 20_000
 _MOST_CHARS = 4 << 20
-"""So many pieces of a run are redacted together; of a longer one then follow half of these and the next ones."""
+"""How many pieces of a run are redacted together. A longer run goes on with half of these and the next ones."""
 
 _MARK = "[redacted:"
 
@@ -30,7 +30,7 @@ _Object = dict[str, Any]
 
 @dataclass(slots=True)
 class _Held(Generic[T]):
-    """A record that waits, for its own run or behind another's. `text` is what it said before it was redacted."""
+    """A record that waits for its own run or after another's. `text` is what it contained before it was redacted."""
 
     item: T
     obj: _Object | None = None
@@ -47,10 +47,10 @@ class _Run(Generic[T]):
 
 
 class Joiner(Generic[T]):
-    """Takes records in their order and gives them back in the same, those of a run once it has ended.
+    """Takes records and returns them in the same order, those of a run once it has ended.
 
-    `renewed` makes a record that was written anew of the one that was, its redacted line and its object. `heals` is for
-    records that were redacted one by one before: what followed a mark that ended its record goes with it.
+    `renewed` makes the rewritten record from the old one, its redacted line and its object. `heals` is for records that
+    were redacted one by one before: text after a mark that ended its record is removed with it.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Joiner(Generic[T]):
         self._queue: deque[_Held[T]] = deque()
         self.hits = self.withheld = 0
         self.ended_within = False
-        """Whether what there was ended within a run, so that its last records may go on."""
+        """Whether the input ended within a run, so that its last records may be continued."""
 
     def is_piece(self, native_type: str) -> bool:
         """Whether such a record is a piece of a message."""
@@ -73,10 +73,10 @@ class Joiner(Generic[T]):
     def take(
         self, item: T, file: int, native_type: str, obj: _Object | None, before: _Object | None = None
     ) -> Iterable[T]:
-        """Hand over a record of a file; gives all that wait no more. `before` is its object as it was logged."""
+        """Add a record of a file. Returns all records that no longer wait. `before` is its object as it was logged."""
         if obj is not None and self.is_piece(native_type):
             piece = self._pieces.piece(before or obj)
-            if piece.kind == native_type:  # a line that was withheld says nothing
+            if piece.kind == native_type:  # a line that was withheld has no text
                 self._take_piece(item, file, obj, piece)
                 return self._released()
         if native_type in self._pieces.ends:
@@ -87,7 +87,7 @@ class Joiner(Generic[T]):
         return self._released()
 
     def close(self) -> Iterable[T]:
-        """The end of what there is: all that still waits."""
+        """End all runs. Returns all records that still wait."""
         self.ended_within = bool(self._runs)
         for file in list(self._runs):
             self._close(file, is_open=True)
@@ -113,13 +113,13 @@ class Joiner(Generic[T]):
         run = self._runs.pop(file, None)
         if run is None:
             return
-        if is_open or len(run.held) > 1:  # one record alone was redacted as the line that it is
+        if is_open or len(run.held) > 1:  # a single record was redacted as a line already
             self._redact(run.held, run.held, is_open=is_open)
         for held in run.held:
             held.waits = False
 
     def _redact(self, run: list[_Held[T]], done: list[_Held[T]], *, is_open: bool = False) -> None:
-        """Redact what the run says as one; of what is not `done` only what lies across both is settled."""
+        """Redact the text of the run as one. Of the other records only those that share a secret with `done` change."""
         placed = sorted(run, key=lambda held: held.order)
         redacted = self._redactor.pieces([held.text for held in placed], is_open=is_open, heals=self._heals)
         for held in done:
@@ -134,15 +134,15 @@ class Joiner(Generic[T]):
         for place in settled:
             held, text = placed[place], redacted.texts[place]
             if text != held.text:
-                self._write_anew(held, text)
+                self._rewrite(held, text)
 
-    def _write_anew(self, held: _Held[T], text: str) -> None:
+    def _rewrite(self, held: _Held[T], text: str) -> None:
         assert held.obj is not None
         held.text = text
-        told = self._pieces.piece(held.obj).text
-        if told == text:
-            return  # the record by itself showed as much
-        self.hits += max(0, text.count(_MARK) - told.count(_MARK))
+        before = self._pieces.piece(held.obj).text
+        if before == text:
+            return  # redacting the record by itself was enough
+        self.hits += max(0, text.count(_MARK) - before.count(_MARK))
         try:
             lines = self._redactor.lines(orjson.dumps(self._pieces.with_text(held.obj, text)))
             raw, withheld = lines.data, lines.withheld

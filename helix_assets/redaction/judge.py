@@ -1,7 +1,7 @@
 """Is this value a secret, or a placeholder, a word, a reference, a path?
 
-Belongs here: judgements on a value alone. Which values are looked at, and by which standard, is decided in `rules.py`
-and `assignment.py`.
+Belongs here: judgements on a value alone. Not here: which values are judged, and by which standard (`rules.py`,
+`assignment.py`).
 """
 
 import re
@@ -81,7 +81,7 @@ _PATH = re.compile(
 _DIGIT = re.compile(rb"[0-9]")
 _DOTTED = re.compile(rb"[A-Za-z]\w{3,}\.\w{4,}\Z")
 _WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-# `handles3Items`, `test_parses_v2`: what a test runner names after PASS.
+# `handles3Items`, `test_parses_v2`: what a test runner prints after PASS.
 _TEST_NAME = re.compile(
     rb"(?:[Tt]est|[Ss]hould|spec|it|when|given|can|does|is|has|(?:return|handle|render|keep|parse|throw|create|update|delete"
     rb"|reject|accept|check|work|support|validate|show|write|read|load|save|find|call|set|get|add|remove|build|run)s?)"
@@ -110,7 +110,7 @@ _CALLED = re.compile(rb"[A-Za-z_]{4,}\w*[(\[]|\(\)|=>|\$\{")
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Say whether the value stands for a secret without being one: `changeme`, `<token>`, `xxxx`, `sk-...`."""
+    """Whether the value stands for a secret without being one: `changeme`, `<token>`, `xxxx`, `sk-...`."""
     body = value.strip(b"\"'`()[]{}<>.,;: ")
     if len(body) < 3 or len(set(body[-24:])) <= max(2, min(len(body), 24) // 6):
         return True
@@ -118,7 +118,7 @@ def is_placeholder(value: bytes) -> bool:
 
 
 def is_wordlike(value: bytes) -> bool:
-    """Say whether the letters of the value form words rather than chance."""
+    """Whether the letters of the value form words rather than random text."""
     pairs = hits = 0
     words = _WORDS.findall(value)
     if sum(map(len, words)) < 3.7 * len(words):
@@ -129,22 +129,22 @@ def is_wordlike(value: bytes) -> bool:
         lower = word.lower()
         pairs += len(lower) - 1
         hits += sum(map(_PAIRS.__contains__, pairwise(lower)))
-    # Chance breaks up into many short pieces, names into few long ones.
+    # Random text splits into many short pieces, names into few long ones.
     return pairs >= len(value) * 0.4 and hits >= pairs * _WORDLIKE_SHARE
 
 
 def is_reference(value: bytes) -> bool:
-    """Say whether the value is code or names something else: a variable, a call, a path, a URL, a hash."""
+    """Whether the value is code or names something else: a variable, a call, a path, a URL, a hash."""
     body = value.rstrip(b"?&|!=")
     if len(body) >= 8 and _DIGIT.search(body):
-        value = body  # `Copper2041??` ends in no operator
+        value = body  # `Copper2041??` does not end in an operator
     if _DIGIT.search(value) and is_broken_by_a_dot(value):
         return False
     return bool(_REFERENCE.match(value) or (_PATH.search(value) and is_pathlike(value)) or is_digest(value))
 
 
 def is_broken_by_a_dot(value: bytes) -> bool:
-    """Say whether what reads like `module.name` is chance with a dot in it: all sorts of characters, and no word."""
+    """Whether what looks like `module.name` is random text with a dot in it: all kinds of characters, and no word."""
     if (
         not _DOTTED.match(value)
         or value.upper() == value
@@ -156,7 +156,7 @@ def is_broken_by_a_dot(value: bytes) -> bool:
 
 
 def is_mixed_with_signs(value: bytes) -> bool:
-    """Say whether the value is letters and digits amid so many signs, and no word, that it is no code either."""
+    """Whether the value has so many signs between letters and digits, and no word, that it is not code either."""
     if not 10 <= len(value) <= 128 or b" " in value or not _DIGIT.search(value) or is_wordlike(value):
         return False
     signs = set(value.translate(None, _LETTERS + _DIGITS + b"_-./"))
@@ -164,47 +164,47 @@ def is_mixed_with_signs(value: bytes) -> bool:
 
 
 def is_passphrase(value: bytes) -> bool:
-    """Say whether the value is four words or more, as dice choose them, and no name of a message or a style."""
+    """Whether the value is four or more words, as chosen by dice, and not the name of a message or a style."""
     return _DICEWARE.match(value) is not None and not _INTERFACE.intersection(value.split(b"-"))
 
 
 def is_digest(value: bytes) -> bool:
-    """Say whether the value says that it is a hash of something: `sha256:...`."""
+    """Whether the value is marked as a hash of something: `sha256:...`."""
     return _ALGORITHM.match(value) is not None
 
 
 def is_uuid(value: bytes) -> bool:
-    """Say whether the value is a UUID and nothing else."""
+    """Whether the value is a UUID and nothing else."""
     return _UUID.match(value) is not None
 
 
 def is_cache_key(value: bytes) -> bool:
-    """Say whether the value reads like the key of a build cache: systems and tools, then a hash."""
+    """Whether the value looks like the key of a build cache: systems and tools, then a hash."""
     return _CACHE_KEY.match(value) is not None
 
 
 def is_pathlike(value: bytes) -> bool:
-    """Say whether a value with slashes or a suffix reads like a path and not like base64."""
+    """Whether a value with slashes or a suffix looks like a path and not like base64."""
     return b"://" in value[:24] or is_wordlike(value) or len(value) < 12
 
 
 def is_date(value: bytes) -> bool:
-    """Say whether the value reads like a date, a time or a version."""
+    """Whether the value looks like a date, a time or a version."""
     return _DATE_OR_VERSION.match(value) is not None
 
 
 def is_blob(piece: bytes) -> bool:
-    """Say whether a piece of letters, digits and slashes is base64: a path has few capitals, a hash few characters."""
+    """Whether a piece of letters, digits and slashes is base64: a path has few capitals, a hash few characters."""
     return len(set(piece)) > 16 and len(piece) - len(piece.translate(None, _CAPITALS)) > len(piece) // 5
 
 
 def is_test_name(value: bytes) -> bool:
-    """Say whether the value reads like the name of a test: a verb, then words, hardly a digit."""
+    """Whether the value looks like the name of a test: a verb, then words, hardly a digit."""
     return _TEST_NAME.match(value) is not None
 
 
 def looks_generated(value: bytes, shortest: int = 8) -> bool:
-    """Say whether a machine made the value: digits and letters in turns, or letters that form no words."""
+    """Whether a machine made the value: digits and letters in turns, or letters that do not form words."""
     if len(value) < shortest or _DATE_OR_VERSION.match(value) or not value.isascii():
         return False
     if len(value) >= 24 and max(map(value.count, set(value))) > len(value) * 0.3:
@@ -225,12 +225,12 @@ def looks_generated(value: bytes, shortest: int = 8) -> bool:
 
 
 def switches_often(value: bytes) -> bool:
-    """Say whether letters and digits alternate as they hardly do in the name of something."""
+    """Whether letters and digits alternate more often than in the name of something."""
     return len(value) >= 24 and len(_SWITCHES.findall(value)) >= 4
 
 
 def looks_chosen(value: bytes) -> bool:
-    """Say whether a person may have chosen the value as a password; `value` is no placeholder and no reference."""
+    """Whether a person may have chosen the value as a password. `value` is not a placeholder and not a reference."""
     if len(value) < 5 or len(value) > 256 or b" " in value:
         return False
     has_digit = value.translate(None, _DIGITS) != value

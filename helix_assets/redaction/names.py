@@ -1,7 +1,7 @@
-"""What a name promises: a password, a token, perhaps a key, or nothing secret at all.
+"""What a name announces: a password, a token, perhaps a key, or nothing secret at all.
 
-Belongs here: the words that make up names of settings, fields and flags, and how much the value under such a name has
-to look like a secret. Values are read in `assignment.py` and judged in `judge.py`.
+Belongs here: the words in names of settings, fields and flags, and how much the value under such a name has to look
+like a secret. Not here: reading values (`assignment.py`) and judging them (`judge.py`).
 """
 
 import re
@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Literal
 
 Standard = Literal["password", "secret", "token", "weak"]
-"""password: what people choose will do; secret: the same, but not mere words; token: made by a machine; weak: made by
-a machine, long and plain."""
+"""password: chosen by a person; secret: the same, but not only words; token: made by a machine; weak: made by a
+machine, long and plain."""
 
 _SEGMENT = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
@@ -27,7 +27,7 @@ _NOT_A_SECRET = frozenset(
     model models map list dict set array tuple iterator iter generator parser stream reader writer lexer tokenizer
     """.split()
 )
-# What makes a key a public one wherever it stands in a name, and what does so right before `key` only.
+# Words that make a key public anywhere in a name, and those that do so only right before `key`.
 _PUBLIC = frozenset(
     b"""public pub publishable cache idempotency dedup dedupe translation i18n locale known fingerprint anon site
     csrf xsrf registry lock sourcemap primarykey keyboard hotkey keyof monkey donkey turkey""".split()
@@ -56,14 +56,14 @@ _KEY_QUALIFIERS = frozenset(
 
 @lru_cache(maxsize=4096)
 def name_standard(name: bytes) -> Standard | None:
-    """Say by which standard a value under this name is judged, or None where names like it hold no secrets."""
+    """The standard by which a value under this name is judged, or None if such names do not have secrets."""
     segments = [segment.lower() for segment in _SEGMENT.findall(name)]
     while segments and segments[-1].isdigit():
         segments.pop()
     if not segments or (segments[-1] in _NOT_A_SECRET and not _ends_in_secret_id(segments)):
         return None
     if segments[-2:] == [b"account", b"sid"]:
-        return None  # Twilio's name of an account
+        return None  # Twilio's id of an account
     words = set(segments)
     joined = b"".join(segments)
     if (
@@ -89,10 +89,10 @@ def name_standard(name: bytes) -> Standard | None:
 
 
 def _is_public(name: bytes, segments: list[bytes], words: set[bytes]) -> bool:
-    """Say whether a key or token of this name is none to hide: `publishable_key`, `cache-key`, `next_page_token`."""
+    """Whether a key or token of this name is not a secret: `publishable_key`, `cache-key`, `next_page_token`."""
     before = segments[-2] if len(segments) > 1 else b""
     if b"token" in words or segments[-1].endswith(b"token"):
-        # `syncToken` leads to the next page of a calendar; `CRM_SYNC_TOKEN` is some variable's.
+        # `syncToken` names the next page of a calendar; `CRM_SYNC_TOKEN` is a variable with a secret.
         return bool(words & _PUBLIC_WORDS) or (before in _PUBLIC_TOKENS and not (before == b"sync" and name.isupper()))
     return bool(words & _PUBLIC) or before in _PUBLIC_KEYS or segments[-1] in _PUBLIC_KEYS
 
@@ -102,7 +102,7 @@ def _ends_in_secret_id(segments: list[bytes]) -> bool:
 
 
 def kind_of(name: bytes) -> str:
-    """Name the kind of an assigned secret after the word in its name."""
+    """The kind of an assigned secret, after the word in its name."""
     lower = name.lower()
     for word, kind in ((b"pass", "password"), (b"pwd", "password"), (b"secret", "secret"), (b"token", "token")):
         if word in lower:

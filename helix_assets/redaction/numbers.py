@@ -1,7 +1,7 @@
-"""Bytes that a log writes as an array of numbers: Grok's output of commands, Node's buffers.
+"""Bytes that a log writes as an array of numbers: some agents' output of commands, Node's buffers.
 
-Belongs here: reading such arrays as the text that they are, and writing the redacted text back as numbers. What is a
-secret in it is the caller's to say.
+Belongs here: reading such arrays as text, and writing the redacted text back as numbers. The caller decides what is a
+secret in it.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import orjson
 
-# As in a record, and as in JSON inside one. Spelt out, for the engine looks for words first.
+# As in a record, and as in JSON inside one. Written out, because the engine looks for words first.
 _FIELDS = tuple(
     f"{name}{quote}:{space}["
     for quote in ('"', r"\"")
@@ -22,16 +22,16 @@ _ARRAY = re.compile(rf"({'|'.join(map(re.escape, _FIELDS))})([0-9, ]+)(?=\])".en
 
 
 def redacted_arrays(raw: bytes, redacted: Callable[[bytes], tuple[bytes, int]]) -> tuple[bytes, int]:
-    """Redact what the arrays of a line say, and tell how many secrets they had."""
+    """Redact the text in the arrays of a line. Returns the line and how many secrets they had."""
     hits = 0
 
     def again(array: re.Match[bytes]) -> bytes:
         nonlocal hits
         try:
-            said = bytes(orjson.loads(b"[%s]" % array.group(2)))
-        except ValueError:  # no bytes, or no array
+            plain = bytes(orjson.loads(b"[%s]" % array.group(2)))
+        except ValueError:  # not bytes, or not an array
             return array.group()
-        text, found = redacted(said)
+        text, found = redacted(plain)
         hits += found
         return array.group(1) + b",".join(b"%d" % byte for byte in text) if found else array.group()
 

@@ -22,16 +22,16 @@ from helix_assets.redaction.numbers import redacted_arrays
 from helix_assets.redaction.trigger import Kept, Trigger
 from helix_assets.redaction.view import BLANK, MARK, View, may_be_coloured, plain_view, without_colours
 
-# Part of the version: raise it when the judgement changes while the rules do not.
+# Part of the version: raise it when judgements change but the rules do not.
 _REVISION = 9
-# A mark can bring the text on both its sides together, so what stands around it is read again until nothing is found.
+# A mark joins the texts on its two sides, so the text around it is read again until nothing is found.
 _MOST_PASSES = 4
 _AROUND = 2_048
-# What is found so near to where such a piece was cut may be the half of something.
+# A find this close to where such a piece was cut may be half of something.
 _EDGE = 64
 WITHHELD = "[withheld: redaction failed]"
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
-# The rest of a secret has a digit, or letters of both cases in no word's order.
+# The rest of a secret has a digit, or a small letter before a capital.
 _SHORTEST_REST = 4
 _REST = re.compile(rb"[A-Za-z0-9+/=_-]*(?:[0-9]|[a-z][A-Z])[A-Za-z0-9+/=_-]*")
 _ENDS_IN_MARK = re.compile(MARK.pattern + rb"\Z")
@@ -48,7 +48,7 @@ class Redacted:
 
 @dataclass(frozen=True)
 class RedactedLines:
-    """A redacted chunk; unpacks as `data, hits`. `withheld` lines were replaced by stand-in records."""
+    """A redacted chunk; unpacks as `data, hits`. `withheld` counts lines that were replaced by stand-in records."""
 
     data: bytes
     hits: int
@@ -60,7 +60,7 @@ class RedactedLines:
 
 @dataclass(frozen=True)
 class RedactedPieces:
-    """The redacted pieces of one text; `across` are the first and last piece of each secret that lies in several."""
+    """The redacted pieces of one text; `across` has the first and last piece of each secret that is split."""
 
     texts: Sequence[str]
     hits: int
@@ -68,7 +68,7 @@ class RedactedPieces:
 
 
 class _Cut(NamedTuple):
-    """What stands in the place of `raw[start:end]`."""
+    """What replaces `raw[start:end]`."""
 
     start: int
     end: int
@@ -76,9 +76,9 @@ class _Cut(NamedTuple):
 
 
 class _Edges:
-    """Where the pieces of a text end, while marks take the places of secrets in it.
+    """Where the pieces of a text end, while marks replace secrets in it.
 
-    A mark is the first piece's that held a part of the secret.
+    A mark belongs to the first piece that contained a part of the secret.
     """
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
@@ -104,10 +104,10 @@ class _Edges:
 
 
 class Redactor:
-    """Redacts by the built-in rules and the user's own; `allow` are texts that are no secrets wherever they stand.
+    """Redacts by the built-in rules and the user's own; texts in `allow` are never secrets.
 
-    Pickles as its arguments; patterns are compiled when first needed, in each process. `kept` gives what `built` once
-    gave, or None; what it gives is not trusted to be for these rules.
+    Pickles as its arguments; patterns are compiled when first needed, in each process. `kept` returns what `built`
+    returned earlier, or None; it is checked whether that is for these rules.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Redactor:
 
     @cached_property
     def version(self) -> str:
-        """Short hash of all rules in force; the key is no part of it."""
+        """Short hash of all rules in force, without the key."""
         patterns = (
             assignment.ASSIGNMENT,
             assignment.FLAG,
@@ -136,15 +136,15 @@ class Redactor:
         return hashlib.blake2b(stated.encode(), digest_size=6).hexdigest()
 
     def prepare(self) -> None:
-        """Build now what reading much needs, so that processes forked from this one share it."""
+        """Build now what is needed to read much text, so that processes forked from this one share it."""
         self._trigger.prepare()
 
     def built(self) -> bytes | None:
-        """What this process had to build to read much, for other processes that do; None if it did not."""
+        """What this process had to build to read much text, for other processes; None if it did not."""
         return self._trigger.built()
 
     def text(self, text: str) -> Redacted:
-        """Redact a plain string: cwd, branch, title, message, file; one that cannot be redacted is withheld whole."""
+        """Redact a plain string: cwd, branch, title, message, file. If that fails, all of it is withheld."""
         raw = text.encode("utf-8", "surrogatepass")
         try:
             if not self._trigger.occurs_in(raw):
@@ -157,10 +157,10 @@ class Redactor:
         return Redacted(redacted.decode("utf-8", "surrogatepass"), hits) if hits else Redacted(text, 0)
 
     def lines(self, chunk: bytes) -> RedactedLines:
-        """Redact whole raw JSONL lines; their number and order stay, bytes that are not hit stay as they are."""
+        """Redact complete raw JSONL lines. Their number and order stay, and so do all bytes without secrets."""
         out: list[bytes | memoryview] = []
         at = hits = withheld = 0
-        kept = memoryview(chunk)  # what stays is copied once, not twice
+        kept = memoryview(chunk)  # unchanged bytes are copied once, not twice
         for start, end in self._trigger.lines_hit(chunk):
             line = chunk[start:end]
             redacted, found = self._line(line)
@@ -175,10 +175,10 @@ class Redactor:
         return RedactedLines(b"".join(out), hits, withheld)
 
     def pieces(self, texts: Sequence[str], *, is_open: bool = False, heals: bool = False) -> RedactedPieces:
-        """Redact the pieces of one text as what they are together.
+        """Redact the pieces of one text together.
 
-        One that `is_open` may go on: what can be the beginning of a token at its end is taken for one. With `heals` the
-        pieces were redacted one by one before, and what a mark at the end of a piece left of its secret goes.
+        A text that `is_open` may continue: what may be the beginning of a token at its end is redacted. With `heals`,
+        the pieces were redacted one by one before, and the rest of a secret after a mark that ends a piece is removed.
         """
         pieces = [text.encode("utf-8", "surrogatepass") for text in texts]
         try:
@@ -210,7 +210,7 @@ class Redactor:
         return raw, hits + in_arrays
 
     def _line(self, line: bytes) -> tuple[bytes, int]:
-        """Redact one line; a line that cannot be redacted safely becomes a stand-in with 0 hits."""
+        """Redact one line. A line that cannot be redacted safely is replaced by a stand-in with 0 hits."""
         try:
             redacted, hits = self._with_arrays(line)
             if hits and _was_json(line, redacted):
@@ -231,7 +231,7 @@ class Redactor:
 
     def _bytes(self, raw: bytes, edges: _Edges | None = None) -> tuple[bytes, int]:
         hits = 0
-        # Most lines with colours are worth a look for these only.
+        # Most lines with colours are worth a look only because of these.
         if may_be_coloured(raw) and not self._trigger.occurs_in(without_colours(raw)):
             return raw, 0
         pieces: list[tuple[int, int]] | None = None
@@ -288,12 +288,12 @@ def _replaced(raw: bytes, cuts: Sequence[_Cut]) -> bytes:
 
 
 def _healed(pieces: list[bytes]) -> int:
-    """Drop what follows a mark that ends a piece, if it may be the rest of the secret; gives how many had such."""
+    """Remove what follows a mark that ends a piece, if it may be the rest of the secret. Returns in how many pieces."""
     healed, is_behind = 0, False
     for place, piece in enumerate(pieces):
         rest = _REST.match(piece) if is_behind else None
         if rest and len(rest.group()) >= _SHORTEST_REST and not is_wordlike(rest.group()) and not is_date(rest.group()):
-            piece = pieces[place] = piece[rest.end() :]  # noqa: PLW2901 - what is left of it decides on the next
+            piece = pieces[place] = piece[rest.end() :]  # noqa: PLW2901 - the rest of it decides about the next
             healed += 1
         is_behind = _ENDS_IN_MARK.search(piece, max(0, len(piece) - _EDGE)) is not None or (is_behind and not piece)
     return healed
@@ -307,18 +307,18 @@ def _mark(key: bytes, kind: str, secret: bytes) -> bytes:
 
 
 def strip_tags(text: str) -> str:
-    """Turn `[redacted:kind:tag]` into `[redacted:kind]`, for exports that two stores have in common."""
+    """Turn `[redacted:kind:tag]` into `[redacted:kind]`, for exports that must be the same in two stores."""
     return re.sub(r"\[redacted:([a-z0-9_]+):[a-z2-7]{7}\]", r"[redacted:\1]", text)
 
 
 def _blanked(text: bytes, spans: list[Span]) -> bytes:
-    """Return the view as it will be once the spans are marks."""
+    """Return the view as it will be once marks have replaced the spans."""
     edges = [0, *(edge for span in spans for edge in (span.start, span.end)), len(text)]
     return BLANK.join(text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
 
 
 def _around(spans: list[Span], length: int) -> list[tuple[int, int]]:
-    """Return the places around the marks that take those of the spans, in the view as it will be."""
+    """Return the places around the marks that replace the spans, in the view as it will be."""
     pieces: list[tuple[int, int]] = []
     shorter = 0
     for span in spans:
@@ -330,7 +330,7 @@ def _around(spans: list[Span], length: int) -> list[tuple[int, int]]:
 
 
 def stand_in(line: bytes) -> bytes:
-    """The record that takes the place of a line that cannot be redacted."""
+    """The record that replaces a line that cannot be redacted."""
     return b'{"type":"helix_withheld","reason":"redaction_failed","bytes":%d}' % len(line)
 
 
@@ -356,7 +356,7 @@ def _whole_characters(raw: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _missing_quote(raw: bytes, start: int, end: int) -> bytes:
-    """Return the quote that a mark needs where it takes the place of a JSON number: the one that ended the key."""
+    """Return the quote that a mark needs if it replaces a JSON number: the one that ended the key."""
     if not _NUMBER.match(raw, start, end) or raw[end : end + 1] not in (b",", b"}", b"]", b"\n", b" ", b"\\", b""):
         return b""
     key_end = _UNQUOTED.search(raw, max(0, start - 32), start)

@@ -2,14 +2,16 @@
 
 One entry is one rule: a name (also the kind shown in its marks, unless `kind` says otherwise), a keyword, a pattern
 over the plain view of a line (group 1 is the secret, else all of it), an example made up for it and the reason it
-exists. In an example `{an36}` stands for 36 random letters and digits (`lo` lower-case and digits, `serve.up`
-upper-case and digits, `b32_`, `hex`, `HEX`, `dig`, `az`, `b64`, `url` (base64url), `uuid`), so that no scanner trips over this
-file. Patterns keep to what google-re2 and Python's `re` share, and repeat within bounds or single characters only.
-Longer than other modules on purpose: all rules can be read in one place. How a match is judged is in `judge.py`,
-assignments to names like DB_PASSWORD are in `assignment.py`, private key blocks in `blocks.py`.
+exists. In an example `{an36}` stands for 36 random letters and digits (`lo` lower-case and digits, `up` upper-case and
+digits, `b32_`, `hex`, `HEX`, `dig`, `az`, `b64`, `url` (base64url), `uuid`), so that no scanner reports this file.
+Patterns use only what google-re2 and Python's `re` share, and repeat only within bounds or single characters. Longer
+than other modules on purpose: all rules can be read in one place. Not here: how a match is judged (`judge.py`),
+assignments to names like DB_PASSWORD (`assignment.py`), private key blocks (`blocks.py`).
+
+The text of a rule is part of the redaction version: a change of it makes every store redact again.
 """
 
-# ruff: noqa: E501, RUF001 - a rule is one line of data, and reads best as one; people write with other colons
+# ruff: noqa: E501, RUF001 - a rule is one line of data, and reads best as one; people use other colons, too
 
 from dataclasses import dataclass
 from typing import Literal
@@ -30,15 +32,16 @@ Check = Literal[
     "cookie",
     "jwk",
 ]
-"""How a match is judged: token = no placeholder, no words; fixed = the shape is proof enough, only placeholders are
-left; any = always; chosen = may be a chosen password; set = the same, but no mere word; told = the same in a
-sentence; printed = the same alone on a line; generated = machine-made; session = the same, but no UUID; random = generated, long, of both cases; pair =
-base64 of `user:password`; pem64 = base64 of a private key block; jwk = inside a JSON web key; cookie = a header of name=value pairs, each judged."""
+"""What makes a match a secret: token = not a placeholder, not words; fixed = the shape is enough, but not for a
+placeholder; any = always; chosen = may be a chosen password; set = the same, but not only a word; told = the same in a
+sentence; printed = the same alone on a line; generated = made by a machine; session = the same, but not a UUID; random =
+generated, long, of both cases; pair = base64 of `user:password`; pem64 = base64 of a private key block; jwk = inside a
+JSON web key; cookie = a header of name=value pairs, each judged."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A kind of secret: where to look for it and how to tell it."""
+    """A kind of secret: where to look for it and how to recognize it."""
 
     name: str
     keyword: str
@@ -48,8 +51,8 @@ class Rule:
     kind: str = ""
     check: Check = "token"
     trigger: str | tuple[str, ...] = ""
-    """What the first scan over raw bytes looks for, where it cannot be the head of the pattern. Where the words are
-    common ones, a pattern for each is several times as fast as one for all."""
+    """What the first scan over raw bytes looks for, if that is not the head of the pattern. If the words are common, a
+    pattern for each is several times as fast as one for all."""
 
 
 R = Rule
@@ -57,7 +60,7 @@ _FOR = r"(?: (?:for|of|to|on) [\w@.'`-]+(?: \w+){0,2})"
 _WORDS = r"(?: [\w@.'`-]+)*"
 _IS = r" (?i:is|was|are|to|will be|should be|ist|lautet|es|est|é|è)(?: (?:now|still|currently))?"
 
-# What "password" is called elsewhere, and what links it to its value.
+# "password" in other languages, and what links it to its value.
 _PASSWORD_ABROAD = (
     "passwort|kennwort|mot de passe|contraseña|contrasena|clave|senha|parola|wachtwoord|hasło|heslo|lösenord|lösenordet"
     "|adgangskode|adgangskoden|passord|passordet|salasana|şifre|jelszó|kata sandi|mật khẩu|пароль|Пароль|пароля|κωδικός"
@@ -71,7 +74,7 @@ _ABROAD = (
 
 
 def _heads_abroad(word: str) -> tuple[str, ...]:
-    """The head of a word as it may stand in raw bytes: plain, and with JSON's escapes for what is not ASCII."""
+    """The head of a word as it may appear in raw bytes: plain, and with JSON's escapes for what is not ASCII."""
     head = word if word.isascii() else word[: max(4, next(at for at, char in enumerate(word) if not char.isascii()))]
     escaped = "".join(char if char.isascii() else rf"\\+u{ord(char):04x}" for char in head)
     return f"(?i:{head})", f"(?i:{escaped})"
@@ -88,7 +91,7 @@ _LATER_HEADS = tuple(
 
 
 def _sql_insert(after: int) -> Rule:
-    """INSERT with a column for the password, `after` columns from the last."""
+    """INSERT with a column for the password, `after` columns before the last."""
     column, value = (
         r"\s{0,4},\s{0,4}[\"`]?\w{1,40}[\"`]?",
         r"\s{0,4},\s{0,4}(?:'[^'\n]{0,200}'|[^,()'\n]{1,40}(?:\(\))?)",
@@ -505,7 +508,7 @@ TOKENS: tuple[Rule, ...] = (
     R("supabase_old", "sbs_", "sbs_[0-9a-f]{32,}", "sbs_{hex40}", "Personal key", "supabase"),
 )
 
-# Secrets known by what stands around them; group 1 is the secret. The keyword only helps the reader.
+# Secrets recognized by the text around them; group 1 is the secret. The keyword only helps the reader.
 CONTEXTS: tuple[Rule, ...] = (
     # Shapes that do not begin with a prefix
     R("terraform", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{50,}",

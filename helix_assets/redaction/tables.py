@@ -1,6 +1,6 @@
-"""Tables with a column of secrets, as Markdown, the consoles of databases and CSV files write them.
+"""Tables with a column of secrets, as in Markdown, database consoles and CSV files.
 
-Belongs here: which cells stand below the name of a secret. What such a name is, `names.py` says.
+Belongs here: which cells are below the name of a secret. Not here: which names these are (`names.py`).
 """
 
 import re
@@ -26,7 +26,7 @@ _BAR = re.compile("\\||│".encode())
 _SEPARATORS = tuple(map(re.compile, (b",", b";", b"\t")))
 _LONGEST_HEADER = 400
 _NAMES_ONLY = re.compile(rb"[\w\",;\t .-]{8,400}\r?\Z")
-_NAMES_BEFORE = re.compile(rb"[\w\",;\t .-]*\Z")  # behind what JSON has before a text
+_NAMES_BEFORE = re.compile(rb"[\w\",;\t .-]*\Z")  # after what JSON has before a text
 _HEADER = re.compile(rf"[\w -]{{0,24}}{_NAME}\Z".encode())
 _BORDER = re.compile(rb"[ \t\d|:=+>-]*(?:\xe2(?:\x86\x92|[\x94\x95].)[ \t|:=+-]*)*\r?\Z")
 _ARGUMENTS = re.compile(rb"[ \t]*(?:\d{1,6}(?:\xe2\x86\x92|[:\t]))?[ \t]*[A-Za-z_][\w.]*(?:, [A-Za-z_][\w.]*)+,?\r?\Z")
@@ -35,7 +35,7 @@ _SHORTEST = 6
 
 
 def cells_below(view: bytes, heads: Iterable[int]) -> Iterator[tuple[int, int, str]]:
-    """Yield the spans of the cells that hold a secret and what each is. `heads` are where a header may stand."""
+    """Yield the span and the kind of each cell that contains a secret. `heads` are places where a header may be."""
     at = 0
     for head in heads:
         if head < at:
@@ -44,7 +44,7 @@ def cells_below(view: bytes, heads: Iterable[int]) -> Iterator[tuple[int, int, s
         before = _NAMES_BEFORE.search(view[max(line.start, head - _LONGEST_HEADER) : head])
         names = view[head - len(before.group()) if before else head : line.stop]
         header = names if _NAMES_ONLY.match(names) else view[line.start : line.stop]
-        # The rows of a CSV file stand right below its header, others below a line.
+        # The rows of a CSV file come right below its header, others below a line.
         is_csv = header is names and _BAR.search(view, line.start, line.stop) is None
         bar = next((mark for mark in _SEPARATORS if is_csv and mark.search(header)), _BAR)
         cells = _cells(header, bar)
@@ -53,7 +53,7 @@ def cells_below(view: bytes, heads: Iterable[int]) -> Iterator[tuple[int, int, s
         at = line.stop + 1
         while columns and at < len(view):
             line = _line(view, at)
-            text = view[line.start : line.stop].partition(b'"}')[0]  # where the JSON around the table goes on
+            text = view[line.start : line.stop].partition(b'"}')[0]  # up to where the JSON around the table goes on
             row = _cells(text, bar) if len(text) < _LONGEST_LINE else []
             if is_below and len(row) == len(cells) and not (is_csv and _ARGUMENTS.match(text)):
                 for column, standard in columns.items():
@@ -73,7 +73,7 @@ def _line(view: bytes, start: int) -> range:
 
 
 def _cells(line: bytes, bar: re.Pattern[bytes]) -> list[tuple[int, int]]:
-    """Return the spans of the texts between a line's bars; none, if it has no bar."""
+    """Return the spans of the texts between a line's bars; none if it has no bar."""
     bars = [found.span() for found in bar.finditer(line)]
     edges = [(0, 0), *bars, (len(line), len(line))] if bars else []
     cells = []
@@ -84,7 +84,7 @@ def _cells(line: bytes, bar: re.Pattern[bytes]) -> list[tuple[int, int]]:
 
 
 def _columns(line: bytes, cells: list[tuple[int, int]]) -> dict[int, Standard]:
-    """Return which cells of a header name secrets, and by which standard theirs are judged."""
+    """Return which cells of a header name secrets, and by which standard these are judged."""
     named = {}
     for column, (start, end) in enumerate(cells):
         name = line[start:end]

@@ -1,7 +1,7 @@
 """Which texts and lines are worth a look: one scan of raw bytes for the heads of all rules.
 
-Belongs here: what is looked for in raw bytes, where escapes and colours stand between and around the words, and by
-which engine. What is a secret is decided on the plain view, in `finder.py`; false alarms cost time, nothing else.
+Belongs here: what to look for in raw bytes, where escapes and colours may be between and around the words, and with
+which engine. Not here: what is a secret (`finder.py`, on the plain view). False alarms only cost time.
 """
 
 import re
@@ -29,35 +29,35 @@ _CLASS = re.compile(r"\\.|\[[^\]]*\]")
 _GROUP = re.compile(r"\([^()]*\)")
 _OPTIONAL = re.compile(r".(?:[?*]|\{\d*,?\d*\})")
 _ATOM = re.compile(r"\\x..|\\[0-7]+|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
-# Others may be escaped, or are caught as veils where they are.
+# Other characters may be escaped; the veils catch these.
 _UNESCAPED = re.compile(r"[A-Za-z0-9_:@-]{2,}")
 _SHORTEST_WORD = 3
 _LINE = re.compile(rb"[^\n]+")
 _ENDLESS = re.compile(r"[+*]|,\}")
-# So much base64 before a hit is more than any key holds before what it is known by.
+# This much base64 before a hit is more than any key has before its recognizable part.
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{128,}")
-# What can be hit in base64 is no longer than this.
+# A hit in base64 is never longer than this.
 _LONGEST_IN_BLOB = 80
-# Who reads more than this gets the line filter even if it has to be built; what is looked at closely counts as more.
+# After reading more than this the line filter is used even if it has to be built. Text read closely counts as more.
 _MUCH = 8 << 20
 _CLOSELY = 8
 _PROOF = 32
 Kept = Callable[[], bytes | None]
-"""Gives what `Trigger.built` gave to another process."""
+"""Returns what `Trigger.built` returned in another process."""
 
 
 class Worth(NamedTuple):
-    """What a text may be worth a look for; without any it may still be for an assignment or a person's rule."""
+    """Which secrets a text may contain. If none are listed, there may still be an assignment or a user's own rule."""
 
     tokens: Pattern | None
-    """Finds where one may begin."""
+    """Finds where a token may begin."""
     contexts: Sequence[Rule]
     blocks: bool
     tables: bool
 
 
 class Trigger:
-    """Says what is worth a look; patterns are compiled when first needed."""
+    """Finds what is worth a look. Patterns are compiled when first needed."""
 
     def __init__(self, own_rules: Sequence[Rule], key: bytes = b"", kept: Kept | None = None) -> None:
         self._own = [own_word(rule) for rule in own_rules]
@@ -73,7 +73,7 @@ class Trigger:
 
     @cached_property
     def _heads(self) -> dict[str, list[int]]:
-        """Head -> the places of its rules among all."""
+        """Head -> the indexes of its rules among all."""
         places: dict[str, list[int]] = {}
         for place, rule in enumerate(_RULES):
             for head in heads(rule):
@@ -94,7 +94,7 @@ class Trigger:
 
     @cached_property
     def _shapes(self) -> tuple[Pattern, Pattern]:
-        """Find where a block or a table may begin."""
+        """Patterns that find where a block or a table may begin."""
         return compile_pattern(blocks.TRIGGER, never_capture=True), compile_pattern(
             union(tables.TRIGGERS), never_capture=True
         )
@@ -105,7 +105,7 @@ class Trigger:
 
     @cached_property
     def _loaded(self) -> bytes | None:
-        """The line filter that was built by another process, if it is for the same patterns."""
+        """The line filter that another process built, if it is for the same patterns."""
         kept = self._kept() if self._kept else None
         return kept[_PROOF:] if kept and kept[:_PROOF] == self._proof(kept[_PROOF:]) else None
 
@@ -117,12 +117,12 @@ class Trigger:
         return blake2b(repr(self._patterns).encode() + built, digest_size=_PROOF, key=self._key).digest()
 
     def prepare(self) -> None:
-        """Build now what much reading needs, so that forked processes have it in common."""
+        """Build now what is needed to read much text, so that forked processes share it."""
         self._read = _MUCH
         self._quick(b" ")
 
     def built(self) -> bytes | None:
-        """The line filter to be kept for other processes, if this one had to build it."""
+        """The line filter to save for other processes, if this one had to build it."""
         multiple = self.__dict__.get("_multiple")
         if multiple is None or not multiple.is_new:
             return None
@@ -130,14 +130,14 @@ class Trigger:
         return self._proof(built) + built
 
     def occurs_in(self, text: bytes) -> bool:
-        """Say whether a text is worth a look."""
+        """Whether a text is worth a look."""
         if self._reads_all:
             return True
         quick = self._quick(text)
         return quick.occurs_in(text) if quick else self._anywhere.search(text) is not None
 
     def worth(self, text: bytes) -> Worth | None:
-        """Say what a text is worth a look for, or None."""
+        """Return which secrets a text may contain, or None if it is not worth a look."""
         self._read += _CLOSELY * len(text)
         quick = self._quick(text)
         if quick is None:
@@ -146,7 +146,7 @@ class Trigger:
             contexts = [CONTEXTS[index] for index in self._contexts.occurring(text)]
             return Worth(self._all_tokens, contexts, *(bool(pattern.search(text)) for pattern in self._shapes))
         found = quick.occurring(text)
-        last = len(self._patterns) - len(numbers.TRIGGERS) - len(_VEILS)  # what hid something hides it no more
+        last = len(self._patterns) - len(numbers.TRIGGERS) - len(_VEILS)  # in the view nothing is veiled
         if not self._reads_all and all(at >= last for at in found):
             return None
         places = sorted({place for head in found if head < len(self._places) for place in self._places[head]})
@@ -183,7 +183,7 @@ class Trigger:
 
 @lru_cache(maxsize=256)
 def _tokens(places: tuple[int, ...]) -> Pattern | None:
-    """Find where a token of some rules may begin; for the few of one text this is built in no time."""
+    """A pattern that finds where a token of some rules may begin. For the few rules of one text it is built quickly."""
     if not places:
         return None
     return compile_pattern(union(begin for place in places for begin in _beginnings(TOKENS[place])), never_capture=True)
@@ -210,7 +210,7 @@ def union(patterns: Iterable[str]) -> str:
 
 
 def heads(rule: Rule) -> tuple[str, ...]:
-    """Return what is telling enough of a rule for the first scan: its triggers, or its pattern up to a long repeat."""
+    """Return the distinctive part of a rule for the first scan: its triggers, or its pattern up to a long repeat."""
     if rule.trigger:
         return (rule.trigger,) if isinstance(rule.trigger, str) else rule.trigger
     limit = 24 if len(rule.keyword) <= 3 else 10
@@ -222,7 +222,7 @@ def heads(rule: Rule) -> tuple[str, ...]:
 
 
 def _beginnings(rule: Rule) -> Iterable[str]:
-    """Return the heads, but for one that may go on without end: of many in a row each would be read to the last."""
+    """Return the heads, or the keyword if a head is unbounded: each of many in a row would be read to the last one."""
     return (
         heads(rule)
         if not any(_ENDLESS.search(_CLASS.sub("", head)) for head in heads(rule))
@@ -231,9 +231,9 @@ def _beginnings(rule: Rule) -> Iterable[str]:
 
 
 def own_word(rule: Rule) -> str:
-    """Return what a line has to hold, however it is escaped, for a person's rule to be tried; "" if that is unknown.
+    """Return what a line must contain, however it is escaped, for a user's rule to be tried; "" if that is unknown.
 
-    The longest piece of its keyword, or of its pattern outside groups, that no JSON escapes and nothing makes optional.
+    The longest piece of its keyword, or of its pattern outside groups, that JSON never escapes and is not optional.
     """
     if rule.keyword:
         return max(_UNESCAPED.findall(rule.keyword), key=len, default="")
@@ -245,6 +245,6 @@ def own_word(rule: Rule) -> str:
 
 
 def _inside_blob(chunk: bytes, start: int, end: int) -> bool:
-    """Say whether a hit lies deep inside base64, as in images, where it can only be chance."""
+    """Whether a hit is deep inside base64, as in images, where it can only be chance."""
     before = _BLOB.match(chunk, max(0, start - 128), end)
     return before is not None and before.end() == end and is_blob(before.group())

@@ -1,7 +1,6 @@
-"""What test runners, compilers, caches and shells print as `pass: x`, `key: x` or `PWD=x`, which is no secret.
+"""What test runners, compilers, caches and shells print as `pass: x`, `key: x` or `PWD=x`, which is not a secret.
 
-Belongs here: what stands around an assignment and tells that it is a report. Values are judged in
-`judge.py`.
+Belongs here: the text around an assignment that shows that it is a report. Not here: judging values (`judge.py`).
 """
 
 import re
@@ -26,7 +25,7 @@ _MIXED = re.compile(rb"[0-9]{3}|[!@$^&*+=?]|[A-Za-z][0-9][A-Za-z]+[0-9]")
 
 
 def is_report(view: bytes, name: tuple[int, int], value: tuple[int, int], *, quoted: bool) -> bool:
-    """Tell what a tool reports from a secret: `✓ login: x (3 ms)`, `Cache restored from key: x`, `--- PASS: TestX`."""
+    """Whether a tool reports this: `✓ login: x (3 ms)`, `Cache restored from key: x`, `--- PASS: TestX`."""
     text, word = view[value[0] : value[1]], view[name[0] : name[1]].lower()
     if word in (b"pwd", b"oldpwd") and _FOLDER.match(text):
         return True

@@ -1,7 +1,7 @@
 """The plain view of a line: what a person would read, without JSON escapes, colours and entities.
 
-Rules look at the view only, so each is written once for plain text; `raw_span` leads back to the bytes. A span
-always covers whole escapes, so replacing one can neither eat half an escape nor break the JSON around it.
+Rules only see the view, so each is written once for plain text; `raw_span` leads back to the bytes. A span always
+covers whole escapes, so replacing one can neither remove half an escape nor break the JSON around it.
 """
 
 import re
@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 MARK = re.compile(rb"\[redacted:([a-z0-9_]+):([a-z2-7]{7})\]")
-# Stands for a mark in the view. It is no part of UTF-8, so no rule is written to match it and candidates that
-# touch it are dropped: what is redacted is not redacted again.
+# Stands for a mark in the view. It never occurs in UTF-8, so no rule matches it, and candidates that touch it are
+# dropped: what is redacted is not redacted again.
 BLANK = b"\xff"
 
-# Each kind begins with a letter of its own (hence `\\\\*` where `+` would do): so `re` looks for four letters first.
+# Each alternative begins with its own letter (hence `\\\\*` where `+` would do), so that `re` looks for letters first.
 _ESCAPE = re.compile(
     rb"(\\\\*(?:[nrt\"'/`bfv]|u(?!001[bB][\[\]])[0-9a-fA-F]{4}"
     rb"|(?:u001[bB]|x1[bB]|033|e)(?:\[[0-9;:?]*[@-~]|\][^\"\\\n]{0,2000}\\+(?:u0007|x07|a|007))|)"  # colour or link
     rb"|\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\))"  # the same, raw
     rb"|\[redacted:[a-z0-9_]+:[a-z2-7]{7}\]"
-    rb"|\r"  # as where it is escaped: CRLF ends a line
+    rb"|\r"  # as when it is escaped: CRLF ends a line
     rb"|&(?:\#[0-9]{2,5}|\#x[0-9a-fA-F]{2,4}|amp|quot|apos|lt|gt);)"
 )
 _COLOUR = re.compile(rb"(?:\\\\*u001[bB]|\x1b)\[[0-9;]*m")
@@ -29,7 +29,7 @@ _ENTITIES = {b"amp": b"&", b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">
 
 
 class _Plain(dict[bytes, bytes]):
-    """Escape -> what it stands for, remembered (within bounds): a log uses few different escapes."""
+    """Escape -> what it stands for, cached within bounds: a log uses few different escapes."""
 
     def __missing__(self, escape: bytes) -> bytes:
         plain = _plain(escape)
@@ -66,12 +66,12 @@ _PLAIN = _Plain()
 
 
 def may_be_coloured(raw: bytes) -> bool:
-    """Say whether the usual codes of colours may occur, at little cost."""
+    """Whether the usual codes of colours may occur; cheap."""
     return b"\x1b[" in raw or b"u001b[" in raw or b"u001B[" in raw
 
 
 def without_colours(raw: bytes) -> bytes:
-    """Drop the usual codes of colours; what remains is still the raw text."""
+    """Remove the usual codes of colours. The result is still the raw text."""
     return _COLOUR.sub(b"", raw)
 
 
@@ -90,7 +90,7 @@ class View:
         return self._raw(start), self._raw(end - 1, after=True)
 
     def string_end(self, start: int, end: int) -> int:
-        """Return where a span has to end so as not to leave the JSON string, at whatever depth, that it begins in."""
+        """Return where a span has to end to stay within the JSON string, at whatever depth, that it begins in."""
         if self._begins_behind_a_string(start):
             return start
         at = self.text.find(b'"', start, end)
@@ -102,14 +102,14 @@ class View:
         return end if at < 0 else at
 
     def _begins_behind_a_string(self, start: int) -> bool:
-        """Say whether the quotes right before a place are no opening: `"\\""` and `""` are whole strings."""
+        """Whether the quotes right before a place do not open a string: `"\\""` and `""` are complete strings."""
         before = self.text[max(0, start - 3) : start]
         first = start - len(before) + len(before.rstrip(b'"'))
         depths = [self._depth(at) for at in range(first, start)]
         return len(depths) > 1 and (depths[-1] < max(depths) or (depths == [0, 0] and self.text[:1] in (b"{", b"[")))
 
     def _depth(self, at: int) -> int:
-        """Say how many strings deep a quote stands: `"` 0, `\\"` 1, `\\\\\\"` 2; two backslashes before it are text."""
+        """How many strings deep a quote is: `"` 0, `\\"` 1, `\\\\\\"` 2; two backslashes before it are text."""
         piece = bisect_right(self.plain_starts, at) - 1
         if at < 0 or piece < 0 or not piece % 2:
             return 0
@@ -117,7 +117,7 @@ class View:
         return (slashes ^ (slashes + 1)).bit_length() - 1
 
     def _raw(self, at: int, *, after: bool = False) -> int:
-        # Even pieces are literal text, odd ones escapes, which go whole.
+        # Even pieces are literal text, odd ones escapes, which are covered whole.
         piece = bisect_right(self.plain_starts, at) - 1
         if piece % 2:
             return self.raw_starts[piece + after]

@@ -1,1 +1,5 @@
-"""The web side: the guard in front of Dagster's UI, and the process that serves both. No pipeline code."""
+"""The web side: `helix up`, the guard in front of Dagster's UI, and Dagster's own records.
+
+Rooms for the REST API, the MCP server and the pages will lie in here.
+Not here: what they show (`ask`), or taking in logs (`sweep`).
+"""

@@ -1,7 +1,7 @@
 """DAGSTER_HOME of the product: <data dir>/dagster, private, with an instance config written by us at each start.
 
-All that Dagster keeps (runs, events, logs, artifacts) lies under this one folder. `dagster dev` without DAGSTER_HOME
-uses the project's own dagster.yaml instead.
+All that Dagster keeps (runs, events, logs, artifacts) is in this one folder. `dagster dev` without DAGSTER_HOME uses
+the project's own dagster.yaml instead.
 """
 
 import json
@@ -20,7 +20,7 @@ def prepare_dagster_home(data_dir: Path) -> Path:
     own_folder(data_dir)
     own_folder(home)
     text = _HEADER + json.dumps(instance_config(home), indent=2) + "\n"
-    # Another process may be reading the config: it sees the old one or the new one, never half of one.
+    # Another process may be reading the config: it must see the old one or the new one, never half of one.
     temporary = home / f"dagster.yaml.{os.getpid()}"
     temporary.touch(mode=0o600)
     temporary.write_text(text, encoding="utf-8")
@@ -57,18 +57,18 @@ def instance_config(home: Path) -> dict[str, Any]:
             "config": {"base_dir": str(home)},
         },
         "concurrency": {"runs": {"max_concurrent_runs": 2}},
-        # A queued run waits for a second, not five: what a hook pushes is to be digested in under ten.
+        # A queued run waits for one second, not five: what a hook pushes must be digested in under ten.
         "run_coordinator": {
             "module": "dagster._core.run_coordinator.queued_run_coordinator",
             "class": "QueuedRunCoordinator",
             "config": {"dequeue_interval_seconds": 1},
         },
-        # A thread each: one of them stays a while to watch the inbox, and the others are not to wait for it.
+        # A thread each: one of them watches the inbox for a while, and the others must not wait for it.
         "sensors": {"use_threads": True, "num_workers": 4},
         "run_monitoring": {"enabled": True, "poll_interval_seconds": 30, "start_timeout_seconds": 120},
-        # A crashed run is run again; a failed step is not, it would fail alike.
+        # A crashed run is retried. A failed step is not, because it would fail again.
         "run_retries": {"enabled": True, "max_retries": 2, "retry_on_asset_or_op_failure": False},
-        # Runs are `old_runs`' to evict.
+        # `old_runs` evicts runs.
         "retention": {
             "sensor": {"purge_after_days": {"skipped": 1, "success": 7, "failure": 7}},
             "schedule": {"purge_after_days": {"skipped": 7, "success": 30, "failure": 30}},

@@ -1,8 +1,8 @@
-"""Where Dagster keeps its own records, and how few of its sensors' ticks.
+"""Where Dagster keeps its own records, and keeping only few of its sensors' ticks.
 
-The project's dagster.yaml can take a path from a variable, but cannot fall back when it is unset, nor read helix.toml.
-Without a folder in their config these classes ask the settings instead, so that `dagster dev` and `helix up` share one
-history under <data dir>/dagster.
+The project's dagster.yaml can take a path from a variable, but it has no default if that is unset, and cannot read
+helix.toml. Without a folder in their config these classes use the settings, so that `dagster dev` and `helix up` share
+one history under <data dir>/dagster.
 """
 
 import os
@@ -32,9 +32,9 @@ def _home() -> Path:
 
 
 class ScheduleStorage(SqliteScheduleStorage):
-    """Schedules and ticks; a tick that skipped takes the place of one before it that skipped for the same reason.
+    """Schedules and ticks. A skipped tick replaces the one before it if that was skipped for the same reason.
 
-    Sensors look every few seconds: 20,000 times a day without news, at 1 kB each.
+    Sensors run every few seconds: 20,000 ticks a day without news, of 1 kB each.
     """
 
     def update_tick(self, tick: InstigatorTick) -> InstigatorTick:
@@ -53,10 +53,10 @@ class ScheduleStorage(SqliteScheduleStorage):
 
 
 class EventLog(SqliteEventLogStorage):
-    """What happened in runs. The databases of all runs and of the last one asked for stay open.
+    """The events of runs. The index of all runs and the database of the run used last stay open.
 
-    Dagster's own opens, syncs and closes them three times for each event, at 7 ms instead of 1. What is not synced yet
-    when the power goes is told again by the next sweep.
+    Dagster's own class opens, syncs and closes them three times for each event, which takes 7 ms instead of 1. The next
+    sweep reports again what was not synced when the power failed.
     """
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
@@ -125,7 +125,7 @@ class HelixComputeLogs(LocalComputeLogManager):
 
 
 class HelixArtifacts(LocalArtifactStorage):
-    """Files that Dagster itself puts beside the history."""
+    """Files that Dagster itself stores next to the history."""
 
     @classmethod
     def config_type(cls) -> Any:

@@ -1,8 +1,8 @@
-"""The guard in front of Dagster's webserver: who may speak to it, for HTTP and WebSocket alike.
+"""The guard in front of Dagster's webserver: which requests it lets through, for HTTP and WebSocket alike.
 
-A pure ASGI middleware that knows no Dagster. A page in some other tab can make the browser send requests to our
-port, so each request proves by its headers that our own page (or a program on this machine) sent it. What the
-guard does not do: terminate TLS, tell users of this machine apart, or read GraphQL.
+A pure ASGI middleware that knows nothing of Dagster. A page in another tab can make the browser send requests to our
+port, so each request must prove by its headers that our own page (or a program on this machine) sent it. The guard does
+not terminate TLS, distinguish users of this machine, or read GraphQL.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 LOGIN_PATH = "/helix/login"
 
-# Dagster's own policy (script nonce, styles) stays; these directives say what it leaves open: no beacon by a remote
-# image, no upload to a foreign host, no frame around the UI.
+# Added to Dagster's own policy (script nonce, styles): no beacon by a remote image, no upload to a foreign host, no
+# frame around the UI.
 EXTRA_CSP = (
     "img-src 'self' data:; connect-src 'self'; font-src 'self' data:; media-src 'self'; frame-src 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
 BODY_BYTES = 4 << 20
 BODIES_BYTES = 8 * BODY_BYTES
-"""What all bodies that are still on their way may take together: who sends slowly must not fill the memory."""
+"""How many bytes all unfinished bodies may take together: slow senders must not fill the memory."""
 _LOGIN_BODY_LIMIT = 4096
 _JSON = "application/json"
 _PORT_DIGITS = 5
@@ -63,23 +63,23 @@ class GuardPolicy:
 
     @property
     def cookie_name(self) -> str:
-        """Name of the login cookie; cookies ignore ports, so the name carries ours."""
+        """Name of the login cookie. Cookies ignore ports, so the name contains ours."""
         return f"helix_ui_{self.port}"
 
     def admits_host(self, host: str) -> bool:
-        """Tell whether a Host header names this server."""
+        """Whether a Host header names this server."""
         name, port = _split_host(host)
         if port != self.port:
             return False
         if is_loopback(self.host):
             return name in LOOPBACK_NAMES | {self.host}
         if self.host in {"0.0.0.0", "::"}:
-            # Rebinding needs a DNS name, so any literal address is as good as the one we do not know.
+            # DNS rebinding needs a name, so any literal address is safe; we do not know which one is ours.
             return name == "localhost" or _is_ip(name)
         return name in {self.host.lower(), f"[{self.host.lower()}]"}
 
     def is_login(self, scope: Scope) -> bool:
-        """Tell whether a request hands in the login form, the only thing that needs no token."""
+        """Whether a request submits the login form, the only request that needs no token."""
         is_post = scope["type"] == "http" and scope["method"] == "POST"
         return self.token is not None and is_post and scope["path"] == LOGIN_PATH
 
@@ -92,14 +92,14 @@ class GuardPolicy:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a request is turned away: an HTTP status and one sentence of our own (nothing of the request)."""
+    """Why a request is refused: an HTTP status and one sentence of our own, with no text of the request."""
 
     status: int
     reason: str
 
 
 class Guard:
-    """ASGI middleware that answers a refused request itself and passes the others on with stricter headers."""
+    """ASGI middleware that answers refused requests itself and passes on the others with stricter headers."""
 
     def __init__(self, app: ASGIApp, policy: GuardPolicy) -> None:
         self._app = app
@@ -128,7 +128,7 @@ class Guard:
         await (response or self._app)(scope, receive, _with_safe_headers(send))
 
     async def _with_body(self, scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
-        """A refusal, or what gives the body on once it is there and proven to be one JSON object."""
+        """Read the body. Returns a refusal unless it is a JSON object, and a `receive` that returns the body again."""
         length = int(_headers(scope).get("content-length", "0"))
         if self._bodies + length > BODIES_BYTES:
             return PlainTextResponse("Too many requests are being sent: try again.", 429), receive
@@ -161,7 +161,7 @@ class Guard:
 
 
 def refuse(scope: Scope, policy: GuardPolicy) -> Refusal | None:
-    """Decide whether a request is turned away; None lets it pass. Pure: the scope's headers and path decide."""
+    """Decide whether a request is refused; None lets it pass. Pure: the scope's headers and path decide."""
     headers = _headers(scope)
     return (
         _refuse_size(scope, headers)
@@ -176,25 +176,25 @@ def _refuse_size(scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
     if len(scope["headers"]) > _HEADERS:
         return Refusal(431, "There are too many headers.")
     if "transfer-encoding" in headers:
-        return Refusal(411, "The length of the body has to be said in a Content-Length header.")
+        return Refusal(411, "A Content-Length header has to give the length of the body.")
     length = headers.get("content-length", "0")
     if not length.isdigit() or len(length) > len(str(BODY_BYTES)) or int(length) > BODY_BYTES:
-        return Refusal(413, f"A body may have {BODY_BYTES} bytes.")
+        return Refusal(413, f"A body may have at most {BODY_BYTES} bytes.")
     return None
 
 
 def _refuse_path(path: str) -> Refusal | None:
-    """Paths that Dagster answers with a traceback: it looks them up below a folder, and finds them outside of it."""
+    """Refuse paths that Dagster answers with a traceback, because they lead out of the folder it serves."""
     first, *parts = path.strip("/").split("/")
     if ".." in (first, *parts) or not path.isprintable():
-        return Refusal(400, "The path is no path of this server.")
+        return Refusal(400, "This server does not have such a path.")
     if first == "logs" and len(parts) < 2:
         return Refusal(404, "A log has the path /logs/<run>/<step>/<out or err>.")
     return None
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a bind address can be reached from this machine only."""
+    """Whether a bind address can be reached from this machine only."""
     return host == "localhost" or (_is_ip(host) and ip_address(host.strip("[]")).is_loopback)
 
 
@@ -220,7 +220,7 @@ def _refuse_token(scope: Scope, headers: Mapping[str, str], policy: GuardPolicy)
 def _refuse_method(scope: Scope, headers: Mapping[str, str], policy: GuardPolicy) -> Refusal | None:
     path = scope["path"].rstrip("/")
     if scope["method"] in {"GET", "HEAD"}:
-        # The UI posts its queries; only the GraphiQL page is fetched. Dagster would run a mutation from the URL.
+        # The UI posts its queries and only gets the GraphiQL page. Dagster would run a mutation from the URL.
         if path.endswith("/graphql") and (scope["query_string"] or "text/html" not in headers.get("accept", "")):
             return Refusal(405, "GraphQL is answered by POST only.")
         return None
@@ -236,8 +236,8 @@ def _refuse_method(scope: Scope, headers: Mapping[str, str], policy: GuardPolicy
 
 
 def _has_same_origin_evidence(headers: Mapping[str, str]) -> bool:
-    """Both make a browser ask permission first (CORS preflight), which is never given. The type is compared whole:
-    'text/plain; application/json' needs no preflight, yet Dagster would read it as JSON."""
+    """Both make a browser ask for permission first (CORS preflight), which is never given. The whole type is compared:
+    'text/plain; application/json' needs no preflight, but Dagster would read it as JSON."""
     return _content_type(headers) == _JSON or any(name.startswith("x-") for name in headers)
 
 
@@ -246,7 +246,7 @@ def _content_type(headers: Mapping[str, str]) -> str:
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """Headers by lower-case name. One that came twice is joined, as HTTP has it, and so fits no rule below."""
+    """Headers by lower-case name. A repeated one is joined, as HTTP says, and so fits no rule below."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1").strip()
@@ -279,7 +279,7 @@ def _cookie(headers: Mapping[str, str], name: str) -> str | None:
 
 
 async def _read_body(receive: Receive, limit: int) -> bytes:
-    """The body of a request; nothing of one that is longer."""
+    """The body of a request; nothing if it is longer than the limit."""
     body = bytearray()
     while len(body) <= limit:
         message = await receive()
@@ -290,7 +290,7 @@ async def _read_body(receive: Receive, limit: int) -> bytes:
 
 
 def _once(body: bytes, rest: Receive) -> Receive:
-    """What the app receives of a request whose body was read already: the body, then what comes after it."""
+    """A `receive` for a request whose body was read already: it returns the body, then what comes after it."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Message:
@@ -300,7 +300,7 @@ def _once(body: bytes, rest: Receive) -> Receive:
 
 
 def _is_object(body: bytes) -> bool:
-    """Whether a body is a JSON object that Python can take apart: no list of queries, nothing nested without end."""
+    """Whether a body is a JSON object that Python can parse: not a list of queries, not nested too deep."""
     try:
         return isinstance(json.loads(body), dict)
     except (ValueError, RecursionError):

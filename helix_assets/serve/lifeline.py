@@ -1,8 +1,8 @@
 """A child process that does not outlive its parent: `python -m helix_assets.serve.lifeline FD MODULE [ARGUMENT...]`.
 
-FD is the reading end of a pipe that only the parent holds open. However the parent ends, the kernel closes the pipe;
-then the child stops itself and everything it started. Runs MODULE as `python -m` would. The parent's half is `Child`:
-the child leads a process group, so that Ctrl-C reaches only the parent, and nothing of its family stays behind.
+FD is the reading end of a pipe that only the parent holds open. However the parent ends, the kernel closes the pipe,
+and the child stops itself and everything it started. Runs MODULE as `python -m` would. The parent's half is `Child`:
+the child leads a process group, so that Ctrl-C reaches only the parent, and none of its own children is left over.
 """
 
 import os
@@ -36,10 +36,10 @@ Say = Callable[[str], None]
 
 @dataclass
 class Child:
-    """One process of the tree, started again with growing pauses when it dies.
+    """One process of the tree, restarted with growing pauses when it dies.
 
-    `needs` is a Unix socket that has to answer before the process is started. `is_heard` says whether what the process
-    prints is passed on; it is asked a moment later, when what went wrong may be known.
+    `needs` is a Unix socket that has to answer before the process is started. `is_heard` says whether to pass on what
+    the process prints; it is called a moment later, when the cause of an error may be known.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Child:
         self._pause_seconds = min(self._pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
     def interrupt(self) -> None:
-        """Ask the process and everything it started to end; what it says from now on is not shown."""
+        """Ask the process and everything it started to end. Its output is not shown from now on."""
         self._is_ending = True
         if self._process:
             _signal_group(self._process.pid, signal.SIGINT)
@@ -104,7 +104,7 @@ class Child:
             self._kill_family()
 
     def _pass_on(self, output: IO[bytes]) -> None:
-        """Copy the output to stderr, without what Dagster says about each step of each run (the UI shows it)."""
+        """Copy the output to stderr, without Dagster's lines about each step of each run, which the UI shows."""
         is_chatter, spoke = False, 0.0
         with output:
             for line in output:
@@ -117,7 +117,7 @@ class Child:
                 spoke = time.monotonic()
                 if not self.is_heard():
                     continue
-                with suppress(OSError):  # nobody reads us any more; the child must not come to a stand for that
+                with suppress(OSError):  # nobody reads our output any more; the child must not block because of that
                     sys.stderr.buffer.write(terminal_safe(line.decode("utf-8", "replace")).encode())
                     sys.stderr.buffer.flush()
 

@@ -1,7 +1,7 @@
-"""How much a connection may send before it has proven anything: the size of a request's head, its time, a message.
+"""Limits of a connection before it has proven anything: the size of a request's head, its time, a message.
 
-uvicorn's faster parser, httptools, keeps a header without an end in memory as long as it grows; the one of h11 gives up
-at a size. Neither gives up on who sends a byte a minute: that is done here. Not here: who is let in (`guard`).
+uvicorn's faster parser, httptools, keeps an endless header in memory as long as it grows; h11 gives up at a size.
+Neither gives up on a client that sends a byte a minute: that is done here. Not here: who is let in (`guard`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOISE = (
 
 
 class HurryingProtocol(H11Protocol):
-    """HTTP that hangs up when a request, once begun, is not there whole in time."""
+    """HTTP that hangs up if a request that has begun does not arrive completely in time."""
 
     seconds = REQUEST_SECONDS
     _hurry: asyncio.TimerHandle | None = None
@@ -44,7 +44,7 @@ class HurryingProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Start the clock with a request, stop it at its end, or where a WebSocket has taken over."""
+        """Start the timer with a request; stop it at its end, or when a WebSocket takes over."""
         is_coming = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
         if not is_coming or self.transport.is_closing() or self.transport.get_protocol() is not self:
             self._rest()
@@ -64,7 +64,7 @@ class HurryingProtocol(H11Protocol):
 
 
 def limited(app: ASGIApp) -> uvicorn.Config:
-    """How uvicorn serves an app: within these limits, and without a word about what anybody may send."""
+    """The uvicorn configuration of an app: these limits, and no log lines about what clients send."""
     logging.getLogger("uvicorn.error").addFilter(_is_worth_saying)
     return uvicorn.Config(
         app,
@@ -73,7 +73,7 @@ def limited(app: ASGIApp) -> uvicorn.Config:
         ws_max_size=BODY_BYTES,
         log_level="warning",
         access_log=False,
-        proxy_headers=False,  # nobody is trusted to say who the client is
+        proxy_headers=False,  # no proxy is trusted to name the client
         server_header=False,
         lifespan="off",
         timeout_graceful_shutdown=2,  # an open browser tab holds its WebSocket for ever
@@ -81,5 +81,5 @@ def limited(app: ASGIApp) -> uvicorn.Config:
 
 
 def _is_worth_saying(record: logging.LogRecord) -> bool:
-    """Leave out what any page or program could fill the log with."""
+    """Leave out lines with which any page or program could fill the log."""
     return not record.getMessage().startswith(_NOISE)

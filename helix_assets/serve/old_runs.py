@@ -1,9 +1,8 @@
 """Evicting Dagster's own records of old runs, so that ten thousand sweeps cost no more than the last few hundred.
 
-A run goes whole (its row, its events, its step logs) or stays whole. It stays while it is one of the newest, has not
-ended, or was the last to tell something that the UI shows of an asset: the last materialization of a partition above
-all, so that no partition ever looks missing. Ticks are not kept here: see `serve.dagster_storage` and the instance
-config.
+A run goes as a whole (its row, its events, its step logs) or not at all. It stays while it is one of the newest, has
+not ended, or was the last to report something that the UI shows of an asset: above all the last materialization of a
+partition, so that no partition ever looks missing. Not here: ticks (`serve.dagster_storage`, the instance config).
 """
 
 import sqlite3
@@ -29,14 +28,14 @@ from sqlalchemy import Connection, delete, func, select
 
 KEEP_RUNS = 500
 KEEP_EVALUATIONS = 1000
-"""How often Dagster asked whether an asset is to be made again; 20 to 70 kB each."""
+"""Records of Dagster's checks whether to materialize an asset again; 20 to 70 kB each."""
 _AT_ONCE = 100
 _FREE_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Evicted:
-    """What went of Dagster's own records, and how much smaller their folder's databases are for it."""
+class EvictedRuns:
+    """How many of Dagster's own records went, and how many bytes their databases shrank."""
 
     runs: int
     evaluations: int
@@ -45,7 +44,7 @@ class Evicted:
 
 @dataclass(frozen=True)
 class _Records:
-    """The three SQLite databases of an instance, and the one beside them for each run."""
+    """The three SQLite databases of an instance, and those of each run."""
 
     log: SqliteEventLogStorage
     runs: SqliteRunStorage
@@ -61,7 +60,7 @@ class _Records:
 
 
 def _records(instance: DagsterInstance) -> _Records | None:
-    """None for another kind of storage: who set that up looks after it."""
+    """None for another kind of storage, which its owner has to clean up."""
     log, runs, schedules = instance.event_log_storage, instance.run_storage, instance.schedule_storage
     if not (isinstance(log, SqliteEventLogStorage) and isinstance(runs, SqliteRunStorage)):
         return None
@@ -69,44 +68,44 @@ def _records(instance: DagsterInstance) -> _Records | None:
 
 
 def old_runs(instance: DagsterInstance, keep: int = KEEP_RUNS) -> list[str]:
-    """Ended runs behind the `keep` newest that told nothing which is still shown, oldest first."""
+    """Ended runs older than the `keep` newest that reported nothing still shown, oldest first."""
     records, newest = _records(instance), instance.get_run_ids(limit=keep)
     if records is None or len(newest) < keep:
         return []
     ended = RunsFilter(statuses=FINISHED_STATUSES)
-    shown = _telling_what_is_shown(records)
+    shown = _runs_still_shown(records)
     return [run_id for run_id in reversed(instance.get_run_ids(ended, cursor=newest[-1])) if run_id not in shown]
 
 
-def evict_old_runs(instance: DagsterInstance, keep: int = KEEP_RUNS) -> Evicted:
+def evict_old_runs(instance: DagsterInstance, keep: int = KEEP_RUNS) -> EvictedRuns:
     """Remove the old runs and all but the newest evaluations of automation conditions."""
     records, gone = _records(instance), old_runs(instance, keep)
     if records is None:
-        return Evicted(0, 0, 0)
+        return EvictedRuns(0, 0, 0)
     freed = sum(_remove(instance, records, run_ids) for run_ids in _batches(gone))
     t = AssetDaemonAssetEvaluationsTable
     with records.schedules.connect() as connection:
         last = connection.execute(select(func.max(t.c.id))).scalar() or 0
         evaluations = connection.execute(delete(t).where(t.c.id <= last - KEEP_EVALUATIONS)).rowcount
     freed += sum(_shrink(database) for database in records.databases())
-    return Evicted(len(gone), evaluations, freed)
+    return EvictedRuns(len(gone), evaluations, freed)
 
 
-def _telling_what_is_shown(records: _Records) -> set[str]:
-    """Runs that told the newest event of a kind of an asset's partition, or the newest answer of a check."""
+def _runs_still_shown(records: _Records) -> set[str]:
+    """Runs that reported the newest event of a type for a partition, or the newest result of a check."""
     e, c = SqlEventLogStorageTable.c, AssetCheckExecutionsTable.c
     of_assets = select(func.max(e.id)).where(e.asset_key.is_not(None))
     of_assets = of_assets.group_by(e.asset_key, e.dagster_event_type, e.partition)
     of_checks = select(func.max(c.id)).group_by(c.asset_key, c.check_name, c.partition)
     with records.log.index_connection() as connection:
-        telling = select(e.run_id).where(e.id.in_(of_assets)).union(select(c.run_id).where(c.id.in_(of_checks)))
-        return set(connection.execute(telling).scalars())
+        shown = select(e.run_id).where(e.id.in_(of_assets)).union(select(c.run_id).where(c.id.in_(of_checks)))
+        return set(connection.execute(shown).scalars())
 
 
 def _remove(instance: DagsterInstance, records: _Records, run_ids: list[str]) -> int:
-    """Remove some runs, their rows last: whoever is killed in between finds them again. Gives the bytes of their logs.
+    """Remove some runs, their rows last, so that they are found again after a kill. Returns the bytes of their logs.
 
-    `DagsterInstance.delete_run` takes a hundred times as long, and leaves the file, the tags and the answers of checks.
+    `DagsterInstance.delete_run` takes a hundred times as long, and leaves the file, the tags and the check results.
     """
     freed = 0
     with records.log.index_connection() as connection:
@@ -132,9 +131,9 @@ def _remove_events(connection: Connection, run_ids: list[str]) -> None:
 
 
 def _shrink(database: Path) -> int:
-    """Give the free pages of a database back to the disk where they are most of it; gives the bytes.
+    """Free the unused pages of a database if they are most of it. Returns the bytes freed.
 
-    Where somebody is writing at this moment nothing happens; there is a next time.
+    If another process is writing, nothing happens until the next call.
     """
     before = database.stat().st_size
     connection = sqlite3.connect(database, isolation_level=None)

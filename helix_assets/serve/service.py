@@ -1,4 +1,4 @@
-"""Starting helix at login: what the systemd user unit and the launchd agent say, where they lie, who is told.
+"""Starting helix at login: the systemd user unit and the launchd agent, their paths, and the commands to register them.
 
 Nothing here happens on its own: `helix service install` asks for it. Root rights are never needed.
 """
@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helix_assets.model.errors import StopRun
-from helix_assets.settings.folders import checkout, home
+from helix_assets.settings.folders import agent_variables, checkout, home
 from helix_assets.settings.model import known_settings
 
 LABEL = "helix-assets"
-_PLACES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GROK_HOME", "HELIX_CONFIG")
 
 
 @dataclass(frozen=True)
 class Service:
-    """A file that makes the system start helix at login, and the commands that tell the system of it."""
+    """A file that makes the system start helix at login, and the commands that register it."""
 
     path: Path
     content: str
@@ -33,7 +32,7 @@ class Service:
 
 
 def plan_service(arguments: Sequence[str], data_dir: Path, environ: Mapping[str, str], platform: str) -> Service:
-    """Say what installing would write and run, for `helix up` with these arguments. Touches nothing."""
+    """Plan what installing would write and run, for `helix up` with these arguments. Changes nothing."""
     command = [sys.executable, "-P", "-m", "helix_assets", "up", *arguments]
     variables = _variables(data_dir, environ)
     if platform == "darwin":
@@ -44,7 +43,7 @@ def plan_service(arguments: Sequence[str], data_dir: Path, environ: Mapping[str,
 
 
 def install(service: Service) -> list[str]:
-    """Write the file and tell the system; returns what went wrong with telling it, in words (empty: all well)."""
+    """Write the file and register it with the system. Returns what went wrong with that, in words; empty if nothing."""
     service.path.parent.mkdir(parents=True, exist_ok=True)
     service.path.write_text(service.content, encoding="utf-8")
     service.path.chmod(0o600)
@@ -52,7 +51,7 @@ def install(service: Service) -> list[str]:
 
 
 def uninstall(service: Service) -> list[str]:
-    """Stop and forget the service and remove its file; returns what went wrong, in words."""
+    """Stop the service, remove its file and unregister it. Returns what went wrong, in words."""
     problems = _run_all(service.disable)
     service.path.unlink(missing_ok=True)
     return problems + _run_all(service.forget)
@@ -66,8 +65,8 @@ def is_running(service: Service) -> bool | None:
 
 
 def _variables(data_dir: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment the service needs: at login the shell's own variables are not there."""
-    names = [*_PLACES, *(setting.env for setting in known_settings().values())]
+    """The environment that the service needs: at login the shell's variables are not set."""
+    names = [*agent_variables().values(), "HELIX_CONFIG", *(setting.env for setting in known_settings().values())]
     kept = {name: environ[name] for name in names if environ.get(name)}
     if source_tree := checkout():
         kept["PYTHONPATH"] = str(source_tree)

@@ -1,7 +1,7 @@
 """Closing the runs of a Dagster tree that is gone.
 
-Dagster's own run monitoring cannot do it: after a crash of the whole tree a run stays STARTED and holds its place in
-the queue. Queued runs are left alone: they have no process yet, and the daemon takes them up where it left off.
+Dagster's own run monitoring cannot do it: after a crash of the whole tree a run stays STARTED and keeps its place in
+the queue. Queued runs are left alone: they have no process yet, and the daemon starts them later.
 """
 
 import json

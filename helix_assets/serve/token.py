@@ -11,7 +11,7 @@ _MIN_LENGTH = 32
 
 
 def ui_token(data_dir: Path) -> str:
-    """The token in <data dir>/ui.token, made if there is none; refuses a file that others can read."""
+    """The token in <data dir>/ui.token, created if there is none. A file that others can read is refused."""
     path = data_dir / "ui.token"
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,7 +1,7 @@
 """The supervisor behind `helix up`: a code server, a daemon and the guarded webserver, started and stopped as one.
 
-Webserver and daemon share the code server, as under `dagster dev`. How one process is started and ended stands in
-`serve.lifeline`; what runs before serving (the first sweep) is handed in.
+Webserver and daemon share the code server, as under `dagster dev`. Not here: how one process is started and ended
+(`serve.lifeline`). What runs before serving (the first sweep) is passed in.
 """
 
 import fcntl
@@ -62,9 +62,9 @@ def serve(
 ) -> None:
     """Run the Dagster tree on this data folder until Ctrl-C or SIGTERM.
 
-    `say` gets a line for the person now and then; `prepare` is called once nothing stands in the way of serving, and
-    `ready` once the UI answers. Raises StopRun when the tree may not or cannot start, BusyError when there is one, and
-    StoreError when the data folder is deleted under it.
+    `say` shows a line to the person. `prepare` is called once nothing prevents serving, `ready` once the UI answers.
+    Raises StopRun if the tree may not or cannot start, BusyError if one runs already, and StoreError if the data folder
+    is deleted meanwhile.
     """
     os.umask(0o077)
     refuse_open_doors(options)
@@ -92,7 +92,7 @@ def serve(
 
 
 def refuse_open_doors(options: ServeOptions) -> None:
-    """Refuse an address that other machines can reach, unless that was asked for in so many words."""
+    """Refuse an address that other machines can reach, unless --allow-remote is given."""
     if not is_loopback(options.host) and not options.allow_remote:
         raise StopRun(
             f"--host {options.host} would open the memory to other machines. Add --allow-remote if that is meant "
@@ -109,7 +109,7 @@ def _children(options: ServeOptions, home: Path, folder: Path, listener: int, wi
     server = {"socket": str(code_socket), "location_name": LOCATION_NAME}
     workspace.write_text(json.dumps({"load_from": [{"grpc_server": server}]}), encoding="utf-8")
     code = ["code-server", "start", "--socket", str(code_socket), "--module-name", options.module]
-    # Dagster drops the first folder of sys.path, taking it for a script's own: it has to be told of the source tree.
+    # Dagster drops the first folder of sys.path as the script's own, so the source tree has to be given.
     code += ["--working-directory", str(source_tree or home), "--location-name", LOCATION_NAME]
     code += ["--log-level", "warning", "--use-python-environment-entry-point"]
     daemon = ["run", "--workspace", str(workspace), "--log-level", "error"]
@@ -124,14 +124,14 @@ def _children(options: ServeOptions, home: Path, folder: Path, listener: int, wi
 
 
 class Ground:
-    """What a tree stands on: files of the data folder that are there at every moment, also while it is restored."""
+    """Files of the data folder that exist at every moment, also during a restore. Without them the tree must stop."""
 
     def __init__(self, data_dir: Path, lock: IO[str]) -> None:
         self._lock, self._lock_path = lock, Path(lock.name)
         self._files = [path for name in (KEY, CATALOG) if (path := data_dir / name).exists()]
 
     def lost(self) -> Path | None:
-        """The first that is not there any more, or is another one: the folder was deleted or moved."""
+        """The first file that is gone or was replaced, because the folder was deleted or moved. None if all is well."""
         try:
             if not os.path.samestat(self._lock_path.stat(), os.fstat(self._lock.fileno())):
                 return self._lock_path
@@ -139,13 +139,13 @@ class Ground:
                 path.stat()
         except (FileNotFoundError, NotADirectoryError) as exc:
             return Path(exc.filename)
-        except OSError:  # a disk that cannot be asked now has not lost anything
+        except OSError:  # a disk that cannot be read right now has lost nothing
             return None
         return None
 
 
 def _keep_up(children: Sequence[Child], ground: Ground, stop: threading.Event, say: Say) -> bool:
-    """Start whatever does not run, and wait a moment; True when it is time to stop."""
+    """Start the processes that do not run, and wait a moment. True when it is time to stop."""
     if lost := ground.lost():
         raise StoreError(
             f"{lost} is gone: the data folder was deleted or moved while it was served. "
@@ -157,7 +157,7 @@ def _keep_up(children: Sequence[Child], ground: Ground, stop: threading.Event, s
 
 
 def _stop(children: Sequence[Child], ground: Ground, home: Path, say: Say) -> None:
-    if ground.lost():  # at once: whatever still runs makes the folder again
+    if ground.lost():  # at once: whatever still runs would create the folder again
         for child in children:
             child.end(time.monotonic())
         return
@@ -191,12 +191,12 @@ def _welcome(options: ServeOptions) -> str:
 
 
 def _bind(options: ServeOptions) -> socket.socket:
-    """Bind here, not in the child: a taken port is known at once, and stays ours while the child is restarted."""
+    """Bind here, not in the child: a port in use is noticed at once, and ours is kept while the child restarts."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         return socket.create_server((options.host, options.port), family=family, backlog=128)
     except OSError as exc:
-        # The system's words alone: create_server adds the address to them.
+        # Only the system's words: create_server adds the address to them.
         why = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else exc.strerror or exc
         raise StopRun(
             f"Cannot listen on {options.host}:{options.port} ({why}). Stop the program that uses it, "
@@ -206,7 +206,7 @@ def _bind(options: ServeOptions) -> socket.socket:
 
 @contextmanager
 def _only_one(home: Path, options: ServeOptions) -> Iterator[IO[str]]:
-    """Hold the lock that says a tree serves this home; the kernel lets go of it when we end, however we end."""
+    """Hold the lock that says a tree serves this home. The kernel releases it when we end, however we end."""
     with (home / "up.lock").open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -42,10 +42,10 @@ class NoMutations(ASTValidationRule):
 
 
 class Webserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestContext]):
-    """Dagster's webserver, with a read-only mode that knows no exception, and 4xx for requests that make no sense."""
+    """Dagster's webserver, with a read-only mode without exceptions, and 4xx for malformed requests."""
 
     async def graphql_http_endpoint(self, request: Request) -> Response:
-        """Answer a query; one that is not a text, or is nested deeper than Python goes, is refused."""
+        """Answer a query. One that is not a text, or is nested too deep for Python, is refused."""
         try:
             response: Response = await super().graphql_http_endpoint(request)
             return response
@@ -53,14 +53,14 @@ class Webserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestContex
             return PlainTextResponse("The query is not a text, or nested too deep.", 400)
 
     async def graphql_ws_endpoint(self, websocket: WebSocket) -> None:
-        """Stream what is subscribed to; a message that makes no sense ends the connection."""
+        """Stream what is subscribed to. A malformed message ends the connection."""
         try:
             await super().graphql_ws_endpoint(websocket)
         except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
             await websocket.close(1007)
 
     def build_graphql_validation_rules(self) -> list[type[ASTValidationRule]]:
-        """The rules every GraphQL document is checked by before it is executed."""
+        """The rules that every GraphQL document is checked by before it runs."""
         rules = list(super().build_graphql_validation_rules())
         return [*rules, NoMutations] if self._process_context.read_only else rules
 

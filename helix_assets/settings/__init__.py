@@ -1,7 +1,8 @@
-"""What a person can set, from helix.toml and the environment.
+"""What a person can set, in helix.toml and in the environment.
 
-`model` lists every setting once, `load` reads them, `kinds` says what a value may look like, `places` knows where
-things lie on a machine and `toml_file` finds the line to blame. Nothing here opens the store or imports a big library.
+`model` lists every setting once, `load` reads them, `values` checks what a value looks like, `folders` knows where
+folders are on a machine, and `toml_file` finds the line that an error is about.
+Not here: anything that opens the store or imports a big library.
 """
 
 from helix_assets.settings.load import load_settings

@@ -1,6 +1,6 @@
-"""Where things lie on a machine: the checkout, helix.toml, the state, the agents' homes.
+"""Where folders are on a machine: the checkout, helix.toml, the state, the agents' homes.
 
-Answers come from the environment handed in, never from the caller's working folder. Nothing is created here.
+The answers depend on the environment passed in, never on the caller's working folder. Nothing is created here.
 """
 
 import os
@@ -8,6 +8,9 @@ import pwd
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+
+from helix_assets.agents import SPECS
+from helix_assets.model.agent import AgentSpec
 
 _PROJECT_NAME = "helix-assets"
 _APP = "helix_assets"
@@ -29,7 +32,7 @@ def checkout() -> Path | None:
 
 
 def config_candidates(environ: Mapping[str, str]) -> list[Path]:
-    """Where helix.toml is looked for when HELIX_CONFIG does not name it; the first that exists wins."""
+    """Where to look for helix.toml if HELIX_CONFIG does not name it; the first that exists wins."""
     folders = [folder for folder in (checkout(), _xdg(environ, "XDG_CONFIG_HOME", ".config") / _APP) if folder]
     return [folder / "helix.toml" for folder in folders]
 
@@ -41,19 +44,16 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
 
 
 def agent_roots(environ: Mapping[str, str]) -> dict[str, tuple[Path, ...]]:
-    """The folders that each agent keeps its logs under, existing or not.
+    """The folders of each agent's logs, existing or not.
 
-    An agent's own variable replaces all of its folders. Claude's desktop app keeps many homes below one folder, which
-    is given as such.
+    An agent's own variable replaces all of its folders.
     """
-    base = home(environ)
-    desktop = base / "Library" / "Application Support" / "Claude" / "local-agent-mode-sessions"
-    claude = (base / ".claude", _xdg(environ, "XDG_CONFIG_HOME", ".config") / "claude", desktop)
-    return {
-        "claude": _listed(environ, "CLAUDE_CONFIG_DIR") or claude,
-        "codex": _single(environ, "CODEX_HOME") or (base / ".codex",),
-        "grok": _single(environ, "GROK_HOME") or (base / ".grok",),
-    }
+    return {spec.flavor: _named(spec, environ) or _usual(spec, environ) for spec in SPECS}
+
+
+def agent_variables() -> dict[str, str]:
+    """The variable that names each agent's folders."""
+    return {spec.flavor: spec.variable for spec in SPECS}
 
 
 def expand(text: str, environ: Mapping[str, str]) -> Path:
@@ -69,11 +69,13 @@ def _xdg(environ: Mapping[str, str], name: str, default: str) -> Path:
     return folder if folder.is_absolute() else home(environ) / default
 
 
-def _single(environ: Mapping[str, str], name: str) -> tuple[Path, ...]:
-    text = environ.get(name, "").strip()
-    return (expand(text, environ),) if text else ()
+def _usual(spec: AgentSpec, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    config = str(_xdg(environ, "XDG_CONFIG_HOME", ".config"))
+    return tuple(expand(root.replace("$XDG_CONFIG_HOME", config), environ) for root in spec.roots)
 
 
-def _listed(environ: Mapping[str, str], name: str) -> tuple[Path, ...]:
-    parts = (part.strip() for part in environ.get(name, "").split(","))
+def _named(spec: AgentSpec, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The folders in the agent's variable: one, or several separated by commas."""
+    text = environ.get(spec.variable, "")
+    parts = (part.strip() for part in (text.split(",") if spec.variable_is_list else [text]))
     return tuple(dict.fromkeys(expand(part, environ) for part in parts if part))

@@ -1,7 +1,7 @@
 """Finding helix.toml and the HELIX_* variables, and making Settings of them.
 
-A variable wins over the file, the file over the default. What is unknown or contradictory is refused by `refuse`, a
-malformed value here. No folder is created and the store is not opened.
+A variable wins over the file, the file over the default. `refuse` refuses what is unknown or contradictory; malformed
+values are refused here. No folder is created and the store is not opened.
 """
 
 import dataclasses
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from helix_assets.model.errors import SettingsError
 from helix_assets.settings import folders, refuse
-from helix_assets.settings.model import AGENTS, SECTIONS, Known, Settings, known_settings
+from helix_assets.settings.model import SECTIONS, Known, Settings, known_settings
 from helix_assets.settings.rules_stamp import rules_stamp
 from helix_assets.settings.toml_file import KeyPath, TomlFile, read_toml
 from helix_assets.settings.values import ItemError, parse_text
 
-# The name that the retention section has in the first design of the session memory.
+# The section that contained [retention] in the first design of the session memory.
 _SEED_SECTION = "session_memory"
 
 
@@ -28,7 +28,7 @@ class _Found:
     origins: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def take(self, item: Known, raw: object, where: str, where_item: Callable[..., str] | None = None) -> None:
-        """Check and keep a value; `where_item` tells where an item of it stands."""
+        """Check and keep a value; `where_item` returns the position of an item in it."""
         try:
             self.values[item.key] = item.kind.parse(raw)
         except ItemError as exc:
@@ -39,9 +39,9 @@ class _Found:
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read all settings; raises SettingsError for anything unknown, malformed or contradictory."""
+    """Read all settings. Raises SettingsError for anything unknown, malformed or contradictory."""
     environ = os.environ if environ is None else environ
-    stamp = rules_stamp(environ)  # first: what changes while we read is read once more
+    stamp = rules_stamp(environ)  # first: if the rules change while we read, the stamp is old and they are read again
     known = known_settings()
     refuse.unknown_variables(environ, known)
     file = _find_file(environ)
@@ -72,14 +72,14 @@ def _take_from_file(found: _Found, file: TomlFile, known: Mapping[KeyPath, Known
 
 
 def _leaves(file: TomlFile) -> Iterator[tuple[KeyPath, KeyPath, object]]:
-    """Each value with its key as we call it and its key as the file spells it."""
+    """Each value with our key and the key as the file spells it."""
     for name, value in file.values.items():
         if name in SECTIONS and isinstance(value, dict):
             yield from (((name, key), (name, key), raw) for key, raw in value.items())
         elif name == _SEED_SECTION and isinstance(value, dict):
             for section, table in value.items():
                 if section != "retention" or not isinstance(table, dict):
-                    raise SettingsError(f"{file.where((name, section))}: [{name}] holds [{name}.retention] only")
+                    raise SettingsError(f"{file.where((name, section))}: [{name}] may only contain [{name}.retention]")
                 yield from (((section, key), (name, section, key), raw) for key, raw in table.items())
         else:
             yield (name,), (name,), value
@@ -131,11 +131,10 @@ def _build(found: _Found, file: TomlFile | None, environ: Mapping[str, str]) -> 
 
 
 def _roots(settings: Settings, environ: Mapping[str, str]) -> dict[str, tuple[Path, ...]]:
-    """The folders to read per enabled agent: the usual ones and those of [sources], each once."""
+    """The folders to read for each enabled agent: the usual ones and those of [sources], each once."""
     usual = folders.agent_roots(environ)
-    extra = {agent: getattr(settings.sources, f"{agent}_roots") for agent in AGENTS}
-    extra |= {agent: (root,) for agent, root in settings.sources.other_roots.items()}
-    return {
-        agent: tuple(dict.fromkeys([*usual.get(agent, ()), *(folders.expand(path, environ) for path in extra[agent])]))
+    extra = {
+        agent: [folders.expand(path, environ) for path in settings.sources.roots_of(agent)]
         for agent in settings.enabled_agents
     }
+    return {agent: tuple(dict.fromkeys([*usual.get(agent, ()), *more])) for agent, more in extra.items()}

@@ -1,15 +1,16 @@
 """Every setting, once: its name, its HELIX_* variable, its kind and its default.
 
-A section of helix.toml is a class here. How the values are found and checked stands in `load`.
+A section of helix.toml is a class here. Not here: how the values are found and checked (`load`).
 """
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from helix_assets.derive.overhead import INFRA_TOOLS
+from helix_assets.agents import AGENTS, PLUMBING, SPECS, spec_of, worktrees_of
+from helix_assets.derive.places import PlaceRules
 from helix_assets.settings.values import (
     AGENT_LIST,
     AGENT_ROOTS,
@@ -29,14 +30,13 @@ from helix_assets.settings.values import (
 
 MIB = 1024**2
 GIB = 1024**3
-AGENTS = ("claude", "codex", "grok")
 CADENCE = one_of("daily", "weekly", "on-hook")
 BACKUP_SCHEDULE = one_of("daily", "off")
 ON_OFF = one_of("on", "off")
 
 
 def setting(env: str, kind: Kind, default: object) -> Any:
-    """A dataclass field that carries its variable and kind; a callable default is called at load."""
+    """A dataclass field with its variable and kind; a callable default is called at load."""
     factory: Callable[[], object] = default if callable(default) else lambda: default
     return field(default_factory=factory, metadata={"env": env, "kind": kind})
 
@@ -56,20 +56,45 @@ class RetentionSettings:
     cadence: Literal["daily", "weekly", "on-hook"] = setting("HELIX_CADENCE", CADENCE, "daily")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSettings:
-    """[sources]: which agents are read, and folders of theirs beside the usual ones.
+    """[sources]: which agents are read, and folders of theirs in addition to the usual ones.
 
-    `claude_cleanup_days` is what Claude Code's own `cleanupPeriodDays` says: after so long it deletes a log.
-    `other_roots` gives the folder of each agent whose adapter another package brings along.
+    `<agent>_roots` and `<agent>_cleanup_days` come from the agents' specs. The latter exists for an agent that deletes
+    old logs: set it if you changed that in the agent's own settings. `other_roots` has the folder of each agent whose
+    adapter comes from another package.
     """
 
-    agents: tuple[str, ...] = setting("HELIX_AGENTS", AGENT_LIST, AGENTS)
-    claude_roots: tuple[str, ...] = setting("HELIX_CLAUDE_ROOTS", TEXTS, ())
-    codex_roots: tuple[str, ...] = setting("HELIX_CODEX_ROOTS", TEXTS, ())
-    grok_roots: tuple[str, ...] = setting("HELIX_GROK_ROOTS", TEXTS, ())
-    claude_cleanup_days: int = setting("HELIX_CLAUDE_CLEANUP_DAYS", COUNT, 30)
-    other_roots: Mapping[str, str] = setting("HELIX_OTHER_ROOTS", AGENT_ROOTS, dict)
+    __slots__ = ()
+    agents: tuple[str, ...]
+    other_roots: Mapping[str, str]
+
+    def roots_of(self, agent: str) -> tuple[str, ...]:
+        """The folders that the user adds to an agent's usual ones."""
+        if agent in self.other_roots:
+            return (self.other_roots[agent],)
+        found: tuple[str, ...] = getattr(self, f"{agent}_roots", ())
+        return found
+
+    def cleanup_days_of(self, agent: str) -> int | None:
+        """After how many days an agent deletes a log; None for one that keeps them."""
+        found: int | None = getattr(self, f"{agent}_cleanup_days", spec_of(agent).cleanup_days)
+        return found
+
+
+def _source_settings() -> type[SourceSettings]:
+    """The section with the settings of each agent, as if they were written out."""
+    days = [(spec.flavor, spec.cleanup_days) for spec in SPECS if spec.cleanup_days is not None]
+    table = [
+        ("agents", tuple[str, ...], setting("HELIX_AGENTS", AGENT_LIST, AGENTS)),
+        *((f"{a}_roots", tuple[str, ...], setting(f"HELIX_{a.upper()}_ROOTS", TEXTS, ())) for a in AGENTS),
+        *((f"{a}_cleanup_days", int, setting(f"HELIX_{a.upper()}_CLEANUP_DAYS", COUNT, n)) for a, n in days),
+        ("other_roots", Mapping[str, str], setting("HELIX_OTHER_ROOTS", AGENT_ROOTS, dict)),
+    ]
+    options = {"frozen": True, "slots": True, "kw_only": True}
+    return make_dataclass("Sources", table, bases=(SourceSettings,), namespace={"__module__": __name__}, **options)
+
+
+Sources = _source_settings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +123,7 @@ class TaskSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionSettings:
-    """[redaction]: rules beside the built-in ones, and texts that are known to be harmless."""
+    """[redaction]: rules in addition to the built-in ones, and texts that are known to be harmless."""
 
     rules: tuple[RedactionRule, ...] = setting("HELIX_REDACTION_RULES", RULES, ())
     allow: tuple[str, ...] = setting("HELIX_REDACTION_ALLOW", TEXTS, ())
@@ -115,22 +140,23 @@ class WebSettings:
 class SweepSettings:
     """[sweep]: how much is read at once, what one session may take, and when a silent session counts as over.
 
-    `session_seconds` is the time for a session of few bytes; one of 64 MiB has twice as long, and so on. The memory of
-    a worker is limited on Linux only. `rest_minutes` is how long the sensor leaves a large session that grows alone at
-    most (10 s for each MB that it has).
+    `session_seconds` is the time limit of a small session; one of 64 MiB gets twice as long, and so on. The memory of a
+    worker is limited on Linux only. `rest_minutes` is the longest time that the sensor waits before it reads a large
+    growing session again (10 s for each MB that it has). An agent's database larger than `database_bytes` is not read.
     """
 
     workers: int = setting("HELIX_SWEEP_WORKERS", COUNT, _default_workers)
     batch_bytes: int = setting("HELIX_SWEEP_BATCH_BYTES", SIZE, 64 * MIB)
     session_seconds: int = setting("HELIX_SWEEP_SESSION_SECONDS", COUNT, 300)
     worker_memory_bytes: int = setting("HELIX_SWEEP_WORKER_MEMORY_BYTES", SIZE, 4 * GIB)
+    database_bytes: int = setting("HELIX_SWEEP_DATABASE_BYTES", SIZE, 2 * GIB)
     idle_minutes: int = setting("HELIX_IDLE_MINUTES", COUNT, 30)
     rest_minutes: int = setting("HELIX_SWEEP_REST_MINUTES", COUNT, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupSettings:
-    """[backup]: where copies of the memory go (empty: `backup` in the data folder), how many, and whether by itself."""
+    """[backup]: the folder of copies (empty: `backup` in the data folder), how many to keep, and when to make them."""
 
     dir: str = setting("HELIX_BACKUP_DIR", TEXT, "")
     keep: int = setting("HELIX_BACKUP_KEEP", COUNT, 5)
@@ -139,29 +165,29 @@ class BackupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaizenSettings:
-    """[kaizen]: folders of projects that record metrics; which tools are plumbing (globs), not the built-in ones."""
+    """[kaizen]: folders of projects that record metrics; globs of plumbing tools, which replace the built-in ones."""
 
     projects: tuple[str, ...] = setting("HELIX_KAIZEN_PROJECTS", TEXTS, ())
-    infra_tools: tuple[str, ...] = setting("HELIX_INFRA_TOOLS", TEXTS, INFRA_TOOLS)
+    infra_tools: tuple[str, ...] = setting("HELIX_INFRA_TOOLS", TEXTS, PLUMBING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """[search]: whether an index of all words is kept beside the raw cache."""
+    """[search]: whether to keep an index of all words."""
 
     index: Literal["on", "off"] = setting("HELIX_SEARCH_INDEX", ON_OFF, "on")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that a run needs to know of its surroundings; read once, handed down, never changed."""
+    """Everything that a run needs to know about its environment; read once, passed on, never changed."""
 
     data_dir: Path
     config_file: Path | None = None
     rules_stamp: str = ""
     roots: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
-    sources: SourceSettings = field(default_factory=SourceSettings)
+    sources: SourceSettings = field(default_factory=Sources)
     exclude: ExclusionSettings = field(default_factory=ExclusionSettings)
     repos: RepoSettings = field(default_factory=RepoSettings)
     tasks: TaskSettings = field(default_factory=TaskSettings)
@@ -173,17 +199,23 @@ class Settings:
     search: SearchSettings = field(default_factory=SearchSettings)
     prices: Mapping[str, Mapping[str, float]] = setting("HELIX_PRICES", PRICES, dict)
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting came from, by dotted name; what is not in here is a default."""
+    """Where each setting came from, by dotted name; all others are defaults."""
 
     @property
     def catalog_path(self) -> Path:
-        """The SQLite catalog; it is never anywhere else."""
+        """The SQLite catalog."""
         return self.data_dir / "helix.db"
 
     @property
     def backup_dir(self) -> Path:
         """The folder of the copies."""
         return Path(self.backup.dir) if self.backup.dir else self.data_dir / "backup"
+
+    @property
+    def places(self) -> PlaceRules:
+        """How to recognize repositories, domains and task references: the user's map and the agents' worktrees."""
+        worktrees = worktrees_of(*self.sources.other_roots)
+        return PlaceRules(self.repos.paths, self.repos.domains, self.tasks.patterns, worktrees)
 
     @property
     def enabled_agents(self) -> tuple[str, ...]:
@@ -194,7 +226,7 @@ class Settings:
 
 SECTIONS: Mapping[str, type] = {
     "retention": RetentionSettings,
-    "sources": SourceSettings,
+    "sources": Sources,
     "exclude": ExclusionSettings,
     "repos": RepoSettings,
     "tasks": TaskSettings,
@@ -209,7 +241,7 @@ SECTIONS: Mapping[str, type] = {
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the loader has to know of one setting: its key in helix.toml, its variable, the kind of its value."""
+    """What the loader needs to know about a setting: its key in helix.toml, its variable, the kind of its value."""
 
     key: tuple[str, ...]
     env: str

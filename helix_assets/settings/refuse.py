@@ -1,17 +1,18 @@
-"""What is refused though each value by itself is well-formed: unknown names, and settings that contradict another.
+"""Refusing unknown names, and settings that are valid alone but contradict each other.
 
-Each refusal names the line or the variable, the reason, and the nearest right name.
+Each refusal names the line or the variable, the reason, and the nearest valid name.
 """
 
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from helix_assets.agents import AGENTS
 from helix_assets.model.errors import SettingsError
-from helix_assets.settings.model import AGENTS, SECTIONS, Known, Settings
+from helix_assets.settings.model import SECTIONS, Known, Settings
 from helix_assets.settings.toml_file import KeyPath, TomlFile
 
-# Set for other programs when a session closes; never taken for settings.
+# Set for other programs when a session closes; never read as settings.
 RESERVED_VARIABLES = frozenset(
     f"HELIX_{name}" for name in ("SESSION_UID", "REPO", "FLAVOR", "TOKENS", "INFRA_OVERHEAD_SHARE", "STORE_DB")
 )
@@ -20,7 +21,7 @@ _FOREIGN_VARIABLES = frozenset({"HELIX_RUNTIME", "HELIX_DEFAULT_RUNTIME", "HELIX
 
 
 def unknown_variables(environ: Mapping[str, str], known: Mapping[KeyPath, Known]) -> None:
-    """Refuse a HELIX_* variable that is no setting and not reserved."""
+    """Refuse a HELIX_* variable that is neither a setting nor reserved."""
     ours = {item.env for item in known.values()} | {"HELIX_CONFIG"}
     for name in sorted(environ):
         if name.startswith("HELIX_") and name not in ours | RESERVED_VARIABLES | _FOREIGN_VARIABLES:
@@ -28,7 +29,7 @@ def unknown_variables(environ: Mapping[str, str], known: Mapping[KeyPath, Known]
 
 
 def unknown_key(file: TomlFile, key: KeyPath, spelled: KeyPath, known: Mapping[KeyPath, Known]) -> None:
-    """Refuse a key of helix.toml that is no setting; `spelled` is the key as the file writes it."""
+    """Refuse a key of helix.toml that is not a setting; `spelled` is the key as the file spells it."""
     if key in known:
         return
     if len(key) > 1:
@@ -42,7 +43,7 @@ def unknown_key(file: TomlFile, key: KeyPath, spelled: KeyPath, known: Mapping[K
 
 
 def unknown_agents(settings: Settings) -> None:
-    """Refuse an agent that is neither built in nor given a folder, and one of ours among the others."""
+    """Refuse an agent that is neither built in nor in `other_roots`, and a built-in one in `other_roots`."""
     others = settings.sources.other_roots
     for name, agents in (("sources.agents", settings.sources.agents), ("exclude.agents", settings.exclude.agents)):
         for agent in agents:
@@ -56,13 +57,13 @@ def unknown_agents(settings: Settings) -> None:
 
 
 def contradictions(settings: Settings) -> None:
-    """Refuse settings that cannot hold together."""
+    """Refuse settings that contradict each other."""
     retention = settings.retention
     if retention.raw_hard_cap_bytes < retention.raw_soft_cap_bytes:
         raise SettingsError(
             f"{_origin(settings, 'retention.raw_hard_cap_bytes', 'retention.raw_soft_cap_bytes')}: "
             f"raw_hard_cap_bytes ({retention.raw_hard_cap_bytes}) is below raw_soft_cap_bytes "
-            f"({retention.raw_soft_cap_bytes}): eviction must begin before the ceiling is reached"
+            f"({retention.raw_soft_cap_bytes}): eviction must begin before the hard cap is reached"
         )
     _require_absolute(settings)
     for agent, roots in settings.roots.items():
@@ -70,12 +71,12 @@ def contradictions(settings: Settings) -> None:
             if settings.data_dir == root or root in settings.data_dir.parents:
                 raise SettingsError(
                     f"{_origin(settings, 'data_dir')}: data_dir {settings.data_dir} lies inside {agent}'s own folder "
-                    f"{root}, which is only ever read: choose another"
+                    f"{root}, to which we never write: choose another"
                 )
 
 
 def _require_absolute(settings: Settings) -> None:
-    """A relative path would mean another folder for each caller."""
+    """Refuse a relative path, which would mean another folder for each caller."""
     named: list[tuple[str, Path]] = [(_origin(settings, "data_dir"), settings.data_dir)]
     named.append((_origin(settings, "backup.dir", "data_dir"), settings.backup_dir))
     named += [(_origin(settings, "kaizen.projects"), Path(path)) for path in settings.kaizen.projects]
@@ -96,7 +97,7 @@ def _did_you_mean(word: str, choices: Iterable[str]) -> str:
 
 
 def _other_section(word: str, known: Mapping[KeyPath, Known]) -> str:
-    """A hint for a right key in the wrong place."""
+    """A hint for a valid key in the wrong section."""
     for key in known:
         if key[-1] == word and len(key) > 1:
             return f" - it belongs under [{key[0]}]"

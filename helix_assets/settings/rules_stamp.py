@@ -1,7 +1,7 @@
-"""Whether the redaction rules can have changed since a sweep: a stamp of the files and variables that they come from.
+"""Whether the redaction rules may have changed since a sweep: a stamp of the files and variables that define them.
 
 For readers that must answer in milliseconds: computing the rules' version takes longer than their whole answer. The
-standard library only. Belongs here: what the rules may come from. What they are is told by `Redactor.version`.
+standard library only. Belongs here: where the rules come from. Not here: their version (`Redactor.version`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 def _states(paths: Iterable[str]) -> list[tuple[str, int, int]]:
-    """Path, size and time of change of those files that are there, each once."""
+    """Path, size and time of change of those files that exist, each once."""
     found = set()
     for path in map(os.path.realpath, paths):
         try:
@@ -26,12 +26,12 @@ def _states(paths: Iterable[str]) -> list[tuple[str, int, int]]:
 
 
 _RULES = os.path.join(_PACKAGE, "redaction")
-# As this process loaded them: after an upgrade an old process goes on with the old ones.
+# Read at import: after an upgrade a process that still runs has the old rules.
 _CODE = _states(os.path.join(_RULES, name) for name in os.listdir(_RULES) if name.endswith(".py"))
 
 
 def rules_stamp(environ: Mapping[str, str]) -> str:
-    """Changes with the rules' modules, with each helix.toml that may be read, and with the variables."""
+    """A stamp that changes with the rules' modules, with each helix.toml that may be read, and with the variables."""
     config = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "~"), ".config")
     files = [os.path.join(folder, "helix.toml") for folder in (os.path.dirname(_PACKAGE), f"{config}/helix_assets")]
     if named := environ.get("HELIX_CONFIG"):

@@ -1,7 +1,7 @@
-"""Reading helix.toml so that a complaint can name the line.
+"""Reading helix.toml so that an error message can name the line.
 
-tomllib gives no positions, so a second, simple pass over the text notes where each key stands. What the keys mean is
-not known here.
+tomllib reports no positions, so a second, simple pass over the text notes the line of each key. Not here: what the keys
+mean.
 """
 
 import re
@@ -28,7 +28,7 @@ class TomlFile:
     lines: dict[KeyPath, int]
 
     def where(self, key: KeyPath) -> str:
-        """`file:line` of a key: its own line, else the first one below it, else that of the table around it."""
+        """`file:line` of a key: its own line, else its first key's, else that of the table that contains it."""
         own = [line for other, line in self.lines.items() if other[: len(key)] == key]
         around = [self.lines[key[:length]] for length in range(1, len(key)) if key[:length] in self.lines]
         if own or around:
@@ -59,7 +59,7 @@ def _syntax_error(path: Path, message: str) -> str:
 
 
 def _key_lines(text: str) -> dict[KeyPath, int]:
-    """Where each key stands; in a list of tables, written `[[name]]`, they are numbered: `name`, `0`, key."""
+    """The line of each key; in a list of tables, written `[[name]]`, they are numbered: `name`, `0`, key."""
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
     tables: Counter[KeyPath] = Counter()
@@ -77,7 +77,7 @@ def _key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def _key_path(text: str) -> KeyPath:
-    """The parts of a dotted key; nothing for text that only looks like one, as inside a multi-line array."""
+    """The parts of a dotted key; empty for text that only looks like one, as inside a multi-line array."""
     try:
         value: object = tomllib.loads(f"{text} = 0")
     except tomllib.TOMLDecodeError:

@@ -1,7 +1,7 @@
 """What the value of a setting may look like, in helix.toml and in the environment.
 
-A kind turns a raw value into a checked one or raises ValueError with the reason. Which setting is of which kind stands
-in `model`; which file or variable to blame is added by `load`.
+A kind turns a raw value into a checked one or raises ValueError with the reason. Not here: which setting is of which
+kind (`model`), and in which file or variable the value is (`load`).
 """
 
 import math
@@ -33,7 +33,7 @@ class RedactionRule:
 
 
 class ItemError(ValueError):
-    """What is wrong with one item of a list: `place` is its number, and its key where one is to blame."""
+    """What is wrong with one item of a list: `place` is its number, and the wrong key if there is one."""
 
     def __init__(self, reason: str, *place: str) -> None:
         super().__init__(reason)
@@ -48,7 +48,7 @@ class Kind(NamedTuple):
 
 
 def parse_size(value: object) -> int:
-    """Bytes from a number or a text such as "4GiB" or "500MB"; zero and less are refused."""
+    """Bytes from a number or a text such as "4GiB" or "500MB", above zero."""
     if isinstance(value, str):
         value = _size_from_text(value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -123,7 +123,7 @@ def _toml_value(text: str) -> object:
 
 
 def parse_agents(value: object) -> tuple[str, ...]:
-    """A list of agents' names, each once; whether there are such agents is asked once all settings are known."""
+    """A list of agents' names, each once. Whether these agents exist is checked when all settings are known."""
     words = parse_texts(value)
     for word in words:
         _check_agent(word)
@@ -132,7 +132,7 @@ def parse_agents(value: object) -> tuple[str, ...]:
 
 def _check_agent(name: str) -> None:
     if not _AGENT_NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name of an agent: use lower-case letters, digits, '-' and '_', at most 30")
+        raise ValueError(f"{name!r} is not a name of an agent: use lower-case letters, digits, '-' and '_', at most 30")
 
 
 def parse_agent_roots(value: object) -> Mapping[str, str]:
@@ -190,7 +190,7 @@ def parse_rules(value: object) -> tuple[RedactionRule, ...]:
 
 
 def _parse_rule(table: dict[str, object], number: str) -> RedactionRule:
-    from helix_assets.redaction.engine import compile_user_pattern  # loads re2: only for who has own rules
+    from helix_assets.redaction.engine import compile_user_pattern  # loads re2, which few users need
 
     for key in table:
         if key not in ("name", "pattern", "keyword"):
@@ -206,7 +206,7 @@ def _parse_rule(table: dict[str, object], number: str) -> RedactionRule:
             raise ItemError(f"{key} of a redaction rule {exc}", number, key) from exc
     name = texts["name"]
     if not _RULE_NAME.fullmatch(name):
-        reason = "is no name for a rule: use lower-case letters, digits and '-', at most 40"
+        reason = "is not a name for a rule: use lower-case letters, digits and '-', at most 40"
         raise ItemError(f"{name!r} {reason}", number, "name")
     try:
         compile_user_pattern(name, texts["pattern"])
@@ -231,7 +231,7 @@ def _parse_price(model: str, price: object) -> Mapping[str, float]:
         if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < math.inf:
             raise ValueError(f"the {field} price of {model!r} must be dollars per million tokens, not {dollars!r}")
     if missing := [field for field in ("input", "output") if field not in price]:
-        raise ValueError(f"the price of {model!r} lacks {' and '.join(missing)}: what is left out would cost nothing")
+        raise ValueError(f"the price of {model!r} lacks {' and '.join(missing)}, which would then cost nothing")
     return {field: float(dollars) for field, dollars in price.items()}
 
 

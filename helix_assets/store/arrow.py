@@ -1,7 +1,7 @@
-"""Loads pyarrow without pandas, which it would import to see whether a list is one of pandas' series.
+"""Loads pyarrow without pandas, which pyarrow would import to check whether a list is a pandas series.
 
-That import takes longer than pyarrow's own, in every worker process and in every small sweep. Import this before
-pyarrow's first use; whoever uses pandas with pyarrow later finds both as usual.
+That import takes longer than pyarrow's own, in every worker process and in every small sweep. Import this module before
+pyarrow's first use. Later use of pandas with pyarrow works as usual.
 """
 
 import sys
@@ -12,8 +12,8 @@ import warnings
 import pyarrow as pa
 
 
-def _look_for_pandas_in_vain() -> None:
-    """Let pyarrow meet a pandas too old to use: it looks only once when it builds arrays."""
+def _hide_pandas() -> None:
+    """Show pyarrow a pandas that is too old to use. It looks only once, when it builds arrays."""
     too_old = types.ModuleType("pandas")
     too_old.__version__ = "0"  # type: ignore[attr-defined]
     sys.modules["pandas"] = too_old
@@ -25,6 +25,9 @@ def _look_for_pandas_in_vain() -> None:
         del sys.modules["pandas"]
 
 
-# Other threads must not meet that module.
+# Other threads must not see that module.
 if "pandas" not in sys.modules and threading.active_count() == 1:
-    _look_for_pandas_in_vain()
+    _hide_pandas()
+
+ARROW_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string(), bytes: pa.string()}
+"""How the types of a row's fields are stored."""

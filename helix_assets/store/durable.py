@@ -1,4 +1,4 @@
-"""Files of the store as such: brought to the disk before the catalog names them, and never trusted to be files."""
+"""Writing and opening files of the store: synced before the catalog names them, and refused if not regular files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import IO, BinaryIO
 
 
 def sync(root: Path, files: Sequence[Path]) -> None:
-    """Bring files and their folders to the disk: one syncfs where there is one, else file by file."""
+    """Sync files and their folders to the disk: with one syncfs if the system has it, else file by file."""
     if not files:
         return
     if len(files) > 4 and sys.platform == "linux":
@@ -37,7 +37,7 @@ def sync(root: Path, files: Sequence[Path]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Have an error of the system name the file, as those of calls on an open one do not: a full disk, say."""
+    """Add the file's name to errors of calls on an open file, which lack it: a full disk, for example."""
     try:
         yield
     except OSError as exc:
@@ -48,14 +48,14 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file of this user's alone, or an old one emptied."""
+    """Open a new file that only this user can read, or empty an old one."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with naming(path), os.fdopen(fd, "wb") as file:
         yield file
 
 
 def open_plain(path: Path) -> IO[bytes]:
-    """Open a regular file for reading, OSError for anything else: no link is followed, and no pipe is waited for."""
+    """Open a regular file for reading. OSError for anything else: links are not followed, pipes not waited for."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -64,7 +64,7 @@ def open_plain(path: Path) -> IO[bytes]:
 
 
 def drop(path: Path) -> None:
-    """Remove whatever lies at a place of ours, if anything does: a file, a link or a folder."""
+    """Remove what is at this path, if anything: a file, a link or a folder."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -72,7 +72,7 @@ def drop(path: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Give a file these bytes in one step; they are on the disk when the call returns."""
+    """Replace a file in one step. Its bytes are on the disk when the call returns."""
     fresh = path.with_name(f".{path.name}")
     with new_file(fresh) as file:
         file.write(data)

@@ -1,7 +1,7 @@
 """The facts on disk: one Parquet file per fact and partition, replaced as a whole under a new name.
 
-Belongs here: naming, writing, merging and reading these files. Which of them are live is the catalog's word; what a
-fact is, `derive.fact_builder`'s. Importing it loads no pyarrow.
+Belongs here: naming, writing, merging and reading these files. The catalog says which of them are live,
+`derive.fact_builder` what a fact is. Importing it loads no pyarrow.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helix_assets.model.errors import StoreError
-from helix_assets.model.facts import FACTS
+from helix_assets.model.facts import FACTS, fields_of_fact
 from helix_assets.store.durable import new_file
 from helix_assets.store.key import text_hash
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-OWN_COLUMNS = ("session_uid", "generation")
 
 
 class FactFile(NamedTuple):
@@ -38,7 +36,7 @@ class FactFile(NamedTuple):
 
 @dataclass(frozen=True)
 class SessionRows:
-    """The rows of one session for one fact, made of its stored rows at `generation`."""
+    """The rows of one session for one fact, derived from its stored rows at `generation`."""
 
     session_uid: str
     generation: int
@@ -53,11 +51,11 @@ class FactFiles:
         self._key = key
 
     def path(self, name: str) -> Path:
-        """Where a fact file lies."""
+        """The path of a fact file."""
         return self.root / name
 
     def remove(self, name: str) -> None:
-        """Delete a file that was replaced by a newer one, or that nothing names."""
+        """Delete a file that was replaced by a newer one, or that the catalog does not name."""
         self.path(name).unlink(missing_ok=True)
 
     def names(self) -> Iterator[str]:
@@ -75,9 +73,9 @@ class FactFiles:
         *,
         carries_over: bool = True,
     ) -> FactFile | None:
-        """Write the file that follows `old`: these sessions' rows instead of their old ones, all others carried over.
+        """Write the successor of `old`: these sessions' rows replace their old ones, all other rows are carried over.
 
-        None when nothing is left to write. The file is no part of the store before the catalog names it.
+        None if nothing is left to write. The file is not part of the store before the catalog names it.
         """
         import pyarrow as pa
 
@@ -98,27 +96,29 @@ class FactFiles:
         return FactFile(fact, flavor, day, version, name, len(data), text_hash(self._key, data), table.num_rows)
 
     def read(self, file: FactFile) -> pa.Table:
-        """The rows of a live file, proven by its hash; StoreError when it is not there or not what was written."""
+        """The rows of a live file, proven by its hash. StoreError if it is missing or not what was written."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         if file.fact not in FACTS:
-            raise StoreError(f"the catalog names facts {file.fact!r}, which there are none of: run `helix verify`")
+            raise StoreError(f"the catalog names an unknown kind of fact, {file.fact!r}: run `helix verify`")
         try:
             data = self.path(file.name).read_bytes()
         except OSError as exc:
             raise StoreError(f"{file.name} cannot be read ({exc.strerror}): run `helix verify`") from exc
         if text_hash(self._key, data) != file.hash:
             raise StoreError(
-                f"{file.name} is damaged: `helix verify` names its sessions, `helix restore` puts a copy back"
+                f"{file.name} is damaged: `helix verify` names its sessions, `helix restore` restores a copy"
             )
-        return _of_today(pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False), schema_of(file.fact))
+        return _with_current_columns(
+            pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False), schema_of(file.fact)
+        )
 
     def rows(self, file: FactFile) -> list[SessionRows]:
-        """The rows of a live file as they went in, by session."""
+        """The rows of a live file as they were written, by session."""
         table = self.read(file)
-        moments = table.column("ts").cast("int64").to_pylist()
-        columns = [moments if name == "ts" else table.column(name).to_pylist() for name in table.column_names]
+        times = table.column("ts").cast("int64").to_pylist()
+        columns = [times if name == "ts" else table.column(name).to_pylist() for name in table.column_names]
         found: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
         for uid, generation, *row in zip(*columns, strict=True):
             found.setdefault((uid, generation), []).append(tuple(row))
@@ -141,19 +141,18 @@ def packed(table: pa.Table) -> pa.Buffer:
 
 @cache
 def schema_of(fact: str) -> pa.Schema:
-    """The columns of a fact: session_uid and generation, then those of its row class."""
+    """The columns of a fact's files."""
     import pyarrow as pa
 
-    types = {int: pa.int64(), str: pa.string(), float: pa.float64(), bool: pa.bool_()}
-    fields = [pa.field("session_uid", pa.string()), pa.field("generation", pa.int32())]
-    for name, hint in get_type_hints(FACTS[fact]).items():
-        plain = next(kind for kind in getattr(hint, "__args__", (hint,)) if kind is not type(None))
-        fields.append(pa.field(name, pa.timestamp("us", "UTC") if name == "ts" else types[plain]))
-    return pa.schema(fields)
+    from helix_assets.store.arrow import ARROW_TYPES
+
+    others = {"generation": pa.int32(), "ts": pa.timestamp("us", "UTC")}
+    fields = fields_of_fact(fact)
+    return pa.schema([pa.field(field.name, others.get(field.name, ARROW_TYPES[field.type])) for field in fields])
 
 
-def _of_today(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns in force; those that it was written without are null."""
+def _with_current_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the current columns; those that an older version did not write are null."""
     import pyarrow as pa
 
     there = set(table.column_names)

@@ -1,7 +1,7 @@
 """The facts of a batch, merged into the files of the partitions they belong to: each file is written once per batch.
 
 Belongs here: which files a batch replaces. Not here: the files themselves (`store.fact_files`), or when the catalog
-comes to name them (`sweep.commit`).
+names them (`sweep.commit`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Partition = tuple[str, str]
 
 
 class DerivedSession(NamedTuple):
-    """A session whose facts were made anew, and where they go. `is_known` says that it may have rows there already."""
+    """A session with newly derived facts, and where they go. `is_known` says that it may have rows there already."""
 
     session_uid: str
     partition: Partition
@@ -31,7 +31,7 @@ class DerivedSession(NamedTuple):
 
 @dataclass
 class MergedFacts:
-    """New fact files, not yet named by the catalog, and those they replace; and what could not be merged, with why."""
+    """New fact files that the catalog does not name yet, those they replace, and which partitions failed and why."""
 
     files: list[FactFile] = field(default_factory=list)
     replaced: list[FactFile] = field(default_factory=list)

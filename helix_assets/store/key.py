@@ -1,4 +1,4 @@
-"""The store's own key: every content hash is keyed with it, so hashes tell nothing to who has not the key."""
+"""The store's own key. Every content hash is keyed with it, so a hash reveals nothing without the key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY_BYTES = 32
 
 
 def load_key(data_dir: Path) -> bytes:
-    """The store's key; one that is gone or damaged is refused, never replaced silently."""
+    """The store's key. StoreError if it is gone or damaged; it is never replaced silently."""
     path = data_dir / KEY
     try:
         key = path.read_bytes()
@@ -25,7 +25,7 @@ def load_key(data_dir: Path) -> bytes:
     if len(key) != KEY_BYTES:
         raise StoreError(
             f"{path} is gone or damaged, and with it the proof of every file: restore it from the backup, "
-            f"or move {data_dir} away and sweep anew"
+            f"or move {data_dir} away and sweep again"
         )
     return key
 
@@ -44,7 +44,7 @@ def make_key(data_dir: Path) -> None:
 
 
 def hasher(key: bytes) -> Callable[[bytes], int]:
-    """A keyed hash of 64 bits, as a signed integer that every database takes."""
+    """A keyed hash of 64 bits, as a signed integer that every database accepts."""
     # The key fills a block of its own: hashing it once and copying that state halves the time of a short text.
     keyed = blake2b(digest_size=8, key=key)
 

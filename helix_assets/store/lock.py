@@ -19,10 +19,10 @@ _POLL_S = 0.1
 
 @contextmanager
 def writer_lock(data_dir: Path, what: str, wait_s: float = WAIT_S, *, recovers: bool = True) -> Iterator[bool]:
-    """Hold the store's writer lock; BusyError with the holder's name after `wait_s`.
+    """Hold the store's writer lock. BusyError with the holder's name after `wait_s`.
 
-    Yields whether the last holder left in the middle of its work, so that leftovers are looked for only then; a holder
-    that does not look for them leaves that to the next one.
+    Yields whether the last holder was killed at work, so that leftovers are looked for only then. A holder that does
+    not look for them (`recovers=False`) leaves that to the next one.
     """
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -53,7 +53,7 @@ def _acquire(fd: int, data_dir: Path, what: str, wait_s: float) -> None:
 
 
 def _note(fd: int, about: dict[str, object]) -> None:
-    """Say who holds the lock. The file is empty at no moment, so that one killed here still leaves its sign."""
+    """Write down who holds the lock. The file is never empty meanwhile, so that a kill here still leaves a sign."""
     text = json.dumps(about).encode()
     os.pwrite(fd, text, 0)
     os.ftruncate(fd, len(text))

@@ -1,6 +1,7 @@
 """The inside of a Tier 1 file: one Parquet file per session (a growing one has parts), rows in `seq` order, `raw` last.
 
-Belongs here: rows to files and back; the only module that loads pyarrow for the sweep. Where files lie: `raw_files`.
+Belongs here: rows to files and back. The only module that loads pyarrow for the sweep. Not here: where files are
+(`store.raw`).
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import helix_assets.store.arrow  # noqa: F401 - makes pyarrow do without pandas
 from helix_assets.model.errors import StoreError
-from helix_assets.model.event import AFTER_THE_END, BESIDE, Row
+from helix_assets.model.event import AFTER_THE_END, ROW_FIELDS, UNPLACED, Row
+from helix_assets.model.fields import SESSION_UID
+from helix_assets.store.arrow import ARROW_TYPES
 from helix_assets.store.durable import naming
 from helix_assets.store.raw import PartFile, file_hash
 
@@ -31,15 +33,9 @@ GROUP_BYTES = 1 << 20
 GROUP_ROWS = 20_000
 _EMPTY_COLUMN_BYTES = 256
 
-_INT, _TEXT, _FLOAT, _BOOL = pa.int64(), pa.string(), pa.float64(), pa.bool_()
-_TYPES: dict[str, pa.DataType] = {
-    "kind": _TEXT, "role": _TEXT, "tool": _TEXT, "summary": _TEXT, "status": _TEXT, "agent_id": _TEXT, "call_id": _TEXT,
-    "message_id": _TEXT, "model": _TEXT, "file_path": _TEXT, "detail": _TEXT, "native_type": _TEXT, "record_id": _TEXT,
-    "parent_id": _TEXT, "raw": _TEXT, "is_sidechain": _BOOL, "cost_usd": _FLOAT,
-}  # fmt: skip
-SCHEMA = pa.schema([pa.field("session_uid", _TEXT), *(pa.field(name, _TYPES.get(name, _INT)) for name in Row._fields)])
+SCHEMA = pa.schema([pa.field(field.name, ARROW_TYPES[field.type]) for field in (SESSION_UID, *ROW_FIELDS)])
 LIGHT = [name for name in Row._fields if name != "raw"]
-# Compressing a short column costs more time than it saves bytes: only what is long or many-valued goes through zstd.
+# Compressing a short column costs time and saves little: only columns with long or many values are compressed.
 _BULKY = ["raw", "summary", "detail", "record_id", "parent_id", "call_id", "message_id"]
 _COMPRESSION = dict.fromkeys(_BULKY, "zstd")
 _ROW_TYPES = [field.type for field in SCHEMA][1:]
@@ -47,7 +43,7 @@ _REPEATING = ["session_uid", "kind", "role", "tool", "status", "agent_id", "mode
 
 
 class _HashingSink:
-    """A new private file that knows the keyed hash of all that was written to it."""
+    """A new private file that computes the keyed hash of all that is written to it."""
 
     closed = False
 
@@ -91,12 +87,12 @@ def _writer(sink: Any) -> pq.ParquetWriter:
 
 
 class SessionWriter:
-    """Writes one part file row group by row group; nothing is visible until the caller renames it."""
+    """Writes one part file row group by row group. Nothing is visible until the caller renames it."""
 
     def __init__(self, path: Path, session_uid: str, key: bytes, *, hasher: WordHasher | None = None) -> None:
-        """With a `hasher` the words of each row group are found in passing, while its text is at hand.
+        """With a `hasher`, the words of each row group are found along the way, while its text is in memory.
 
-        `wordless_because` says what went wrong with that, if anything did; the rows are written all the same.
+        If that fails, `wordless_because` says why, and the rows are written all the same.
         """
         self.path = path
         self.wordless_because: str | None = None
@@ -111,7 +107,7 @@ class SessionWriter:
         self._last_order = -(1 << 62)
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Append rows; `seq` must go on from what was added before."""
+        """Append rows; `seq` must continue that of the rows before."""
         self._buffer.extend(rows)
         raw = rows[0].raw
         if raw is not None:
@@ -130,7 +126,7 @@ class SessionWriter:
         if not self._buffer:
             return
         columns = zip(*self._buffer, strict=True)
-        arrays = [pa.array([self._uid] * len(self._buffer), _TEXT)]
+        arrays = [pa.array([self._uid] * len(self._buffer), pa.string())]
         arrays += [pa.array(values, kind) for values, kind in zip(columns, _ROW_TYPES, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
         writer.write_batch(batch)
@@ -143,13 +139,13 @@ class SessionWriter:
             return
         try:
             self._words.append(self._hasher.words(group_text(batch)))
-        except Exception as exc:  # noqa: BLE001 - a fault of what is derived must not cost the rows
+        except Exception as exc:  # noqa: BLE001 - rows must not be lost because words could not be found
             self._words, self.wordless_because = [], type(exc).__name__
 
     def close(self) -> PartFile:
-        """Finish the file; it is whole but neither synced nor published yet."""
+        """Finish the file. It is complete but neither synced nor published yet."""
         if self._writer is None:
-            # One row group, as with nearly all sessions: laid out in memory, it reaches the file in one piece instead
+            # One row group, as in nearly all sessions. Built in memory, it is written to the file in one piece instead
             # of about a hundred, each a call from Arrow's code into ours.
             memory = pa.BufferOutputStream()
             with _writer(memory) as writer:
@@ -173,13 +169,13 @@ class SessionWriter:
 
 
 def _text_bytes(about: pq.FileMetaData) -> int:
-    """How many bytes less a file has without texts, at the least."""
+    """How many bytes a file loses at least without its texts."""
     columns = (about.row_group(group).column(len(SCHEMA) - 1) for group in range(about.num_row_groups))
     return sum(max(0, column.total_compressed_size - _EMPTY_COLUMN_BYTES) for column in columns)
 
 
 def copy_without_texts(source: Path, target: Path, key: bytes) -> PartFile:
-    """Write a part's rows anew without the texts of its records; the file is neither synced nor published yet."""
+    """Rewrite a part without the texts of its records. The file is neither synced nor published yet."""
     sink = _HashingSink(target, key)
     rows = 0
     try:
@@ -204,25 +200,25 @@ def copy_without_texts(source: Path, target: Path, key: bytes) -> PartFile:
 
 
 def read_rows(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
-    """Rows of a session's parts in `seq` order, group by group; without `raw` the bulky column is not read.
+    """Rows of a session's parts in `seq` order, group by group. Without `raw` the bulky column is not read.
 
-    Those beside the conversation come last.
+    Rows without a place in the conversation come last.
     """
     last = []
     for path in paths:
-        has_beside = False
+        has_unplaced = False
         for row in _rows(path, raw=raw):
-            if row.seq == BESIDE:
-                has_beside = True
+            if row.seq == UNPLACED:
+                has_unplaced = True
             else:
                 yield row
-        if has_beside:
+        if has_unplaced:
             last.append(path)
-    yield from read_beside(last, raw=raw)
+    yield from read_unplaced(last, raw=raw)
 
 
 def keys_without_text(paths: Sequence[Path]) -> set[int]:
-    """The keys of stored records whose lines were dropped."""
+    """The keys of stored records whose texts were dropped."""
     found: dict[int, bool] = {}
     for path in paths:
         with _opened(path) as file:
@@ -236,9 +232,9 @@ def keys_without_text(paths: Sequence[Path]) -> set[int]:
 
 
 def read_record(paths: Sequence[Path | IO[bytes]], wanted: int | str) -> Row | None:
-    """The first row of a record, which holds its text: by an event's number, its key, or the id that its agent gave.
+    """The first row of a record, which has its text: by an event's number, its key, or the id that its agent gave.
 
-    One row group is read and no more, so that it costs the same in a session of any size.
+    Only one row group is read whole, so that it costs the same in a session of any size.
     """
     names = ["seq", "record_key"] if isinstance(wanted, int) else ["record_id"]
     for path in paths:
@@ -254,15 +250,15 @@ def read_record(paths: Sequence[Path | IO[bytes]], wanted: int | str) -> Row | N
 
 
 def read_placed(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
-    """The rows of the conversation alone, in `seq` order."""
+    """Only the rows of the conversation, in `seq` order."""
     for path in paths:
-        yield from (row for row in _rows(path, raw=raw) if row.seq != BESIDE)
+        yield from (row for row in _rows(path, raw=raw) if row.seq != UNPLACED)
 
 
 def read_texts(path: Path, key: bytes, proof: str) -> Iterator[bytes]:
-    """The source lines of a part, of each row group as one text; the summaries where the lines went.
+    """The source lines of a part, one text per row group; the summaries if the lines were dropped.
 
-    StoreError if its bytes do not have the hash `proof`.
+    StoreError if the file's hash is not `proof`.
     """
     try:
         if file_hash(path, key) != proof:
@@ -278,18 +274,18 @@ def read_texts(path: Path, key: bytes, proof: str) -> Iterator[bytes]:
 
 
 def group_text(table: pa.Table | pa.RecordBatch) -> bytes:
-    """What is searched of a row group, as one text."""
+    """The text of a row group that is searched."""
     return joined(pa.chunked_array(table.column(text_column(table))))[0]
 
 
 def text_column(table: pa.Table | pa.RecordBatch) -> str:
-    """Which column of a row group holds text: its lines, or the summaries of its events once the lines went."""
+    """Which column of a row group contains text: the lines, or the summaries once the lines were dropped."""
     return "summary" if table["raw"].null_count == table.num_rows else "raw"
 
 
 def joined(column: pa.ChunkedArray) -> tuple[bytes, list[int]]:
-    """The texts of a column one behind the other without its nulls, and where each begins and the last one ends."""
-    texts = pa.concat_arrays(column.drop_null().chunks or [pa.array([], _TEXT)])
+    """The texts of a column joined without its nulls, and where each begins and the last one ends."""
+    texts = pa.concat_arrays(column.drop_null().chunks or [pa.array([], pa.string())])
     _, places, data = texts.buffers()
     starts = pa.Array.from_buffers(pa.int32(), len(texts) + 1, [None, places], offset=texts.offset).to_pylist()
     first = starts[0] if starts else 0
@@ -297,10 +293,10 @@ def joined(column: pa.ChunkedArray) -> tuple[bytes, list[int]]:
     return text, [start - first for start in starts]
 
 
-def read_beside(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
-    """The rows beside the conversation by file and line; of what was stored more than once the newest."""
+def read_unplaced(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:
+    """The rows without a place in the conversation, by file and line; the newest of those stored more than once."""
     held: Row | None = None
-    for row in heapq.merge(*(_beside(path, raw=raw) for path in paths), key=_line_of):
+    for row in heapq.merge(*(_unplaced(path, raw=raw) for path in paths), key=_line_of):
         if held is not None and _line_of(held) != _line_of(row):
             yield held
         held = row
@@ -312,16 +308,16 @@ def _line_of(row: Row) -> tuple[int, int]:
     return row.file, row.line
 
 
-def _beside(path: Path | IO[bytes], *, raw: bool) -> Iterator[Row]:
-    return (row for row in _rows(path, raw=raw, beside=True) if row.seq == BESIDE)
+def _unplaced(path: Path | IO[bytes], *, raw: bool) -> Iterator[Row]:
+    return (row for row in _rows(path, raw=raw, unplaced=True) if row.seq == UNPLACED)
 
 
-def _rows(path: Path | IO[bytes], *, raw: bool, beside: bool = False) -> Iterator[Row]:
-    """All rows of a part as they lie; of those `beside` at least all."""
+def _rows(path: Path | IO[bytes], *, raw: bool, unplaced: bool = False) -> Iterator[Row]:
+    """All rows of a part in stored order. With `unplaced` only the row groups that contain such rows."""
     columns = list(Row._fields) if raw else LIGHT
     with _opened(path) as file:
         for group in range(file.num_row_groups):
-            if beside and BESIDE not in file.read_row_group(group, ["seq"], use_threads=False)["seq"].to_pylist():
+            if unplaced and UNPLACED not in file.read_row_group(group, ["seq"], use_threads=False)["seq"].to_pylist():
                 continue
             yield from _rows_of(file.read_row_group(group, columns=columns, use_threads=False), raw=raw)
 

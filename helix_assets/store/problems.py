@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from helix_assets.model.errors import Problem
 from helix_assets.store.store import Store
-
-if TYPE_CHECKING:
-    pass
 
 
 def problem_rows(

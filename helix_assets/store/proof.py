@@ -1,4 +1,4 @@
-"""Whether a digest or a file is the one that was written: by its keyed hash in the catalog."""
+"""Whether a digest or a file is the one that was written, proven by its keyed hash in the catalog."""
 
 from __future__ import annotations
 

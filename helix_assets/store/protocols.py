@@ -1,6 +1,6 @@
-"""What the sweep and the eviction ask of storage: three narrow protocols, each with a twin in memory for the tests.
+"""What the sweep and the eviction need of storage: three narrow protocols, each with an in-memory twin for the tests.
 
-They make the forbidden impossible: who evicts is handed a RawCache and nothing else, and a DigestStore cannot delete.
+They make the forbidden impossible: eviction gets only a RawCache, and a DigestStore cannot delete.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 class RawCache(Protocol):
-    """Published part files, by name. A file is whole or not there."""
+    """Published part files, by name. A file is complete or does not exist."""
 
     def publish(self, staged: str, name: str) -> None:
-        """Give a finished file of the staging folder its name; one that has it already is replaced."""
+        """Move a finished file from the staging folder to its name, replacing one that has it already."""
         ...
 
     def remove(self, name: str) -> None:
-        """Delete one file for good; one that is gone already is fine."""
+        """Delete one file for good. It is no error if it is gone already."""
         ...
 
     def names(self) -> Iterator[str]: ...
 
     def open(self, name: str) -> BinaryIO:
-        """Read a published file; FileNotFoundError where there is none."""
+        """Open a published file for reading. FileNotFoundError if there is none."""
         ...
 
     def clear_staging(self) -> None:

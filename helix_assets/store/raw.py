@@ -1,6 +1,6 @@
 """Tier 1 on disk as a folder of published files: naming, publishing, listing, and the one place that removes them.
 
-Which files are live is the catalog's word; what is in them is `parquet`'s business.
+The catalog says which files are live; `store.parquet` knows what is in them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 LIGHT = ".light.parquet"
-"""How the name ends of a part whose texts were dropped."""
+"""The ending of the name of a part whose texts were dropped."""
 
 
 class PartFile(NamedTuple):
     """A published file: its path under the raw folder, its exact bytes and what is in it.
 
-    `text_bytes` are those that would be freed without the texts of its records; `words` are those of each row group
-    where the writer was asked for them.
+    Dropping the texts of its records would free `text_bytes`. `words` are those of each row group, if the writer was
+    asked for them.
     """
 
     name: str
@@ -59,7 +59,7 @@ class RawFiles:
             os.rename(self.staging / staged, target)
 
     def remove(self, name: str) -> None:
-        """Delete one file for good; one that is gone already is fine. The only line that deletes raw data."""
+        """Delete one file for good, if it is there. The only line that deletes raw data."""
         (self.root / name).unlink(missing_ok=True)
 
     def names(self) -> Iterator[str]:
@@ -77,7 +77,7 @@ class RawFiles:
         return (self.root / name).open("rb")
 
     def path(self, name: str) -> Path:
-        """Where a published file lies."""
+        """The path of a published file."""
         return self.root / name
 
 

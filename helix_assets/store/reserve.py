@@ -1,6 +1,6 @@
-"""A file in the data folder that holds nothing but room: eviction gives it up first, so that it works on a full disk.
+"""A file in the data folder that only reserves space: eviction deletes it first, so that it works on a full disk.
 
-Without it eviction could not even write down what is about to go. Every writer makes it again once it is done.
+Without it eviction could not even write down what is about to go. Every writer makes it again at its end.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from helix_assets.store.durable import new_file
 
 RESERVE = "reserve"
 BYTES = 1 << 20
-# What some file systems could pack or leave out would keep no room, and by chance some random text looks like a secret.
+# Random, because some file systems compress or skip other data; not ASCII, because random text may look like a secret.
 _NO_TEXT = bytes(byte | 0x80 for byte in range(256))
 
 
 def make_reserve(data_dir: Path) -> None:
-    """Keep the room, unless it is kept already or there is none to keep."""
+    """Reserve the space, unless it is reserved already or there is none."""
     path = data_dir / RESERVE
     try:
         if path.exists() and path.stat().st_size == BYTES:
@@ -30,6 +30,6 @@ def make_reserve(data_dir: Path) -> None:
 
 
 def give_up_reserve(data_dir: Path) -> None:
-    """Let the room go."""
+    """Free the reserved space."""
     with suppress(OSError):
         (data_dir / RESERVE).unlink()

@@ -1,7 +1,6 @@
-"""One open store: the folder, its key, its catalog, its raw files and the redactor that guards the door.
+"""One open store: the folder, its key, its catalog, its raw files and the redactor that everything passes through.
 
-Belongs here: opening and recovering. What is done with a store stands in `sweep.sweep` (sweep), `keep.evict` and
-`prove.verify`.
+Belongs here: opening and creating it. Not here: what is done with it (`sweep.sweep`, `keep.evict`, `prove.verify`).
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from helix_assets.derive.places import PlaceRules
 from helix_assets.model.errors import StoreError
 from helix_assets.model.identity import utf8_name
 from helix_assets.redaction import Redactor, Rule
@@ -29,10 +27,10 @@ from helix_assets.store.raw import RawFiles
 from helix_assets.store.reserve import make_reserve
 
 ENGINE = "engine"
-"""The automaton that passes over lines without secrets, as hyperscan writes it down."""
+"""The automaton that skips lines without secrets, as hyperscan serializes it."""
 _MOST_OF_ENGINE = 128 << 20
 HIDDEN = "hidden:"
-"""How the keys of those sources begin that do not show their path."""
+"""The beginning of the keys of sources that do not show their path."""
 
 
 @dataclass(frozen=True)
@@ -59,39 +57,34 @@ class Store:
         return _redactor(self.settings, self.key)
 
     def prepare_engine(self) -> None:
-        """Build what finds secrets in much text, unless it is kept, and keep it. Needs the writer lock."""
+        """Build and save the automaton that finds secrets in much text, unless it is saved. Needs the writer lock."""
         self.redactor.prepare()
         if built := self.redactor.built():
             with suppress(OSError):  # it saves time only
                 if not (self.data_dir / ENGINE).is_file():
-                    drop(self.data_dir / ENGINE)  # a folder, say, cannot be replaced
+                    drop(self.data_dir / ENGINE)  # a folder cannot be replaced by a file
                 replace_file(self.data_dir / ENGINE, built)
 
     def path_key(self, path: str) -> str:
-        """The name of a source in the catalog: its path, or a keyed hash of one that holds a secret or is no UTF-8."""
+        """The name of a source in the catalog: its path, or a keyed hash if that contains a secret or is not UTF-8."""
         if self.shown_path(path) == path:
             return path
         return f"{HIDDEN}{text_hash(self.key, os.fsencode(path))}"
 
     def shown(self, data: Any) -> Any:
-        """Plain data as a reader may show it: each text in it, names and ids too, by the rules in force."""
+        """Plain data as a reader may show it: each text in it, also names and ids, redacted by the rules in force."""
         return shown_by(self.redactor, data)
 
     def shown_path(self, path: str) -> str:
-        """The path as it may be stored and shown: valid UTF-8, without secrets, encoded ones neither."""
+        """The path as it may be stored and shown: valid UTF-8, without secrets, also without encoded ones."""
         return name_again(self.redactor, utf8_name(path))
-
-    @property
-    def places(self) -> PlaceRules:
-        """The person's map of repositories, domains and task references."""
-        return PlaceRules(self.settings.repos.paths, self.settings.repos.domains, self.settings.tasks.patterns)
 
     def close(self) -> None:
         self.catalog.close()
 
 
 def rules_in_force(settings: Settings) -> Redactor:
-    """The rules for who has no store open; marks bear the store's tags where it has its key."""
+    """The rules without an open store. Marks have the store's tags if its key can be read."""
     try:
         key = load_key(settings.data_dir)
     except (OSError, StoreError):
@@ -106,7 +99,7 @@ def _redactor(settings: Settings, key: bytes) -> Redactor:
 
 
 def _kept_engine(data_dir: Path) -> bytes | None:
-    """Read what `prepare_engine` kept, if it is there and a plain file of a size that it can have."""
+    """Read what `prepare_engine` saved, if it is a plain file of a plausible size."""
     try:
         with open_plain(data_dir / ENGINE) as file:
             return file.read() if os.fstat(file.fileno()).st_size <= _MOST_OF_ENGINE else None
@@ -143,18 +136,18 @@ def _make(data_dir: Path) -> None:
 
 
 def refuse_lost_catalog(data_dir: Path) -> None:
-    """StoreError where files lie that only a catalog explains, for a folder without one.
+    """StoreError if a folder without a catalog contains files that need one.
 
-    Only the store's own folders are looked into: beside them may lie another memory, such as the demo's.
+    Only the store's own folders are checked: another memory, such as the demo's, may be next to them.
     """
     own = (RawFiles(data_dir).root, FactFiles(data_dir, b"").root)
     if any(next(folder.rglob("*.parquet"), None) for folder in own):
         raise StoreError(
-            f"{data_dir / CATALOG} is gone, and with it what the files beside it mean: restore it from the backup, "
-            f"or move {data_dir} away and sweep anew"
+            f"{data_dir / CATALOG} is gone, and the other files mean nothing without it: restore it from the backup, "
+            f"or move {data_dir} away and sweep again"
         )
 
 
 def file_key(store: Store, session_uid: str) -> str:
-    """The name of a session's files: a keyed hash, since a uid may hold anything."""
+    """The name of a session's files: a keyed hash, because a uid may contain anything."""
     return text_hash(store.key, session_uid.encode("utf-8", "replace"))[:20]

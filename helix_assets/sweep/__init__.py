@@ -1,5 +1,5 @@
-"""Taking in what agents wrote: look, plan, read, derive, settle, commit.
+"""Reading what agents wrote into the store: look, plan, read, derive, settle, commit.
 
-A sweep is the one way into the store, whoever starts it: a sensor, a schedule, a hook, a person.
-Not here: what goes (`keep`), and what is asked (`ask`).
+A sweep is the only way into the store, whether a sensor, a schedule, a hook or a person starts it.
+Not here: eviction (`keep`), reading the store (`ask`).
 """

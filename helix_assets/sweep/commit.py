@@ -1,6 +1,7 @@
 """Publishing a batch: files in place and synced, then one catalog transaction, then the replaced files unlinked.
 
-Killed anywhere, either the whole batch counts or none of it: what is not named by the catalog is no part of the store.
+After a kill at any time the whole batch counts or none of it: files that the catalog does not name are not part of the
+store.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from sqlalchemy import Connection
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import failed_status
+from helix_assets.agents.roles import UNREADABLE
 from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.model.time import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.store.catalog.ledger import claim, unclaim
 from helix_assets.store.catalog.retries import clear, is_waiting, next_try
 from helix_assets.store.catalog.session_keys import Chunk, add_keys, all_keys, replace_keys
+from helix_assets.store.catalog.sources import PRESENT_UNREADABLE
 from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark
 from helix_assets.store.durable import sync
 from helix_assets.store.fact_files import SessionRows
@@ -29,7 +32,7 @@ from helix_assets.store.problems import problem_rows
 from helix_assets.store.store import Store, file_key
 from helix_assets.sweep.plan import SessionState
 from helix_assets.sweep.settle import Shares, owner_rows
-from helix_assets.sweep.task import Ingested, SourceCursor
+from helix_assets.sweep.task import FileTask, Ingested, SourceCursor
 
 if TYPE_CHECKING:
     from helix_assets.store.words.hashing import Words
@@ -39,12 +42,12 @@ Ids = Mapping[str, int]
 
 
 NO_PARSER = 0
-"""The parser version of a session of which the records alone could be stored: it is read again by whatever parser."""
+"""The parser version of a session of which only the records could be stored: every parser reads it again."""
 
 
 @dataclass
 class Batch:
-    """Results on their way into the catalog, with what the catalog knew of their sessions before."""
+    """Results to commit, with what the catalog knew of their sessions before."""
 
     results: dict[str, Ingested]
     states: Mapping[str, SessionState]
@@ -55,7 +58,7 @@ class Batch:
 
 @dataclass
 class Committed:
-    """What a commit changed: sessions written, their partitions, bytes and digests, the words of the new part files."""
+    """What a commit wrote: partitions, bytes, digests, failed sessions, the words of the new part files."""
 
     partitions: set[tuple[str, str]] = field(default_factory=set)
     bytes_written: int = 0
@@ -65,7 +68,7 @@ class Committed:
 
 
 def commit_batch(store: Store, batch: Batch) -> Committed:
-    """Make a batch part of the store, all of it or nothing."""
+    """Make a batch part of the store, all of it or none."""
     name_no_forgotten_parent(store, batch.results.values())
     kept = {uid: r for uid, r in batch.results.items() if _is_session(r, batch.states[uid])}
     for uid, result in batch.results.items():
@@ -96,10 +99,10 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         catalog.put_sources(
             connection, [row for uid, r in batch.results.items() for row in _source_rows(batch, r, ids.get(uid), at)]
         )
-        catalog.drop_sources(connection, [key for uid, r in kept.items() for key in _taken_over(batch.states[uid], r)])
+        catalog.drop_sources(connection, [key for uid, r in kept.items() for key in _replaced(batch.states[uid], r)])
         catalog.put_problems(connection, [row for r in batch.results.values() for row in _problems_of(store, r, at)])
         unclaim(
-            connection, [(key, ids[uid]) for uid, keys in batch.shares.untold.items() if uid in kept for key in keys]
+            connection, [(key, ids[uid]) for uid, keys in batch.shares.given_up.items() if uid in kept for key in keys]
         )
         claim(connection, [(key, ids[uid]) for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)])
         catalog.put_shared(connection, owner_rows(batch.shares, ids))
@@ -115,12 +118,12 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
 
 
 def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
-    """Price and write the facts of all sessions with a digest; one where that fails keeps its old ones, and digest."""
+    """Price and write the facts of all sessions with a digest. If that fails for one, it keeps its old ones."""
     try:
         return _merged_facts(store, batch, kept)
     except (OSError, HelixError):
         raise
-    except Exception:  # noqa: BLE001 - some session's fault: the others go on without it
+    except Exception:  # noqa: BLE001 - the fault of one session: the others continue without it
         for result in kept.values():
             if fault := fault_of(store, result):
                 result.digest, result.failure = None, fault
@@ -128,7 +131,7 @@ def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> Me
 
 
 def fault_of(store: Store, result: Ingested) -> str | None:
-    """What goes wrong when the costs and facts of this session alone are made, if anything does."""
+    """The error that this session alone causes when its costs and facts are made, None if there is none."""
     from helix_assets.store.fact_files import table_of
     from helix_assets.sweep.pricing import price_sessions
 
@@ -139,13 +142,13 @@ def fault_of(store: Store, result: Ingested) -> str | None:
         digest.model_dump_json()
         for fact, rows in result.fact_rows.items():
             table_of(fact, [SessionRows(result.task.session_uid, result.task.generation, rows)])
-    except Exception as exc:  # noqa: BLE001 - whatever it is, it is named in status and in a check
+    except Exception as exc:  # noqa: BLE001 - any error is reported in status and in a check
         return f"{type(exc).__name__} while its costs and facts were made"
     return None
 
 
 def _merged_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
-    from helix_assets.sweep.pricing import price_sessions  # where there is something to price
+    from helix_assets.sweep.pricing import price_sessions  # only if there is something to price
 
     derived = [(r, r.digest) for r in kept.values() if r.digest is not None]
     priced = price_sessions(store, [(digest, r.fact_rows) for r, digest in derived]) if derived else []
@@ -180,12 +183,16 @@ def _committed(batch: Batch, kept: Mapping[str, Ingested], names: Mapping[str, s
 
 
 def _is_session(result: Ingested, state: SessionState) -> bool:
-    """A file without a single record makes no session; what nobody understands is a record all the same."""
-    return state.row is not None or result.objects > 0
+    """Whether there is a session: a file without any record is not one. Records that are not understood count, too.
+
+    A file that cannot be read is a session of which only the times are known.
+    """
+    is_there = any(file.role == UNREADABLE for file in result.task.files)
+    return state.row is not None or result.objects > 0 or is_there
 
 
 def _day(batch: Batch, result: Ingested) -> date:
-    """The partition day: fixed at first sight, the UTC day of the earliest dated record within [first day, today]."""
+    """The partition day: the UTC day of the earliest dated record within [first day, today], fixed when first seen."""
     row = batch.states[result.task.session_uid].row
     if row is not None:
         return date.fromisoformat(row.day)
@@ -223,9 +230,9 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
     failures = (row.failures if row is not None else 0) + 1 if result.failure else 0
     retry_at = next_try(batch.now, failures)
     if row is not None and result.failure and is_waiting(row, batch.now):
-        failures, retry_at = row.failures, row.retry_at  # nothing was tried
+        failures, retry_at = row.failures, row.retry_at  # it was not tried again
     evicted = part is None and not old
-    keeps = old or digest is None or task.merges  # rows, or a digest, that older rules were used on
+    keeps = old or digest is None or task.merges  # keeps rows, or a digest, redacted by older rules
     return {
         "session_uid": task.session_uid,
         "flavor": task.flavor,
@@ -261,7 +268,7 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "analyzed_at": at if digest else row.analyzed_at if row is not None else None,
         "ingest_order": order if row is None or result.cursors else row.ingest_order,
         "analyze_order": order if digest else row.analyze_order if row is not None else None,
-        **_what_went(state, result),
+        **_what_is_gone(state, result),
         "evicting_at": None,
         "evicted_at": row.evicted_at if row is not None and evicted else None,
         "failure": result.failure,
@@ -270,8 +277,8 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
     }
 
 
-def _what_went(state: SessionState, result: Ingested) -> dict[str, Any]:
-    """How much of what the session counts is not stored, and whether its digest is more than all that can be read."""
+def _what_is_gone(state: SessionState, result: Ingested) -> dict[str, Any]:
+    """How many of the counted records are not stored, and whether the digest covers more than can still be read."""
     row = state.row
     if row is None or not result.task.append:
         is_partial = row is not None and row.is_partial and result.digest is None
@@ -284,9 +291,9 @@ def _what_went(state: SessionState, result: Ingested) -> dict[str, Any]:
 
 
 def _put_keys(connection: Connection, kept: Mapping[str, Ingested], ids: Ids) -> None:
-    """Record what each digest counts: what came to it where that is all that changed. Without a digest nothing counts.
+    """Record the keys that each digest counts, only the new ones if keys were only added. No digest counts nothing.
 
-    An earlier version recorded none; of a session that it evicted those are recorded that could be gathered.
+    An earlier version recorded none. For a session that it evicted, those that could be gathered are recorded.
     """
     made = {ids[uid]: r for uid, r in kept.items() if r.digest is not None}
     before = all_keys(connection, [number for number, r in made.items() if r.task.append])
@@ -342,8 +349,8 @@ def _digest_row(store: Store, batch: Batch, result: Ingested, at: str) -> dict[s
 def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str) -> list[dict[str, Any]]:
     state = batch.states[result.task.session_uid]
     tasks = {f.path_key: f for f in result.task.files}
-    goes_on = {f.rank for f in result.task.files if result.task.append or f.offset}
-    outlived = {s.file_rank for s in state.sources if s.is_outlived and s.file_rank in goes_on} | result.outlived
+    continued = {f.rank for f in result.task.files if result.task.append or f.offset}
+    outlived = {s.file_rank for s in state.sources if s.is_outlived and s.file_rank in continued} | result.outlived
     return [
         {
             **_cursor_columns(cursor),
@@ -355,7 +362,7 @@ def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str
             "file_rank": tasks[cursor.path_key].rank,
             "is_doubted": False,
             "is_outlived": tasks[cursor.path_key].rank in outlived,
-            "status": _source_status(cursor, tasks[cursor.path_key].path, session_id),
+            "status": _source_status(cursor, tasks[cursor.path_key], session_id),
             "discovered_at": at,
             "ingested_at": at,
             "gone_at": None,
@@ -364,8 +371,8 @@ def _source_rows(batch: Batch, result: Ingested, session_id: int | None, at: str
     ]
 
 
-def _taken_over(state: SessionState, result: Ingested) -> list[str]:
-    """Files that lie elsewhere now, or packed, and were read there: nothing that is stored is told by them alone."""
+def _replaced(state: SessionState, result: Ingested) -> list[str]:
+    """Sources whose file was moved or packed and was read at its new place, so that they are no longer needed."""
     if result.task.append:
         return []
     read = {cursor.path_key for cursor in result.cursors if not cursor.problem}
@@ -373,9 +380,11 @@ def _taken_over(state: SessionState, result: Ingested) -> list[str]:
     return [s.path_key for s in state.sources if s.path_key in taken and s.file_rank not in result.outlived]
 
 
-def _source_status(cursor: SourceCursor, path: str, session_id: int | None) -> str:
+def _source_status(cursor: SourceCursor, file: FileTask, session_id: int | None) -> str:
+    if file.role == UNREADABLE:
+        return PRESENT_UNREADABLE
     if cursor.problem:
-        return failed_status(path, cursor.problem)
+        return failed_status(file.path, cursor.problem)
     return "ok" if session_id is not None else "empty"
 
 
@@ -392,7 +401,7 @@ def _problems_of(store: Store, result: Ingested, at: str) -> list[dict[str, Any]
 
 
 def name_no_forgotten_parent(store: Store, results: Iterable[Ingested]) -> None:
-    """Leave the parent out of what was derived, where it was forgotten."""
+    """Remove a forgotten parent from what was derived."""
     parents = [result for result in results if result.facts.parent_native_id]
     marks = forgotten_marks(store) if parents else frozenset()
     for result in parents if marks else ():

@@ -1,9 +1,9 @@
-"""Parts of a growing session, joined: so that they stay few, and what a growth costs follows the growth.
+"""Joins parts of a growing session, so that they stay few and the cost of growth stays in proportion to it.
 
-Each growth adds a part file. When there are many the newest are written as one: from the first that is no larger than
-all behind it together. So each row is written anew a few times at most, and the bulk of a large session never for what
-is small beside it. Killed before the catalog names the new file nothing has happened; after it the next writer removes
-the old ones. Not here: rows that change (`sweep.read`), or parts whose texts were dropped (`keep.lighten`).
+Each growth adds a part file. If there are many, the newest are rewritten as one: from the first that is not larger than
+all later ones together. So each row is rewritten a few times at most, and a large part never because of small ones. A
+kill before the catalog names the new file changes nothing; after it, the next writer removes the old files. Not here:
+rows that change (`sweep.read`), or parts whose texts were dropped (`keep.lighten`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from helix_assets.store.raw import LIGHT, PartFile, file_hash
 from helix_assets.store.store import Store
 
 JOINED_AT = 12
-"""So many parts make it worth while; only where they cannot be joined a session gets to `plan.MAX_PARTS`."""
+"""Parts are joined from this number on; a session reaches `plan.MAX_PARTS` only if they cannot be joined."""
 _log = logging.getLogger(__name__)
 
 
 def join_parts(store: Store, uids: Collection[str]) -> int:
-    """Join the newest parts of those of these sessions that have many; gives the bytes written. For the writer."""
+    """Join the newest parts of sessions that have many. Returns the bytes written. Needs the writer lock."""
     rows = store.catalog.sessions_by_uid(uids)
     held = store.catalog.files_of([row.id for row in rows.values()])
     written = 0
@@ -39,20 +39,20 @@ def join_parts(store: Store, uids: Collection[str]) -> int:
             except (OSError, StoreError) as exc:
                 _log.warning("the parts of a session stay as they are (%s)", exc)
                 continue
-            for part in tail:  # where this fails the sweep does, and the next writer removes them
+            for part in tail:  # if this fails, so does the sweep, and the next writer removes them
                 store.raw.remove(part.name)
     return written
 
 
 def worth_joining(parts: Sequence[Row[Any]]) -> Sequence[Row[Any]]:
-    """The newest parts to be made one, empty where it is not worth while."""
+    """The newest parts to join, empty if it is not worthwhile."""
     if len(parts) < JOINED_AT:
         return ()
     first = next((n + 1 for n in reversed(range(len(parts))) if parts[n].name.endswith(LIGHT)), 0)
-    behind = sum(part.bytes for part in parts[first:])
+    later = sum(part.bytes for part in parts[first:])
     while first < len(parts):
-        behind -= parts[first].bytes
-        if parts[first].bytes <= behind:
+        later -= parts[first].bytes
+        if parts[first].bytes <= later:
             return parts[first:]
         first += 1
     return ()
@@ -62,7 +62,7 @@ def _join(store: Store, session: Row[Any], tail: Sequence[Row[Any]]) -> int:
     for part in tail:
         if file_hash(store.raw.path(part.name), store.key) != part.hash:
             raise StoreError(f"{part.name} is damaged: run `helix verify`")
-    made = _written_as_one(store, session, tail)
+    made = _joined(store, session, tail)
     name = f"{os.path.dirname(tail[0].name)}/{session.file_key}.{session.generation}.{tail[0].part}.parquet"
     store.raw.publish(made.name, name)
     sync(store.data_dir, [store.raw.path(name)])
@@ -82,7 +82,7 @@ def _join(store: Store, session: Row[Any], tail: Sequence[Row[Any]]) -> int:
     return made.bytes
 
 
-def _written_as_one(store: Store, session: Row[Any], tail: Sequence[Row[Any]]) -> PartFile:
+def _joined(store: Store, session: Row[Any], tail: Sequence[Row[Any]]) -> PartFile:
     from helix_assets.store.parquet import SessionWriter, read_rows  # loads pyarrow: not for a sweep without news
 
     writer = SessionWriter(store.raw.staging / f"{session.file_key}.joined", session.session_uid, store.key)

@@ -1,6 +1,6 @@
-"""A look at the agents' folders: what lies there, and what of it is news. Cheap, for sensors look twice a minute.
+"""A look at the agents' folders: which files are there, and which are news. Cheap, because sensors look twice a minute.
 
-Not here: the listing itself (`agents.discover`), comparing two states (`model.changes`), or what is done about it
+Not here: the listing itself (`agents.discover`), comparing two states (`model.changes`), or reading the news
 (`sweep.sweep`).
 """
 
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from helix_assets.agents.discover import Discovery, discover
+from helix_assets.agents.roles import SHARED
 from helix_assets.agents.spec import FoundFile
 from helix_assets.model.changes import Changes, changed_sources
 from helix_assets.store.catalog import retries
@@ -22,42 +23,66 @@ from helix_assets.store.store import HIDDEN, Store
 from helix_assets.sweep.resting import resting
 
 EXCLUSIONS = "exclusions"
+OPEN = "open"
+"""The status of a text whose last block was not read, because it could still grow."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What lies on disk, by path key, and what of it is news."""
+    """The files on disk by path key, and which are news. `shared` are the files that contain many sessions."""
 
     seen: Discovery
     found: dict[str, FoundFile]
     changes: Changes
     resting: frozenset[str] = frozenset()
+    shared: tuple[FoundFile, ...] = ()
 
 
 def scan(store: Store, now: datetime | None = None, *, patient: bool = False) -> Scan:
-    """Compare the disk with the catalog; reads no transcript and writes nothing.
+    """Compare the disk with the catalog. Reads no transcript and writes nothing.
 
-    Files of sessions that are set aside are news again when it is time to try them; `patient` leaves those of large
-    sessions alone that have grown a short while ago.
+    Files of failed sessions are news again when it is time to retry them. `patient` skips large sessions that were
+    read a short while ago.
     """
-    now = now or datetime.now(UTC)
     with no_collection():
-        seen = discover(store.settings)
+        seen = discover(store.settings.roots, store.settings.exclude.paths)
+    return compare(store, seen, now or datetime.now(UTC), patient=patient)
+
+
+def compare(
+    store: Store,
+    seen: Discovery,
+    now: datetime,
+    *,
+    patient: bool,
+    listed: Mapping[str, Sequence[FoundFile]] | None = None,
+) -> Scan:
+    """Which of the files seen are news. `listed` are the sessions of the shared files that were opened."""
+    with no_collection():
         known = store.catalog.known_sources()
-    found = seen.files
+        found = seen.files
+        if shared := [file for file in found.values() if file[1] in SHARED]:
+            from helix_assets.sweep.parts import with_parts  # few homes have such files
+
+            shared, parts = with_parts(store, seen, shared, listed or {})
+            found = found | {file.path: file for file in (*shared, *parts)}
     if not found.keys() <= known.states.keys():
         found = {path if path in known.states else store.path_key(path): file for path, file in found.items()}
-    # Nearly all files are fine: only the others are looked at one by one below.
+    # Nearly all files are fine: only the others are checked one by one below.
     unusual = known.unusual
     gone_before = [key for key, status in unusual.items() if status == "gone"]
-    if seen.unknown:  # a hidden path may lie where nobody could look
+    if seen.unknown:  # a hidden path may be in a folder that could not be read
         gone_before += [key for key in known.states if key.startswith(HIDDEN)]
     changes = changed_sources(found, known.states, gone_before, seen.unknown)
     wakes = {"gone", "failed"}
     are_exclusions_new = store.catalog.meta_value(EXCLUSIONS) != exclusions_of(store)
     if are_exclusions_new:
         wakes.add("excluded")
-    again = [key for key, status in unusual.items() if key in found and _is_looked_at_again(status, found[key], wakes)]
+    again = [
+        key
+        for key, status in unusual.items()
+        if key in found and (_is_looked_at_again(status, found[key], wakes) or _has_ended(status, found[key], now))
+    ]
     if again:
         changes = Changes(tuple(dict.fromkeys([*changes.changed, *again])), changes.gone)
     if changes.changed and (forgotten := forgotten_marks(store)):
@@ -65,17 +90,17 @@ def scan(store: Store, now: datetime | None = None, *, patient: bool = False) ->
         changes = Changes(tuple(kept), changes.gone)
     if changes.changed and (later := retries.waiting(store.catalog, now).path_keys):
         changes = Changes(tuple(key for key in changes.changed if key not in later), changes.gone)
-    # With new exclusions every file is looked at, once: whoever rested then would have them stay new.
+    # With new exclusions every file is checked once. If one rested then, the exclusions would stay new.
     may_rest = patient and changes.changed and not are_exclusions_new
     rest = resting(store, seen, found, changes.changed, now) if may_rest else frozenset()
     if rest:
         changes = Changes(tuple(key for key in changes.changed if key not in rest), changes.gone)
-    return Scan(seen, found, changes, rest)
+    return Scan(seen, found, changes, rest, tuple(shared))
 
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Thousands of small tuples without cycles: looking for some among them took a tenth of the time."""
+    """Switch the garbage collector off: searching thousands of small tuples for cycles took a tenth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -89,6 +114,15 @@ def _is_looked_at_again(status: str, file: FoundFile, wakes: Collection[str]) ->
     return status in wakes or (status == "unreadable" and os.access(file.path, os.R_OK))
 
 
+def _has_ended(status: str, file: FoundFile, now: datetime) -> bool:
+    """Whether the last block of a text that was still open counts as complete by now."""
+    if status != OPEN:
+        return False
+    from helix_assets.sweep.parts import has_ended  # few homes have such files
+
+    return has_ended(file, now)
+
+
 def exclusions_of(store: Store) -> str:
-    """The exclusions in force, to be compared with those under which the last whole sweep left files out."""
+    """The current exclusions, to compare with those of the last whole sweep."""
     return repr(store.settings.exclude)

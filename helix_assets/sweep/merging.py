@@ -1,7 +1,7 @@
-"""Sessions of which records went: what they have counted, and joining what came later to a kept digest and its facts.
+"""Sessions with evicted records: what they have counted, and merging later records into the kept digest and facts.
 
 A record is new if its key is not among those that the session has counted (`store.catalog.session_keys`). While all of
-them can be read, the digest is rebuilt from the log; only where some are gone for good is it merged.
+them can be read, the digest is rebuilt from the log; it is merged only if some are gone for good.
 Not here: how two digests become one (`derive.merge`).
 """
 
@@ -14,10 +14,9 @@ from sqlalchemy import select
 
 from helix_assets.agents.spec import SessionFacts
 from helix_assets.model.errors import StoreError
-from helix_assets.model.facts import SessionFactRows
-from helix_assets.store.catalog.ledger import claims_of
 from helix_assets.store.catalog.schema import digests
-from helix_assets.store.catalog.session_keys import SessionKeys, gathered, keys_of, keys_of_rows
+from helix_assets.store.catalog.session_keys import SessionKeys, gathered, keys_of
+from helix_assets.store.counted import gathered_keys, kept_facts
 from helix_assets.store.proof import digest_text
 from helix_assets.store.store import Store
 from helix_assets.sweep.task import BEFORE_TIME, Earlier, Ingested
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def earlier_of(store: Store, state: SessionState) -> Earlier:
-    """What an evicted session counted before; StoreError where what is kept of it is damaged."""
+    """What an evicted session counted before. StoreError if what is kept of it is damaged."""
     row = state.row
     if row is None:
         raise ValueError("a new session has counted nothing")
@@ -36,7 +35,7 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
     with store.catalog.reading() as connection:
         keys, is_recorded = keys_of(connection, row.id), row.id not in gathered(connection)
     if keys is None and kept is not None:
-        keys, is_recorded = _gathered_keys(store, state, row.id), False
+        keys, is_recorded = gathered_keys(store, row, state.parts), False
     at_least = None if is_recorded or kept is None else 0 if row.is_partial else kept.record_count
     return Earlier(
         keys=keys or SessionKeys(),
@@ -52,14 +51,14 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
 
 
 def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Ingested:
-    """Join what came later to the digest and facts that are kept; with damaged facts the digest waits."""
+    """Merge later records into the kept digest and facts. If these are damaged, the digest waits."""
     from helix_assets.derive.merge import merged  # loads pydantic
 
-    earlier = result.task.earlier
-    if not result.task.merges or result.digest is None or earlier is None:
+    earlier, row = result.task.earlier, state.row
+    if not result.task.merges or result.digest is None or earlier is None or row is None:
         return result
     try:
-        kept, facts = _kept_digest(store, state.uid), _kept_facts(store, state)
+        kept, facts = _kept_digest(store, state.uid), kept_facts(store, row)
     except StoreError as exc:
         return replace(result, digest=None, failure=f"what is kept of it is damaged: {exc}")
     is_merged = bool(result.digest.coverage.records)
@@ -72,26 +71,16 @@ def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Inge
 
 
 def is_derived_now_or_never(state: SessionState, result: Ingested) -> bool:
-    """Whether what is stored of a session will not do to derive it later: then the reading waits, too."""
+    """Whether the session cannot be derived later from stored rows. If it fails, it must be read again."""
     return result.part is None and not (result.task.append and state.parts)
 
 
 def _state(kept: Digest | None, model: str | None) -> dict[str, Any] | None:
-    """All that parsers go on from: what was spent before, for a log may repeat the sum of it, and the model."""
+    """The state for parsers to continue from: the model, and the tokens so far, because a log may repeat their sum."""
     if kept is None:
         return None
     t = kept.tokens
     return {"spent": [t.input, t.output, t.cache_read, t.cache_write, t.reasoning or 0], "model": model}
-
-
-def _gathered_keys(store: Store, state: SessionState, session_id: int) -> SessionKeys:
-    """The keys of a session that an earlier version evicted: of stored rows, facts, and what others may hold, too."""
-    with store.catalog.reading() as connection:
-        claimed = claims_of(connection, {session_id})
-    facts = {fact[0] for rows in _kept_facts(store, state).values() for fact in rows}
-    stored = keys_of_rows([store.raw.path(part.name) for part in state.parts], store.key)
-    # Claims are of records and of messages, and do not say which: known they are, but they need not be met again.
-    return SessionKeys(frozenset(facts), frozenset(), dict.fromkeys(claimed, 0)).with_more(stored)
 
 
 def _kept_digest(store: Store, uid: str) -> Digest | None:
@@ -100,14 +89,3 @@ def _kept_digest(store: Store, uid: str) -> Digest | None:
     with store.catalog.reading() as connection:
         text = digest_text(connection.execute(select(digests).where(digests.c.session_uid == uid)).first(), store.key)
     return None if text is None else Digest.model_validate_json(text)
-
-
-def _kept_facts(store: Store, state: SessionState) -> SessionFactRows:
-    row = state.row
-    files = store.catalog.fact_files({(row.flavor, row.day)}) if row is not None else []
-    found: SessionFactRows = {}
-    for file in files:
-        rows = [fact for some in store.facts.rows(file) if some.session_uid == state.uid for fact in some.rows]
-        if rows:
-            found[file.fact] = rows
-    return found

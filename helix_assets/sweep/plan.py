@@ -1,6 +1,6 @@
-"""How one session is brought up to date: what is read from where, appended or written anew.
+"""How one session is brought up to date: which files are read from where, and whether it is appended to or rewritten.
 
-Belongs here: the choice, made from the catalog's rows and the files found. Nothing is read but the edges of files.
+Belongs here: the choice, from the catalog's rows and the files found. Only the first and last bytes of files are read.
 """
 
 from __future__ import annotations
@@ -15,29 +15,58 @@ from sqlalchemy import Row
 
 from helix_assets.agents import ADAPTERS, pieces_of
 from helix_assets.agents.jsonl import PACKED, begins_alike
+from helix_assets.agents.roles import (
+    DATABASE,
+    ONE_RECORD,
+    READ_WHOLE,
+    SHARED,
+    TEXT,
+    UNITS,
+    UNREADABLE,
+    is_part,
+    shared_path,
+)
 from helix_assets.agents.spec import FoundFile, SessionFacts
 from helix_assets.store.store import Store
 from helix_assets.sweep.merging import earlier_of
 from helix_assets.sweep.task import BEFORE_TIME, FileTask, Ingested, IngestTask
 
 MAX_PARTS = 16
-"""With so many parts a session is written anew; `joining` sees to it that few get there."""
+"""A session with this many parts is rewritten; `joining` keeps most below."""
 _MAIN_RANKS = 1 << 20
 _SUBAGENT_RANKS = 1 << 30
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file found on disk, with the name the catalog knows it by and the path that may be shown."""
+    """A file found on disk, with its key in the catalog and the path that may be shown."""
 
     path_key: str
     shown: str
     file: FoundFile
 
+    def as_unread(self, store: Store, status: str, problem: str | None = None) -> dict[str, Any]:
+        """The catalog's row of a file that is not read, or not yet, without its agent and the time."""
+        file = self.file
+        return {
+            "path_key": self.path_key,
+            "path": self.shown,
+            "role": file.role,
+            "native_id": file.native_id and store.shown_path(file.native_id),
+            "file_rank": file_rank(file.path, file.role),
+            "dev": file.dev,
+            "inode": file.inode,
+            "size": file.size,
+            "mtime_ns": file.mtime_ns,
+            "is_doubted": True,
+            "status": status,
+            "problem": problem,
+        }
+
 
 @dataclass(frozen=True)
 class SessionState:
-    """What the catalog holds of a session; all empty for a new one."""
+    """What the catalog contains of a session; all empty for a new one."""
 
     uid: str
     flavor: str
@@ -50,25 +79,25 @@ class SessionState:
 
 
 def file_rank(path: str, role: str) -> int:
-    """A number that orders the files of a session, the same whatever is found first and wherever a file is moved.
+    """A number that orders the files of a session, whatever is found first and wherever a file is moved.
 
-    Documents come before main files, for they tell what these are, and main files before others. A packed file takes
-    the place of the plain one.
+    Documents come before main files, which they describe, and main files before others. A packed file has the number of
+    the plain one.
     """
     return _rank(_plain_name(path), role)
 
 
 def _rank(place: str, role: str) -> int:
     number = crc32(place.encode("utf-8", "surrogateescape"))
-    if role in ("document", "about"):
+    if role in ONE_RECORD:
         return number % _MAIN_RANKS
-    if role in ("main", "fallback", "aside"):
+    if role in ("main", "fallback", "aside", UNITS, UNREADABLE) or role in SHARED:
         return _MAIN_RANKS + number % (_SUBAGENT_RANKS - _MAIN_RANKS)
     return _SUBAGENT_RANKS + number % _SUBAGENT_RANKS
 
 
 def file_ranks(state: SessionState, present: Mapping[str, Candidate]) -> dict[str, int]:
-    """The rank of each file: the one it has, else that of its name, else, where another file has that, of its path."""
+    """The rank of each file: the known one, else that of its name, or of its path if another file has that."""
     ranks = {s.path_key: s.file_rank for s in state.sources if s.path_key in present}
     for key in sorted(present.keys() - ranks.keys()):
         file = present[key].file
@@ -80,10 +109,10 @@ def file_ranks(state: SessionState, present: Mapping[str, Candidate]) -> dict[st
 def plan_session(
     store: Store, state: SessionState, changed: Sequence[Candidate], present: Mapping[str, Candidate]
 ) -> IngestTask | None:
-    """The task for a session whose files `changed`; None when none of them counts.
+    """The task for a session whose files `changed`, None without any.
 
-    `present` are all files of the session that lie on disk now, by path key. StoreError where what is kept of an
-    evicted session is damaged.
+    `present` are all files of the session that are on disk now, by path key. StoreError if what is kept of an evicted
+    session is damaged.
     """
     if not changed:
         return None
@@ -97,81 +126,82 @@ def plan_session(
     files = [
         _continued(store, c, known[c.path_key], ranks, has_main)
         if c.path_key in known
-        else _from_start(c, ranks, has_main, _told_again(store, state, c, present))
+        else _from_start(c, ranks, has_main, _sources_held(store, state, c, present))
         for c in changed
     ]
     append = _may_append(store, state, files, present, has_main)
     if not append and state.not_ours:
-        return plan_remake(store, state, present)  # of history that others own it keeps what all its files tell now
+        return plan_remake(store, state, present)  # needs all its files to know what others own
     return _task(state, files, has_main, append=append, parts=_stored_parts(store, state))
 
 
 def _has_main(state: SessionState, present: Mapping[str, Candidate]) -> bool:
-    """Whether the session has a log of record, on disk or stored."""
+    """Whether the session has a main log, on disk or stored."""
     return any(c.file.role == "main" for c in present.values()) or any(s.role == "main" for s in state.sources)
 
 
 def _role(role: str, has_main: bool) -> str:
-    """Beside a log of record a fallback is kept, but its lines are no events."""
+    """The role of a file in its session: next to a main log the lines of a fallback are kept, but yield no events."""
+    # The catalog stores this role, and adapters of other packages get it, so its name stays.
     return "aside" if role == "fallback" and has_main else role
 
 
 def plan_remake(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> IngestTask:
-    """Write a session anew from all that its files and its stored rows still hold.
+    """Rewrite a session from all that its files and its stored rows still contain.
 
-    Of an evicted session only records that were never stored are kept; the rest is derived in passing. Rows whose texts
-    were dropped are made again without them. Whether all of it can still be read shows when it is read: what of it
-    cannot be is merged with what is kept. StoreError where that is damaged.
+    Of an evicted session only records that were never stored are stored; the rest is only derived. Rows without texts
+    are rewritten without them. If not all of it can be read, the new records are merged into the kept digest.
+    StoreError if that is damaged.
     """
     has_main, ranks = _has_main(state, present), file_ranks(state, present)
     files = []
     for candidate in present.values():
-        files.append(_from_start(candidate, ranks, has_main, _told_again(store, state, candidate, present)))
+        files.append(_from_start(candidate, ranks, has_main, _sources_held(store, state, candidate, present)))
     task = _task(state, files, has_main, append=False, parts=_stored_parts(store, state))
     return replace(task, earlier=earlier_of(store, state)) if was_evicted(state) else task
 
 
 def was_evicted(state: SessionState) -> bool:
-    """Whether a part of the records that the session's digest covers is stored no longer, or without its texts."""
+    """Whether some records that the session's digest covers are no longer stored, or without their texts."""
     row = state.row
     return row is not None and bool(row.evicted_records or row.light_records)
 
 
 def has_all_rows(state: SessionState) -> bool:
-    """Whether the rows of all that the session's digest covers are stored, with texts or without."""
+    """Whether the rows of all records that the session's digest covers are stored, with texts or without."""
     return state.row is not None and not state.row.is_partial and not state.row.evicted_records
 
 
-def can_be_told(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
-    """Whether it is certain, before anything is read, that all that the session's digest covers can be read."""
+def can_read_covered(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
+    """Whether all records that the session's digest covers can certainly be read, known without reading them."""
     if not was_evicted(state):
         return True
     if (state.row is not None and state.row.is_partial) or any(source.is_outlived for source in state.sources):
         return False
-    told = {s.path_key for c in present.values() for s in _told_again(store, state, c, present)}
-    return {s.path_key for s in state.sources if s.role not in ("document", "about")} <= told
+    held = {s.path_key for c in present.values() for s in _sources_held(store, state, c, present)}
+    return {s.path_key for s in state.sources if s.role not in ONE_RECORD} <= held
 
 
-def can_be_read(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
-    """Whether every file that the session was read from is there, if elsewhere or packed."""
+def has_all_files(store: Store, state: SessionState, present: Mapping[str, Candidate]) -> bool:
+    """Whether every file that the session was read from is there, perhaps moved or packed."""
     missing = {source.path_key for source in state.sources if source.path_key not in present}
     return not missing or missing <= {
-        s.path_key for c in present.values() for s in _told_again(store, state, c, present)
+        s.path_key for c in present.values() for s in _sources_held(store, state, c, present)
     }
 
 
-def is_told_anew(state: SessionState, result: Ingested) -> bool:
-    """Whether a known session's files were all read from their starts: what it did not tell then, it tells no more."""
+def is_reread(state: SessionState, result: Ingested) -> bool:
+    """Whether a known session's files were all read from the start, so that it holds nothing but what was read."""
     task = result.task
     if state.row is None or task.append or task.is_bare or any(file.offset for file in task.files):
         return False
     read = {cursor.path_key for cursor in result.cursors if not cursor.problem}
-    told = {key for file in task.files if file.path_key in read for key in (file.path_key, *file.took_over)}
-    return bool(state.sources) and {source.path_key for source in state.sources} <= told
+    held = {key for file in task.files if file.path_key in read for key in (file.path_key, *file.took_over)}
+    return bool(state.sources) and {source.path_key for source in state.sources} <= held
 
 
-def tells_more(state: SessionState, before: Ingested | None, now: Ingested) -> bool:
-    """Whether a session that was read once more told what it had not told before, or until it was last swept."""
+def holds_more(state: SessionState, before: Ingested | None, now: Ingested) -> bool:
+    """Whether a session that was read again holds other records than before, or than in the last sweep."""
     if before is not None:
         return (before.shareable, before.message_ids) != (now.shareable, now.message_ids)
     offsets = {source.path_key: source.offset for source in state.sources}
@@ -181,7 +211,7 @@ def tells_more(state: SessionState, before: Ingested | None, now: Ingested) -> b
 def plan_rederivation(store: Store, state: SessionState, *, reparse: bool) -> IngestTask:
     """Derive a session again from its stored rows alone, whether or not its source still exists.
 
-    `reparse` goes back to the records themselves: their parser or the redaction rules changed.
+    `reparse` starts from the records, because their parser or the redaction rules changed.
     """
     return _task(state, [], _has_main(state, {}), append=not reparse, parts=_stored_parts(store, state))
 
@@ -203,8 +233,9 @@ def _task(
     weight = sum(f.bytes_ahead for f in files) + (sum(part.bytes for part in state.parts) if not append else 0)
     keeps = append and row is not None
     facts = SessionFacts(**row.facts) if row is not None else SessionFacts()
-    # History that another session owns is not stored here, and dates and places this one all the same.
+    # History that another session owns is not stored here, but still sets this session's start and folder.
     is_dated = keeps or (bool(state.not_ours) and (not files or any(file.offset for file in files)))
+    is_dated = is_dated or any(file.role == UNREADABLE for file in files)  # its file no longer shows when it began
     return IngestTask(
         session_uid=state.uid,
         flavor=state.flavor,
@@ -231,7 +262,7 @@ def _known_root(row: Row[Any] | None) -> tuple[str, str] | None:
 
 
 def _from_start(
-    candidate: Candidate, ranks: Mapping[str, int], has_main: bool, told_again: Sequence[Row[Any]] = ()
+    candidate: Candidate, ranks: Mapping[str, int], has_main: bool, sources: Sequence[Row[Any]] = ()
 ) -> FileTask:
     file = candidate.file
     return FileTask(
@@ -241,23 +272,30 @@ def _from_start(
         _role(file.role, has_main),
         ranks[candidate.path_key],
         bytes_ahead=file.size,
-        took_over=tuple(s.path_key for s in told_again if s.path_key != candidate.path_key),
-        is_same=bool(told_again) and file.role in ("document", "about"),
+        took_over=tuple(s.path_key for s in sources if s.path_key != candidate.path_key),
+        is_same=bool(sources) and file.role in ONE_RECORD,
+        **_place_in_shared(file),
     )
+
+
+def _place_in_shared(file: FoundFile) -> dict[str, Any]:
+    """What a reader needs to know about a session in a shared file."""
+    return {"part": file.native_id, "found": file[-4:]} if file.role in SHARED else {}
 
 
 def _continued(
     store: Store, candidate: Candidate, source: Row[Any], ranks: Mapping[str, int], has_main: bool
 ) -> FileTask:
-    """Read on from the cursor if the file was only appended to, else from the start.
+    """Continue from the cursor if the file was only appended to, else read from the start.
 
-    Of a message that may have been half there all pieces are needed as they were logged: what is stored is redacted.
-    Where records are stored that the file lost, lines without an id could be taken for theirs if it were read in part.
+    A message of which only half was there needs all its pieces as logged, because stored ones are redacted. If records
+    are stored that the file has lost, new lines without an id could be mistaken for them in a partial reading.
     """
-    is_torn = source.parser_state is None and pieces_of(source.flavor) is not None
+    is_text = candidate.file.role == TEXT
+    is_torn = source.parser_state is None and (is_text or pieces_of(source.flavor) is not None)
     if is_torn or source.is_outlived or not _has_grown(store, candidate, source):
-        anew = _from_start(candidate, ranks, has_main)
-        return replace(anew, state=source.parser_state) if anew.role == "about" else anew
+        whole = _from_start(candidate, ranks, has_main)
+        return replace(whole, state=source.parser_state) if whole.role == "about" else whole
     file = candidate.file
     return FileTask(
         file.path,
@@ -269,66 +307,75 @@ def _continued(
         offset=source.offset,
         line=source.line,
         order_us=source.order_us if source.order_us is not None else BEFORE_TIME,
-        state=source.parser_state,
+        state=source.parser_state["parser"] if is_text else source.parser_state,
+        split=source.parser_state["splitter"] if is_text else None,
         read_hash=source.read_hash,
+        **_place_in_shared(file),
     )
 
 
 def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     file = candidate.file
     is_same_file = (file.dev, file.inode) == (source.dev, source.inode)
-    return is_same_file and not source.is_doubted and _says_again(store, candidate, source)
+    return is_same_file and not source.is_doubted and _still_holds(store, candidate, source)
 
 
-def _says_again(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
-    """Whether the log still says what was read of it; it may be a copy, as a restored home or an editor leaves it."""
+def _still_holds(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
+    """Whether the log still holds what was read of it. It may be a copy, made by a restored home or an editor."""
     file = candidate.file
-    is_cut = file.size < source.offset and not file.path.endswith(PACKED)
-    return file.role not in ("document", "about") and not is_cut and begins_alike(store.key, file.path, source)
+    is_cut = file.size < source.offset and not file.path.endswith(PACKED) and file.role != TEXT
+    return file.role not in READ_WHOLE and not is_cut and begins_alike(store.key, _place(file), source)
 
 
-def _told_again(
+def _place(file: FoundFile) -> str:
+    """The path of a source on the disk."""
+    return shared_path(file.path) if is_part(file) else file.path
+
+
+def _sources_held(
     store: Store, state: SessionState, candidate: Candidate, present: Mapping[str, Candidate]
 ) -> list[Row[Any]]:
-    """The sources whose lines this file tells: its own, and those of files whose place it took; read farthest first."""
+    """The sources whose lines this file holds: its own, and those of files that it replaced; read farthest first."""
     found = []
     for source in state.sources:
         if source.path_key == candidate.path_key:
-            tells = _says_again(store, candidate, source) or _is_same_document(store, candidate, source)
+            is_held = _still_holds(store, candidate, source) or _is_same_document(store, candidate, source)
         else:
-            tells = source.path_key not in present and _took_over(store, candidate, source)
-        if tells:
+            is_held = source.path_key not in present and _took_over(store, candidate, source)
+        if is_held:
             found.append(source)
     return sorted(found, key=lambda source: -source.offset)
 
 
 def _is_same_document(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
     file = candidate.file
-    is_document = file.role in ("document", "about") and file.size == source.offset
+    if file.role == DATABASE:
+        return (source.dev, source.inode, source.size, source.mtime_ns) == file[-4:]
+    is_document = file.role in READ_WHOLE and file.size == source.offset
     return is_document and begins_alike(store.key, file.path, source)
 
 
 def _took_over(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
-    """Whether the file is that of the source, packed or moved since."""
+    """Whether the file is the source's file, packed or moved since."""
     is_namesake = _plain_name(candidate.shown) == _plain_name(source.path)
-    return is_namesake and begins_alike(store.key, candidate.file.path, source)
+    return is_namesake and begins_alike(store.key, _place(candidate.file), source)
 
 
 def _plain_name(path: str) -> str:
     return os.path.basename(path).removesuffix(PACKED)
 
 
-def _goes_behind(file: FileTask, *, is_new: bool) -> bool:
-    """Whether what is read of a file has its place behind, or beside, what is stored."""
+def _follows_stored(file: FileTask, *, is_new: bool) -> bool:
+    """Whether the records to be read come after the stored ones, or have no place."""
     if file.role == "about":
         return file.state is not None
-    return file.role != "document" and (is_new or (file.offset > 0 and file.state is not None))
+    return file.role not in READ_WHOLE and (is_new or (file.offset > 0 and file.state is not None))
 
 
 def _may_append(
     store: Store, state: SessionState, files: Sequence[FileTask], present: Mapping[str, Candidate], has_main: bool
 ) -> bool:
-    """Whether what the files say now can simply go behind the stored rows."""
+    """Whether the new records can simply be appended to the stored rows."""
     row = state.row
     known = {s.path_key for s in state.sources}
     names = [_plain_name(c.file.path) for c in present.values()]
@@ -337,6 +384,6 @@ def _may_append(
         and row.parser_version == ADAPTERS[state.flavor].version
         and 0 < len(state.parts) < MAX_PARTS
         and len(set(names)) == len(names)
-        and all(_goes_behind(f, is_new=f.path_key not in known) for f in files)
+        and all(_follows_stored(f, is_new=f.path_key not in known) for f in files)
         and not (has_main and any(s.role == "fallback" for s in state.sources))
     )

@@ -1,7 +1,7 @@
-"""Prices of models from the genai-prices package, which is data and needs no network; the person's own come first.
+"""Prices of models from the genai-prices package, which is data and needs no network. The user's own prices win.
 
-Belongs here: reading the package into a `core.prices.PriceTable`, remembering what was looked up, pricing what a batch
-spent. The package takes a third of a second to load, so it is loaded only for a model never met before.
+Belongs here: reading the package into a `derive.prices.PriceTable`, remembering lookups, pricing what a batch spent.
+The package takes a third of a second to import, so it is imported only for a new model.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, update
 
+from helix_assets.agents import spec_of
 from helix_assets.derive.prices import (
     MTOK_PICO,
     Band,
@@ -49,14 +50,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 REMEMBERED = "prices"
 _PRICED_WITH = "priced_with"
-_WHOLE_TURNS = frozenset({"grok"})
-"""Agents whose usage is that of a turn: a sum of requests, which says nothing of how large any of them was."""
 
 
 def load_table(settings: Settings, remembered: str | None, models: Iterable[str]) -> tuple[PriceTable, str]:
-    """The table with these models' prices, and what to remember of it for the next time.
+    """The table with these models' prices, and what to remember for the next time.
 
-    `remembered` spares looking up, as long as the package is the same: its version alone takes a twentieth of a second.
+    `remembered` saves lookups while the package is the same. Even its version takes a twentieth of a second.
     """
     mark = package_mark()
     kept = json.loads(remembered) if remembered is not None else {}
@@ -72,7 +71,7 @@ def load_table(settings: Settings, remembered: str | None, models: Iterable[str]
 
 
 def package_mark() -> str:
-    """Changes with the installed package; does not load it."""
+    """A text that changes with the installed package, which is not imported for it."""
     spec = find_spec("genai_prices")
     if spec is None or spec.origin is None:
         raise StopRun("the package genai-prices is not installed: install helix_assets with its dependencies")
@@ -99,16 +98,16 @@ def _unpacked(packed: Any) -> ModelPrices | None:
 
 
 def _looked_up(model: str) -> ModelPrices | None:
-    """As `look_up`; a model that the package trips over has no price."""
+    """As `look_up`; a model for which the package fails has no price."""
     try:
         return look_up(model)
-    except Exception as exc:  # noqa: BLE001 - another package's trouble costs a price and nothing else
+    except Exception as exc:  # noqa: BLE001 - an error of another package costs only a price
         _log.warning("a model has no price: %s in the package genai-prices", type(exc).__name__)
         return None
 
 
 def look_up(model: str) -> ModelPrices | None:
-    """The package's prices of a model, None when it knows none; a provider before a slash may be left out."""
+    """The package's prices of a model, None if it has none; also without the provider before a slash."""
     from genai_prices.data_snapshot import get_snapshot
 
     for name in dict.fromkeys((model, model.rpartition("/")[2])):
@@ -138,7 +137,7 @@ def _time_us(at: time) -> int:
 
 
 def _bands(price: Any) -> tuple[Band, ...] | None:
-    """The package's price as bands. Tokens of a kind without a price of its own cost what input costs."""
+    """The package's price as bands. Tokens of a kind without a price cost as much as input."""
     named = price.__dict__
     if named.get("input_mtok") is None or named.get("output_mtok") is None:
         return None
@@ -149,7 +148,7 @@ def _bands(price: Any) -> tuple[Band, ...] | None:
 
 
 def _rates(named: Mapping[str, Any], kinds: list[int], start: int) -> Rates:
-    """An hour of cache costs twice the input where the price of five minutes is listed and its own is not."""
+    """The rates of a band. An hour of cache costs twice the input if only the price of five minutes is listed."""
     hour = named.get("cache_write_1h_mtok")
     twice = 2 * kinds[0] if named.get("cache_write_mtok") is not None else kinds[0]
     return Rates._make([*kinds, twice if hour is None else _at(hour, start)])
@@ -168,7 +167,7 @@ def _at(price: Any, start: int) -> int:
 
 
 def price_sessions(store: Store, sessions: Iterable[tuple[Digest, SessionFactRows]]) -> list[Digest]:
-    """The digests with their costs; the rows of `token_usage` get theirs in place."""
+    """The digests with their costs; those of the `token_usage` rows are set in place."""
     batch = [
         (digest, [TokenUsage._make(row) for row in rows.get("token_usage", ())], rows) for digest, rows in sessions
     ]
@@ -183,9 +182,9 @@ def price_sessions(store: Store, sessions: Iterable[tuple[Digest, SessionFactRow
 
 
 def reprice(store: Store, today: date) -> int:
-    """Price again what another table priced, evicted sessions too: their tokens are facts. Gives how many sessions.
+    """Price again what another table priced, also evicted sessions, whose tokens are facts. Returns how many sessions.
 
-    Costs a look at one file when nothing changed. Where it fails it is tried again on another day.
+    If nothing changed, this only checks one file. If it fails, it is tried again on another day.
     """
     in_force = f"{package_mark()} {_mark(store.settings.prices)}"
     in_part = f"{in_force}, in part on {today}"
@@ -221,7 +220,7 @@ def _digests(store: Store) -> Iterator[tuple[Digest, tuple[str, str]]]:
 
 
 def _reprice_partition(store: Store, partition: tuple[str, str], stale: Sequence[Digest]) -> None:
-    """One partition's costs in facts and digests, in one step."""
+    """Update one partition's costs in facts and digests, in one step."""
     old = [file for file in store.catalog.fact_files({partition}) if file.fact == "token_usage"]
     held: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for file in old:
@@ -246,7 +245,7 @@ def _reprice_partition(store: Store, partition: tuple[str, str], stale: Sequence
 
 
 def table_of(store: Store, models: Iterable[str]) -> PriceTable:
-    """The table in force with these models; what had to be looked up is remembered in the catalog."""
+    """The current table with these models; new lookups are remembered in the catalog."""
     remembered = store.catalog.meta_value(REMEMBERED)
     table, fresh = load_table(store.settings, remembered, sorted(models))
     if fresh != remembered:
@@ -256,8 +255,8 @@ def table_of(store: Store, models: Iterable[str]) -> PriceTable:
 
 
 def price_rows(table: PriceTable, flavor: str, usage: Iterable[TokenUsage]) -> list[TokenUsage]:
-    """The rows with the agent's own cost where it told one, else the table's; null where the model is unknown."""
-    is_one_request = flavor not in _WHOLE_TURNS
+    """The rows with the agent's own cost if it reported one, else the table's; null if the model is unknown."""
+    is_one_request = spec_of(flavor).price_family == "request"
     prices_of = cache(table.prices_of)
     return [row if row.cost_from == "agent" else _priced(row, prices_of, is_one_request) for row in usage]
 
@@ -272,14 +271,14 @@ def _priced(row: TokenUsage, prices_of: Callable[[str], ModelPrices | None], is_
 
 
 def costs(table: PriceTable, usage: Sequence[TokenUsage], assistant_messages: int) -> dict[str, Any]:
-    """The digest's costs; a sum with an unknown price in it is null, never too small.
+    """The digest's costs. A sum that includes an unknown price is null, never too small.
 
-    So is that of a session whose agent answered and told of no tokens.
+    It is also null if the agent answered but reported no tokens.
     """
     main, sub = _sum(row for row in usage if not row.is_sidechain), _sum(row for row in usage if row.is_sidechain)
     unknown = {row.model or "(unknown)" for row in usage if row.cost_usd is None}
-    is_told = bool(usage) or not assistant_messages
-    if not is_told:
+    is_reported = bool(usage) or not assistant_messages
+    if not is_reported:
         main = sub = None
     return {
         "cost_usd": None if main is None or sub is None else dollars(main + sub),

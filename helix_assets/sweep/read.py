@@ -1,8 +1,8 @@
-"""One session's share of a sweep: read its files, redact, order, derive, write one part file, digest.
+"""One session's part of a sweep: read its files, redact, order, derive, write one part file, digest.
 
-Runs in a worker process and touches nothing but the sources (read-only) and the staging folder; what comes of it is
-decided and published by `sweep.sweep`. Two ways, one stream: an append goes on behind the stored rows, anything else is
-written anew from the stored rows that still count and what the files say now. Not here: which files changed.
+Runs in a worker process and touches only the sources (read-only) and the staging folder; `sweep.sweep` publishes the
+result. An append continues after the stored rows; everything else is rewritten from the stored rows that still count
+and from the files. Not here: which files changed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import orjson
 
-from helix_assets.agents import ADAPTERS, pieces_of
+from helix_assets.agents import ADAPTERS, pieces_of, vocabulary_of
+from helix_assets.agents.cutting import Cutting
+from helix_assets.agents.database import asking
 from helix_assets.agents.jsonl import (
+    CHUNK_BYTES,
+    MAX_LINE_BYTES,
     PACKED,
     READING_FAILED,
     WholeLines,
@@ -31,14 +36,17 @@ from helix_assets.agents.jsonl import (
     hashed_up_to,
     open_source,
 )
+from helix_assets.agents.kinds import KnowsUnreadable, ReadsDatabases, ReadsTexts, SplitsDocuments
+from helix_assets.agents.loose import dumped
 from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.roles import DATABASE, ONE_RECORD, READ_WHOLE, TEXT, UNITS, UNREADABLE
 from helix_assets.agents.spec import Adapter, Identity, JsonObject, Parser, SessionFacts
 from helix_assets.derive.digest_builder import DigestBuilder, SessionHead
 from helix_assets.derive.fact_builder import FactBuilder
 from helix_assets.derive.link import BareLinker, Linker
 from helix_assets.derive.places import PlaceRules, domain_of, repo_of, task_of
 from helix_assets.model.digest import Digest
-from helix_assets.model.errors import Problem, RetryLater, SkipSource, StoreError
+from helix_assets.model.errors import HelixError, Problem, RetryLater, SkipSource, StoreError
 from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED, Record, Row, SessionEvent
 from helix_assets.model.facts import SessionFactRows
 from helix_assets.model.identity import is_worldwide, utf8_name
@@ -46,14 +54,13 @@ from helix_assets.redaction.again import value_again
 from helix_assets.redaction.joined import Joiner
 from helix_assets.store.catalog.session_keys import SessionKeys, message_key
 from helix_assets.store.key import hasher, text_hash
-from helix_assets.store.parquet import SessionWriter, keys_without_text, read_beside, read_placed, read_rows
+from helix_assets.store.parquet import SessionWriter, keys_without_text, read_placed, read_rows, read_unplaced
 from helix_assets.store.raw import PartFile, file_hash
 from helix_assets.store.words.hashing import WordHasher
 from helix_assets.sweep.task import BEFORE_TIME, FileTask, Ingested, IngestTask, SourceCursor, Workshop
 
 MAX_DOCUMENT_BYTES = 8 << 20
-DOCUMENTS = frozenset({"document", "about"})
-BESIDE_ROLES = frozenset({"about", "aside"})
+UNPLACED_ROLES = frozenset({"about", "aside"})
 NOT_UNDERSTOOD = "kept, but cannot be understood"
 _LISTED_PROBLEMS = 50
 _READ_TRIES = 3
@@ -61,24 +68,24 @@ _READ_TRIES = 3
 
 _new = tuple.__new__  # a named tuple without the call that checks its length
 
-# A record on its way through the merge, with its JSON object if it is one.
+# A record in the merged stream, with its JSON object if it is one.
 _Line = tuple[Record, JsonObject | None]
 
 
 class _OutOfOrder(Exception):
-    """An appended record belongs before stored ones: the session has to be written anew."""
+    """An appended record belongs before stored ones: the session must be rewritten."""
 
 
 class _Rewritten(Exception):
-    """A file is no longer what it was when the task was planned: its session has to be read from the start."""
+    """A file was rewritten since the task was planned: its session must be read from the start."""
 
 
 class _Incomplete(Exception):
-    """Of what the session has counted some can be read no more: what is new is merged with the kept digest."""
+    """Some records that the session has counted can no longer be read: new ones are merged into the kept digest."""
 
 
 def _place(item: _Line) -> tuple[int, int, int]:
-    """Where the record stands in its session."""
+    """The record's place in its session."""
     return item[0][:3]
 
 
@@ -86,8 +93,34 @@ def _renewed(item: _Line, raw: bytes, obj: JsonObject) -> _Line:
     return item[0]._replace(raw=raw), obj
 
 
+class _Unit(NamedTuple):
+    """A unit that the adapter made, as a line of JSON, and its position in its file."""
+
+    data: bytes
+    line: int
+    offset: int
+
+
+def _batches(units: Iterable[_Unit]) -> Iterator[list[_Unit]]:
+    """Units in groups so large that redacting them is as fast as for lines."""
+    batch: list[_Unit] = []
+    held = 0
+    for unit in units:
+        batch.append(unit)
+        held += len(unit.data)
+        if held >= CHUNK_BYTES:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
+
+
+def _is_touched(before: os.stat_result, now: os.stat_result) -> bool:
+    return (now.st_mtime_ns, now.st_size) != (before.st_mtime_ns, before.st_size)
+
+
 class _Counting:
-    """A reader of blocks that knows how many bytes it gave."""
+    """A reader of blocks that counts the bytes it returned."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._read, self.count = read, 0
@@ -99,7 +132,7 @@ class _Counting:
 
 
 class _Source:
-    """Reads one file as a stream of lines and remembers where it ended."""
+    """Reads one file as a stream of lines, and knows where reading ended."""
 
     def __init__(self, task: FileTask, adapter: Adapter, shop: Workshop, hash64: Callable[[bytes], int]) -> None:
         self.task = task
@@ -112,25 +145,31 @@ class _Source:
         self.order_us = task.order_us
         self.offset, self.line = task.offset, task.line
         self.problems: list[Problem] = []
+        self.tripped: set[int] = set()
         self.problem: str | None = None
+        self.split = task.split
+        self.seen_us: int | None = None
         self._opened: os.stat_result | None = None
         self._read_hash: str | None = None
         self._fell_short = False
         self.unparsed = self.lines = self.objects = self.bytes_read = self.redactions = self.withheld = 0
         pieces = pieces_of(adapter.flavor)
-        self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in DOCUMENTS else None
+        self.joiner = Joiner(shop.redactor, pieces, _renewed) if pieces and task.role not in ONE_RECORD else None
 
     def read(self) -> Iterator[_Line]:
+        if self.task.role == UNREADABLE:
+            self._look_at_unreadable()
+            return
         try:
-            fd = open_source(self.task.path)
+            fd = open_source(self.task.opens or self.task.path)
         except SkipSource as exc:
             self.problem = str(exc)
             self.problems.append(Problem(self.task.shown, str(exc)))
             return
         try:
-            # Taken before reading: what is appended meanwhile must look like news to the next sweep.
+            # Taken before reading, so that what is appended meanwhile is news to the next sweep.
             self._opened = os.fstat(fd)
-            yield from self._document(fd) if self.task.role in DOCUMENTS else self._jsonl(fd)
+            yield from self._records(fd)
         except OSError as exc:
             self.problem = f"{READING_FAILED}: {exc.strerror}"
             self.problems.append(Problem(self.task.shown, self.problem, self.line, self.offset))
@@ -141,6 +180,23 @@ class _Source:
             self.redactions += self.joiner.hits
             self.withheld += self.joiner.withheld
 
+    def _look_at_unreadable(self) -> None:
+        """Note the times of a file that cannot be read by design. The reason is not reported as a problem."""
+        with suppress(OSError):  # it was deleted
+            self._opened = os.stat(self.task.path, follow_symlinks=False)
+            self.seen_us = self._opened.st_mtime_ns // 1000
+        self.problem = cast(KnowsUnreadable, self._adapter).unreadable_because
+
+    def _records(self, fd: int) -> Iterator[_Line]:
+        """The records of the open file, whatever kind of file it is."""
+        if self.task.role == UNITS:
+            return self._units(fd)
+        if self.task.role == DATABASE:
+            return self._rows()
+        if self.task.role == TEXT:
+            return self._blocks(fd)
+        return self._document(fd) if self.task.role in ONE_RECORD else self._jsonl(fd)
+
     def _document(self, fd: int) -> Iterator[_Line]:
         data = os.pread(fd, MAX_DOCUMENT_BYTES + 1, 0)
         self.offset = len(data)
@@ -150,6 +206,71 @@ class _Source:
         else:
             self.bad(1, 0, obj if len(data) <= MAX_DOCUMENT_BYTES else "larger than a document may be")
         self._read_hash = text_hash(self._shop.key, data)
+
+    def _units(self, fd: int) -> Iterator[_Line]:
+        """The units of a document. One that is half written yields nothing, and its stored records stay."""
+        data = os.pread(fd, MAX_LINE_BYTES + 1, 0)
+        self._refuse_touched(fd)
+        obj = decode(data) if len(data) <= MAX_LINE_BYTES else "larger than a document may be"
+        if not isinstance(obj, dict):
+            self.problems.append(Problem(self.task.shown, f"not read: {obj}"))
+            return
+        made = cast(SplitsDocuments, self._adapter).units(obj)
+        yield from self._made(_Unit(dumped(unit), number, 0) for number, unit in enumerate(made, 1))
+        self.offset = len(data)
+        self._read_hash = text_hash(self._shop.key, data)
+
+    def _rows(self) -> Iterator[_Line]:
+        """The units of one session of a database, from its private copy."""
+        adapter = cast(ReadsDatabases, self._adapter)
+        with asking(self.task.opens, adapter.queries) as ask:
+            rows = adapter.rows(ask, self.task.part)
+            yield from self._made(_Unit(dumped(unit), number, 0) for number, unit in enumerate(rows, 1))
+        self.offset = self.task.found[2] if self.task.found else 0  # all of it, whatever the size of its units
+
+    def _blocks(self, fd: int) -> Iterator[_Line]:
+        """The units of one session of a text, from where the last reading ended."""
+        task, key = self.task, self._shop.key
+        state = hashed_up_to(fd, task.opens, self.offset, key)
+        if task.read_hash is not None and state.hexdigest() != task.read_hash:
+            raise _Rewritten
+        data = os.pread(fd, max(0, task.until - self.offset), self.offset)
+        splitter = cast(ReadsTexts, self._adapter).splitter(task.opens, task.split)
+        cutting = Cutting(data, splitter, self.offset, self.line, is_over=task.is_over)
+        yield from self._made(self._own(cutting))
+        state.update(data[: self.offset - task.offset])
+        self._read_hash = state.hexdigest()
+        self._refuse_rewritten(fd, task.offset + len(data))
+
+    def _own(self, cutting: Cutting) -> Iterator[_Unit]:
+        """The blocks of this session. The next reading starts after the last, or at it if it may still grow."""
+        was_own = False
+        for cut in cutting:
+            if was_own:
+                self.offset, self.line, self.split = cutting.offset, cutting.line, cutting.state
+            was_own = cut.block.session == self.task.part
+            if was_own:
+                yield _Unit(dumped(cut.block.unit), cut.line, cut.offset)
+        if was_own:
+            self.offset, self.line, self.split = cutting.offset, cutting.line, cutting.state
+
+    def _made(self, units: Iterable[_Unit]) -> Iterator[_Line]:
+        """The records of units that the adapter made, each redacted like a line of JSON Lines."""
+        for batch in _batches(units):
+            data = b"\n".join(unit.data for unit in batch)
+            lines = self._redacted(data).split(b"\n")
+            for unit, text in zip(batch, lines, strict=True):
+                self.lines += 1
+                item = self._line(unit.data, text, unit.line, unit.offset)
+                yield from (item,) if self.joiner is None else self._joined(item, unit.data, text)
+
+    def _redacted(self, data: bytes) -> bytes:
+        """Whole lines without secrets; the hits are counted."""
+        redacted = self._shop.redactor.lines(data)
+        self.redactions += redacted.hits
+        self.withheld += redacted.withheld
+        self.bytes_read += len(data)
+        return redacted.data
 
     def _jsonl(self, fd: int) -> Iterator[_Line]:
         path, key = self.task.path, self._shop.key
@@ -168,7 +289,7 @@ class _Source:
             for line, offset in whole.too_long:
                 self.bad(line, offset, "longer than a line may be; not stored")
         if whole.is_torn and path.endswith(PACKED):
-            raise OSError(errno.EIO, "it ends within a line")  # a packed log is a finished one
+            raise OSError(errno.EIO, "it ends within a line")  # a packed log is finished
         if whole.is_endless:
             reason = "longer than a line may be, and its end is not there yet"
             self.problems.append(Problem(self.task.shown, reason, self.line, self.offset))
@@ -176,22 +297,25 @@ class _Source:
         self._refuse_rewritten(fd, self.task.offset + read.count)
 
     def _refuse_rewritten(self, fd: int, reached: int) -> None:
-        """Lines of two versions of a file must not be taken for one: whether it was rewritten while it was read."""
+        """Refuse a file that was rewritten while it was read: its lines would be of two versions."""
         opened, now = self._opened, os.fstat(fd)
         if opened is None or self.task.path.endswith(PACKED):
             return
         self._fell_short = reached < opened.st_size
-        is_touched = (now.st_mtime_ns, now.st_size) != (opened.st_mtime_ns, opened.st_size)
-        if is_touched and hash_of_read(fd, self.task.path, self.offset, self._shop.key) != self._read_hash:
+        if (
+            _is_touched(opened, now)
+            and hash_of_read(fd, self.task.path, self.offset, self._shop.key) != self._read_hash
+        ):
+            raise _Rewritten
+
+    def _refuse_touched(self, fd: int) -> None:
+        """Refuse a document that changed while it was read: it may be a mix of two versions."""
+        if self._opened is None or _is_touched(self._opened, os.fstat(fd)):
             raise _Rewritten
 
     def _chunk(self, data: bytes, line: int, offset: int) -> Generator[_Line, None, int]:
-        """The records of some whole lines; returns how many lines they are."""
-        redacted = self._shop.redactor.lines(data)
-        clean = redacted.data
-        self.redactions += redacted.hits
-        self.withheld += redacted.withheld
-        self.bytes_read += len(data)
+        """The records of some whole lines. Returns how many lines there are."""
+        clean = self._redacted(data)
         originals = data.split(b"\n")
         lines = originals if clean is data else clean.split(b"\n")
         for original, text in zip(originals, lines, strict=True):
@@ -207,7 +331,7 @@ class _Source:
         return len(originals) - 1
 
     def _joined(self, item: _Line, original: bytes, text: bytes) -> Iterable[_Line]:
-        """Hand over a line that may be a piece of a message; gives those whose messages are whole."""
+        """Pass on a line that may be a piece of a message. Returns the lines of complete messages."""
         assert self.joiner is not None
         record, obj = item
         is_changed = text != original and self.joiner.is_piece(record.native_type)
@@ -218,40 +342,42 @@ class _Source:
         task = self.task
         body = text.removeprefix(b"\xef\xbb\xbf") if line == 1 else text
         try:
-            obj = orjson.loads(body)  # proves, too, that the text is UTF-8
+            obj = orjson.loads(body)  # also proves that the text is UTF-8
         except orjson.JSONDecodeError:
             obj, text = decode(body), text.decode("utf-8", "replace").encode()
         is_object = type(obj) is dict
         self.objects += is_object
-        told = identity(self._adapter, obj) if is_object else None
-        if told is not None:
-            native_id, parent_id, ts_us, native_type = told
+        named = identity(self._adapter, obj) if is_object else None
+        if named is not None:
+            native_id, parent_id, ts_us, native_type = named
         else:
             self.bad(line, offset, NOT_UNDERSTOOD if is_object else decode(body))
             obj, native_id, parent_id, ts_us, native_type = None, None, None, None, UNPARSED
-        if ts_us is not None and ts_us > self.order_us and task.role not in BESIDE_ROLES:
+        if ts_us is not None and ts_us > self.order_us and task.role not in UNPLACED_ROLES:
             self.order_us = ts_us
-        if task.role in DOCUMENTS:
+        if task.role in ONE_RECORD:
             native_id, native_type = None, DOCUMENT
             key = self._hash64(b"document:" + self._name)
         elif native_id:
             key = self._hash64(b"id:" + self._id_as_logged(native_id, original, text).encode("utf-8", "replace"))
         else:
             key = self._anonymous_key(original)
+        if is_object and named is None:
+            self.tripped.add(key)
         return _new(
             Record, (self.order_us, task.rank, line, offset, key, native_id, parent_id, ts_us, native_type, text)
         ), obj
 
     def _id_as_logged(self, native_id: str, original: bytes, text: bytes) -> str:
-        """The record's id as its agent wrote it: what identifies a record must not change with the redaction rules."""
+        """The record's id as its agent wrote it, because it must not change with the redaction rules."""
         if text == original or native_id.encode() in original:
             return native_id
         obj = decode(original)
-        told = identity(self._adapter, obj) if isinstance(obj, dict) else None
-        return told.native_id or native_id if told is not None else native_id
+        named = identity(self._adapter, obj) if isinstance(obj, dict) else None
+        return named.native_id or native_id if named is not None else native_id
 
     def _anonymous_key(self, original: bytes) -> int:
-        """A key for a line without an id: its bytes, its file's name, and how often it came before in this file."""
+        """A key for a line without an id: its bytes, its file's name, and how often it occurred before in this file."""
         base = self._hash64(self._name + b"\0" + original.strip())
         count = self._seen.get(base, 0)
         key = base if not count else self._hash64(b"%d:%d" % (base, count))
@@ -262,38 +388,38 @@ class _Source:
         return key
 
     def bad(self, line: int, offset: int, reason: str | JsonObject) -> None:
-        """Count a line that is no record, or one that tells nothing; list the first of them."""
+        """Count a line that is not a record, or was not understood; list the first of them."""
         self.unparsed += 1
         if self.unparsed <= _LISTED_PROBLEMS:
             self.problems.append(Problem(self.task.shown, str(reason), line, offset))
 
     def all_problems(self) -> list[Problem]:
-        """What could not be read; of very many bad lines the first are listed and the others counted."""
+        """What could not be read. Of very many bad lines only the first are listed and the others counted."""
         more = self.unparsed - _LISTED_PROBLEMS
         if more <= 0:
             return self.problems
         return [*self.problems, Problem(self.task.shown, f"{more} more lines are bad and not listed")]
 
     def cursor(self, state: JsonObject | None) -> SourceCursor | None:
-        """Where reading ended, or None when the file went away meanwhile.
+        """Where reading ended, or None if the file was deleted meanwhile.
 
-        Without a hash, as after a failed read, the file is read from the start when it is next looked at. One that was
-        cut while it was read looks changed to the next sweep, whatever it is by then.
+        Without a hash, as after a failed read, the next sweep reads the file from the start. A file that was cut while
+        it was read always looks changed to the next sweep.
         """
         try:
             info = self._opened or os.stat(self.task.path, follow_symlinks=False)
         except OSError:
             return None
         if self.joiner is not None and self.joiner.ended_within:
-            state = None  # of this message all pieces are needed once more
+            state = None  # all pieces of this message are needed again
         size = info.st_size if self.task.path.endswith(PACKED) else max(info.st_size, self.offset)
-        return SourceCursor(self.task.path_key, info.st_dev, info.st_ino, size,
-                            -1 if self._fell_short else info.st_mtime_ns, self._read_hash, self.offset,
+        found = info.st_dev, info.st_ino, size, -1 if self._fell_short else info.st_mtime_ns
+        return SourceCursor(self.task.path_key, *(self.task.found or found), self._read_hash, self.offset,
                             self.line, self.order_us, state, self.problem)  # fmt: skip
 
 
 def identity(adapter: Adapter, obj: JsonObject) -> Identity | None:
-    """How a line names itself; None when the adapter trips over it."""
+    """A line's ids, time and type, None if the adapter fails."""
     try:
         return adapter.identify(obj)
     except Exception:  # noqa: BLE001 - one line must not cost the session
@@ -301,7 +427,7 @@ def identity(adapter: Adapter, obj: JsonObject) -> Identity | None:
 
 
 class _SessionRun:
-    """The state of one task: the stream goes in record by record, rows come out."""
+    """The state of one task: takes the stream record by record and writes rows."""
 
     def __init__(self, task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> None:
         self.task, self._shop = task, shop
@@ -314,18 +440,19 @@ class _SessionRun:
         self._last_record: dict[int, Record] = {}
         self._states: dict[int, JsonObject | None] = {}
         roles = {**task.roles, **{f.rank: f.role for f in task.files}}
-        self._beside = {rank for rank, role in roles.items() if role in BESIDE_ROLES}
+        self._unplaced = {rank for rank, role in roles.items() if role in UNPLACED_ROLES}
         self._marks: dict[int, int] = {}
         self._repeats: dict[int, int] = {}
         self._known: set[int] = set()
-        self._told: set[int] = set()
+        self._in_files: set[int] = set()
         self.outlived: set[int] = set()
         self._writer: SessionWriter | None = None
         self.facts = replace(task.facts, unknown_types=dict(task.facts.unknown_types))
-        if not task.append:  # what is carried over all the same may rest on older rules
+        if not task.append and not task.is_bare:  # what is carried over may be redacted by older rules
             self.facts = SessionFacts(**value_again(shop.redactor, asdict(self.facts)))
         self._foreign = set(task.foreign_messages)
-        self.linker = (BareLinker if task.is_bare else Linker)(self._foreign)
+        words = vocabulary_of(task.flavor)
+        self.linker = (BareLinker if task.is_bare else Linker)(words, self._foreign)
         self._earlier = task.earlier
         self._counted = task.earlier.keys.all if task.earlier else frozenset[int]()
         self._open_before: dict[int, Counter[str | None]] = {}
@@ -336,14 +463,15 @@ class _SessionRun:
         self.light: set[int] = set()
         if task.merges and task.earlier is not None:
             self.linker.start_at(task.earlier.first_seq)
-        self.digests = DigestBuilder()
-        self.fact_builder = FactBuilder()
+        self.digests = DigestBuilder(words)
+        self.fact_builder = FactBuilder(words)
         self.failure = task.no_digest_because
         self.changed: set[int] = set()
         self.sources = [_Source(f, self.adapter, shop, self._hash64) for f in task.files]
         self._source_of = {source.task.rank: source for source in self.sources}
         self.unparsed_before = task.unparsed if task.append else 0
         self.withheld = 0
+        self._stored_alone: set[int] = set()
         self.shareable: set[int] = set()
         self.message_ids: dict[int, str] = {}
         self._last_message: str | None = None
@@ -357,15 +485,15 @@ class _SessionRun:
             self._take_in(stored)
         streams = [source.read() for source in self.sources]
         if stored and not self.task.append:
-            self._told = self._keys_told()
-            streams += [self._kept(read_placed(stored, raw=True)), self._kept(read_beside(stored, raw=True))]
+            self._in_files = self._keys_in_files()
+            streams += [self._kept(read_placed(stored, raw=True)), self._kept(read_unplaced(stored, raw=True))]
         for item in heapq.merge(*streams, key=_place) if len(streams) > 1 else streams[0] if streams else ():
             self._take(item)
-        if not self._told <= self._marks.keys():
+        if not self._in_files <= self._marks.keys():
             raise _Rewritten
         self._refuse_incomplete()
         for rank, parser in self._parsers.items():
-            self._states[rank] = parser.state()  # before the end: what that brings to light closes what was open
+            self._states[rank] = parser.state()  # before `finish`, which closes what is open
             if (events := self._uncounted(rank, parser.finish())) and rank in self._last_record:
                 last = self._last_record[rank]
                 self._emit(
@@ -376,12 +504,15 @@ class _SessionRun:
         self._check_what_events_rest_on()
 
     def _refuse_incomplete(self) -> None:
-        """Of an evicted session all that it has counted must have been met, or its digest would come to count less.
+        """Refuse an evicted session if not all that it has counted was read: its digest would count less.
 
-        What is merged although all of it is there was read while its log was written to.
+        A merge that finds all of it was read while its log was written to.
         """
         if self._earlier is None:
             return
+        tripped = set[int]().union(*(source.tripped for source in self.sources))
+        if tripped - self._earlier.keys.bad_lines:
+            raise HelixError("a new line of its log is not understood: it waits until a newer version reads it")
         met = self._marks.keys() | (self._known - self._light)
         is_whole = self._earlier.keys.records <= met and len(met) >= (self._earlier.at_least or 0)
         if self.task.merges and is_whole and self._marks:
@@ -392,43 +523,43 @@ class _SessionRun:
             self.unparsed_before += len(self._earlier.keys.bad_lines - self._marks.keys())
 
     def _check_what_events_rest_on(self) -> None:
-        """Stored rows stay right only while what the session's documents say about it stays the same."""
+        """Refuse an append if the session's documents changed, because stored rows depend on them."""
         for rank, file in self._files.items():
             is_continued = self.task.append and not self.task.merges
             if is_continued and file.role == "about" and self.parser_state(rank) != file.state:
                 raise _OutOfOrder
 
     def _refuse_damaged(self) -> None:
-        """Nothing is derived from, or written anew in the place of, a file that is not what was written."""
+        """Refuse damaged files: nothing is derived from them, and nothing replaces them."""
         for path, proof in self.task.stored:
             if file_hash(Path(path), self._shop.key) != proof:
                 raise StoreError(f"{os.path.basename(path)} is damaged: run `helix verify`")
 
     def _take_in(self, stored: list[Path]) -> None:
-        """Learn what is stored; for an append bring linker and digest to where the stored rows end."""
+        """Read what is stored; for an append bring linker and digest to the end of the stored rows."""
         rows = list(read_rows(stored, raw=False))
         self._known = {row.record_key for row in rows}
         if self._earlier is not None:
             self._light = keys_without_text(stored)
         if self.task.append:
             self.linker.resume(rows)
-            # Of a merge those that were stored when no digest could be made: the kept one does not count them.
+            # In a merge only those stored while no digest could be made, which the kept one does not count.
             self._digest([row for row in rows if self._is_news(row)] if self.task.merges and self._counted else rows)
         for source in self.sources:
             source.known = self._known if source.task.offset else set()
 
-    def _keys_told(self) -> set[int]:
-        """The records that the files tell now. Who reads them later must meet them all: else a file was rewritten."""
-        told = set[int]()
+    def _keys_in_files(self) -> set[int]:
+        """The records in the files now. If a later reading misses one, a file was rewritten."""
+        keys = set[int]()
         for task in self.task.files:
             source = _Source(task, self.adapter, self._shop, self._hash64)
             source.joiner = None
             source.known = self._known if task.offset else set()
-            told.update(record.key for record, _ in source.read())
-        return told
+            keys.update(record.key for record, _ in source.read())
+        return keys
 
     def _kept(self, rows: Iterator[Row]) -> Iterator[_Line]:
-        """Stored records that stand before the cursor, or that no file holds any more."""
+        """Stored records before the cursor, and those that no file holds any longer."""
         lines, pieces = self._kept_lines(rows), pieces_of(self.task.flavor)
         if pieces is None:
             yield from lines
@@ -441,26 +572,27 @@ class _SessionRun:
 
     def _kept_lines(self, rows: Iterator[Row]) -> Iterator[_Line]:
         for row in rows:
-            is_before_cursor = row.file in self._files and self._files[row.file].offset > 0
-            if row.raw and (is_before_cursor or row.record_key not in self._told):
-                redacted = self._shop.redactor.lines(row.raw)  # by the rules in force, which may be newer
+            is_before_cursor = row.file in self._files and row.offset < self._files[row.file].offset
+            if row.raw and (is_before_cursor or row.record_key not in self._in_files):
+                redacted = self._shop.redactor.lines(row.raw)  # by the current rules, which may be newer
                 obj = decode(redacted.data)
-                names = self._named_again(row, obj)
+                names = self._identity_again(row, obj)
                 self.withheld += redacted.withheld
                 self.unparsed_before += names.native_type == UNPARSED
                 if not is_before_cursor:
                     self.outlived.add(row.file)
+                    self._stored_alone.add(row.record_key)
                 record = Record(row.order_us, row.file, row.line, row.offset, row.record_key, *names, redacted.data)
                 yield record, obj if isinstance(obj, dict) else None
 
-    def _named_again(self, row: Row, obj: object) -> Identity:
-        """Ids, time and type of a stored record as its line says them by the rules in force.
+    def _identity_again(self, row: Row, obj: object) -> Identity:
+        """Ids, time and type of a stored record from its line, redacted by the current rules.
 
-        The row may bear the time of its event, such as the begin of a message that the record closes.
+        The row may have the time of its event, such as the beginning of a message that the record closes.
         """
         names = Identity(row.record_id, row.parent_id, row.ts_us, row.native_type)
-        if isinstance(obj, dict) and (told := identity(self.adapter, obj)):
-            names = told._replace(native_id=None, native_type=DOCUMENT) if row.native_type == DOCUMENT else told
+        if isinstance(obj, dict) and (found := identity(self.adapter, obj)):
+            names = found._replace(native_id=None, native_type=DOCUMENT) if row.native_type == DOCUMENT else found
         clean = self._shop.redactor.text
         native_id, parent_id = (name and clean(name).text for name in names[:2])
         return Identity(native_id, parent_id, names.ts_us, clean(names.native_type).text)
@@ -473,24 +605,26 @@ class _SessionRun:
                 self.started_us = ts_us
             if self.ended_us is None or ts_us > self.ended_us:
                 self.ended_us = ts_us
-        if self._shares_history and is_worldwide(record.native_id):
+        is_given_up = record.key in self._stored_alone and record.key in self.task.not_ours
+        if self._shares_history and is_worldwide(record.native_id) and not is_given_up:
             self.shareable.add(record.key)
         if self._is_repeated(record):
             return
         if self.task.merges and self._was_counted(record):
-            self._pass_over(record, obj)
+            self._skip(record, obj)
             return
-        is_beside = record.file in self._beside
+        is_unplaced = record.file in self._unplaced
         is_continued = self.task.append and not self.task.merges
-        if is_continued and not is_beside and (_place(item) <= self.task.last_row or record.key in self._known):
+        if is_continued and not is_unplaced and (_place(item) <= self.task.last_row or record.key in self._known):
             raise _OutOfOrder
         if self.task.merges and record.file not in self._last_record:
             self._note_what_is_open(record.file)
         events = self._uncounted(record.file, self._events(record, obj)) if obj is not None else []
         self._last_record[record.file] = record
-        self._note_messages(events)
-        if is_beside:
-            self._emit(self.linker.beside(record, events))
+        if not is_given_up:
+            self._note_messages(events)
+        if is_unplaced:
+            self._emit(self.linker.unplaced(record, events))
         elif record.key not in self.task.not_ours:
             self.last_row = _place(item)
             self._emit(self.linker.rows(record, events))
@@ -499,9 +633,9 @@ class _SessionRun:
         return row.native_type != DOCUMENT and row.record_key not in self._counted
 
     def _was_counted(self, record: Record) -> bool:
-        """Whether a record counts already: by its key alone, for a place proves nothing once a log was cut.
+        """Whether a record is already counted: by its key alone, because a log may have been cut.
 
-        Only where an earlier version left no keys the time must do.
+        The time decides only if an earlier version recorded no keys.
         """
         is_known = record.key in self._counted or record.key in self._known or self._is_same_document(record)
         earlier = self._earlier
@@ -512,21 +646,21 @@ class _SessionRun:
         file = self._files.get(record.file)
         return record.native_type == DOCUMENT and file is not None and file.is_same
 
-    def _pass_over(self, record: Record, obj: JsonObject | None) -> None:
-        """Take from a record that counts already only what the parser has to know of it later."""
-        self._last_record.pop(record.file, None)  # what the end of the file brings to light was counted with it
+    def _skip(self, record: Record, obj: JsonObject | None) -> None:
+        """Show a record that is already counted only to the parser, which needs it later."""
+        self._last_record.pop(record.file, None)  # events of the end of the file were counted with it
         self.unparsed_before -= record.native_type == UNPARSED
         if obj is not None:
-            with suppress(Exception):  # one that a parser cannot cope with was named when it was counted
+            with suppress(Exception):  # if a parser fails here, that was reported when the record was counted
                 self._parser(record.file).feed(obj, record)
 
     def _note_what_is_open(self, rank: int) -> None:
-        """What records that count already left open was counted with them, and is closed by what is new."""
+        """Note the open events of counted records: they were counted, and new records close them."""
         if rank in self._parsers:
             self._open_before[rank] = Counter(event.kind for event in deepcopy(self._parsers[rank]).finish())
 
     def _uncounted(self, rank: int, events: list[SessionEvent]) -> list[SessionEvent]:
-        """The events without those that were counted when they were still open."""
+        """The events without those that were counted while they were still open."""
         if not (was_open := self._open_before.get(rank)):
             return events
         fresh = []
@@ -538,13 +672,13 @@ class _SessionRun:
         return fresh
 
     def _events(self, record: Record, obj: JsonObject) -> list[SessionEvent]:
-        """What the record tells; one that a parser cannot cope with is kept, tells nothing, and is named."""
+        """The record's events. If the parser fails, the record is kept and reported, and has none."""
         if self.task.is_bare:
             return []
         try:
             return self._parser(record.file).feed(obj, record)
         except MemoryError:
-            raise  # the line may not be to blame, and the next one fares no better
+            raise  # the line may not be the cause, and the next one would fail, too
         except Exception as exc:  # noqa: BLE001 - one line must not cost the session
             source = self._source_of.get(record.file)
             if source is None:
@@ -554,10 +688,10 @@ class _SessionRun:
             return []
 
     def _is_repeated(self, record: Record) -> bool:
-        """Whether this run tells the record elsewhere: of two equal ones the first counts, of two versions the last."""
+        """Whether this run has the record elsewhere: of equal ones the first counts, of several versions the last."""
         key = record.key
         mark = self._marks.get(key)
-        # without an id the key is made of the bytes: two versions of it cannot be
+        # without an id the key is made of the bytes, so there cannot be two versions
         version = hash(record.raw) if record.native_id or record.native_type == DOCUMENT else 0
         if mark is None:
             self._marks[key] = version
@@ -570,11 +704,11 @@ class _SessionRun:
         return True
 
     def sightings_of_changed(self) -> dict[int, int]:
-        """For records met in several versions: how often each was met."""
+        """For records seen in several versions: how often each was seen."""
         return {key: self._repeats[key] for key in self.changed}
 
     def _note_messages(self, events: list[SessionEvent]) -> None:
-        """Remember the messages whose usage the session tells; a message often takes several lines in a row."""
+        """Remember the messages whose usage the session holds; a message often has several lines in a row."""
         if not self._shares_history:
             return
         for event in events:
@@ -597,7 +731,7 @@ class _SessionRun:
         return task.role if task else self.task.roles.get(rank, "main")
 
     def _digest(self, rows: list[Row]) -> None:
-        """Feed digest and facts; their trouble sets only themselves aside, the records are stored all the same."""
+        """Feed digest and facts. If they fail, the records are still stored."""
         for row in rows:
             if row.native_type not in (DOCUMENT, AFTER_THE_END):
                 (self._bad_lines if row.native_type == UNPARSED else self._records).add(row.record_key)
@@ -605,7 +739,7 @@ class _SessionRun:
             try:
                 self.digests.add(rows)
                 self.fact_builder.add(rows)
-            except Exception as exc:  # noqa: BLE001 - whatever it is, it is named in status and in a check
+            except Exception as exc:  # noqa: BLE001 - any error is reported in status and in a check
                 self.failure = f"{type(exc).__name__} while the digest was built"
 
     def _emit(self, rows: list[Row]) -> None:
@@ -627,8 +761,13 @@ class _SessionRun:
             self._writer = SessionWriter(path, self.task.session_uid, key, hasher=words)
         self._writer.add(rows)
 
+    @property
+    def has_counted(self) -> bool:
+        """Whether the digest counts any record."""
+        return bool(self._records)
+
     def keys(self) -> SessionKeys:
-        """What the digest of this run counts, and of each message the record whose usage counts."""
+        """The keys that the digest of this run counts, and for each message the record whose usage counts."""
         messages = {
             message_key(self._hash64, row.message_id): row.record_key
             for row, _ in self.digests.counted_usage()
@@ -637,13 +776,13 @@ class _SessionRun:
         return SessionKeys(frozenset(self._records), frozenset(self._bad_lines), messages)
 
     def parser_state(self, rank: int) -> JsonObject | None:
-        """What the file's next append starts from; None when it has to be derived anew."""
+        """The state for the file's next append, None if it must be derived from the start."""
         if self.task.is_bare:
             return None
         if rank in self._states:
             return self._states[rank]
         file = self._files[rank]
-        return file.state if self.task.append and file.role not in DOCUMENTS else {}
+        return file.state if self.task.append and file.role not in READ_WHOLE else {}
 
     def finish_part(self) -> PartFile | None:
         if self._writer is None:
@@ -659,15 +798,15 @@ class _SessionRun:
 
 
 def ingest(task: IngestTask, shop: Workshop) -> Ingested:
-    """Bring one session up to date. An append that turns out to be more than that is written anew."""
+    """Bring one session up to date. An append that does not fit becomes a rewrite."""
     if task.is_bare:
-        task = replace(_anew(task), facts=task.facts)
+        task = replace(_as_rewrite(task), facts=task.facts)
     for _ in range(_READ_TRIES):
         try:
             return _ingest(task, shop)
         except _Rewritten:
             files = (replace(f, offset=0, line=1, order_us=BEFORE_TIME, state=None, read_hash=None) for f in task.files)
-            task = replace(_anew(task), files=tuple(files), facts=SessionFacts(), started_us=None, ended_us=None)
+            task = replace(_as_rewrite(task), files=tuple(files), facts=SessionFacts(), started_us=None, ended_us=None)
     raise RetryLater("a file was rewritten each time it was read; the next sweep tries again")
 
 
@@ -675,7 +814,7 @@ def _ingest(task: IngestTask, shop: Workshop) -> Ingested:
     try:
         run = _last_versions(task, shop)
     except _OutOfOrder:
-        run = _last_versions(_anew(task), shop)
+        run = _last_versions(_as_rewrite(task), shop)
     except _Incomplete:
         run = _last_versions(_as_merge(task), shop)
     try:
@@ -686,16 +825,16 @@ def _ingest(task: IngestTask, shop: Workshop) -> Ingested:
 
 
 def _last_versions(task: IngestTask, shop: Workshop) -> _SessionRun:
-    """A run in which of several versions of a record the last one counts."""
+    """A run in which the last of several versions of a record counts."""
     run = _run(task, shop, {})
     if run.changed:
         run.discard()
-        run = _run(_anew(task), shop, run.sightings_of_changed())
+        run = _run(_as_rewrite(task), shop, run.sightings_of_changed())
     return run
 
 
 def _as_merge(task: IngestTask) -> IngestTask:
-    """The task as one that goes on behind what is stored and kept, with what was not counted before."""
+    """The task as one that only adds what was not counted before to what is stored and kept."""
     earlier = task.earlier
     if earlier is None:
         raise ValueError("nothing was evicted of this session")
@@ -712,13 +851,13 @@ def _as_merge(task: IngestTask) -> IngestTask:
     )
 
 
-def _anew(task: IngestTask) -> IngestTask:
-    """The task as one that replaces what is stored: nothing is carried on from there, except in a merge."""
+def _as_rewrite(task: IngestTask) -> IngestTask:
+    """The task as one that replaces what is stored, unless it is a merge."""
     if task.merges:
         return task
     task = replace(task, append=False, facts=task.facts.of_first_lines(), unparsed=0)
     if task.not_ours and (not task.files or any(file.offset for file in task.files)):
-        return task  # copied history before those offsets is not met again, and dates and places the session
+        return task  # copied history before those offsets is not read again, but sets the session's start and folder
     return replace(task, facts=SessionFacts(), started_us=None, ended_us=None)
 
 
@@ -734,15 +873,15 @@ def _run(task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> _Se
 
 def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     sources = run.sources
-    if run.task.merges and run.task.earlier is not None and not run.keys().records:
-        run.facts = run.task.earlier.facts  # nothing came that could tell more of the session
+    if run.task.merges and run.task.earlier is not None and not run.has_counted:
+        run.facts = run.task.earlier.facts  # nothing new was read about the session
     if not run.task.is_bare:
         run.facts.cwd = run.facts.cwd or _cwd_of_path(run, shop)
         run.facts.repo_root = _repository(run, shop)
-    _settle_times(run)
+        _settle_times(run)
     unparsed = sum(s.unparsed for s in sources) + run.unparsed_before
     part = run.finish_part()
-    digest, fact_rows, failure = digest_of(run, shop.places, unparsed)
+    digest, fact_rows, keys, failure = digest_of(run, shop.places, unparsed)
     cursors = [c for s in sources if (c := s.cursor(_next_state(run, s)))]
     return Ingested(
         task=run.task,
@@ -766,21 +905,27 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
         message_ids=run.message_ids,
         fact_rows=fact_rows,
         outlived=frozenset(file.rank for file in run.task.files) if run.task.merges else frozenset(run.outlived),
-        keys=run.keys(),
+        keys=keys,
         evicted=len(run.evicted),
         light=len(run.light),
     )
 
 
 def _next_state(run: _SessionRun, source: _Source) -> JsonObject | None:
-    """What the next append starts from. A document that is bad now is counted anew when it has changed."""
-    is_bad = source.task.role in DOCUMENTS and source.unparsed
-    return None if is_bad else run.parser_state(source.task.rank)
+    """The state for the next append. A bad document has none, so that it is counted again when it changes."""
+    is_bad = source.task.role in ONE_RECORD and source.unparsed
+    state = None if is_bad else run.parser_state(source.task.rank)
+    if source.task.role != TEXT or state is None:
+        return state
+    return {"parser": state, "splitter": source.split}
 
 
 def _settle_times(run: _SessionRun) -> None:
-    """Copied history does not date a session; one whose lines bear no time has the times it says of itself."""
+    """Set start and end: copied history does not count, and lines without times leave those the log itself states."""
     facts = run.facts
+    for seen_us in (source.seen_us for source in run.sources if source.seen_us is not None):
+        run.started_us = seen_us if run.started_us is None else min(run.started_us, seen_us)
+        run.ended_us = max(run.ended_us or seen_us, seen_us)
     if run.started_us is None:
         run.started_us, run.ended_us = facts.said_start_us, facts.said_end_us
     elif facts.own_since_us is not None:
@@ -789,7 +934,7 @@ def _settle_times(run: _SessionRun) -> None:
 
 
 def _cwd_of_path(run: _SessionRun, shop: Workshop) -> str | None:
-    """The working folder where no record names it but the path does."""
+    """The working folder from the path, if no record names it."""
     for source in run.sources:
         if cwd := run.adapter.cwd_from_head(source.task.path, b""):
             return shop.redactor.text(utf8_name(cwd)).text
@@ -797,7 +942,7 @@ def _cwd_of_path(run: _SessionRun, shop: Workshop) -> str | None:
 
 
 def _repository(run: _SessionRun, shop: Workshop) -> str | None:
-    """Where the repository of the working folder lies, or lay when the session was first read."""
+    """The root of the working folder's repository, as it was when the session was first read."""
     cwd, known = run.facts.cwd, run.task.known_root
     if known is not None and known[0] == cwd:
         return known[1]
@@ -805,10 +950,12 @@ def _repository(run: _SessionRun, shop: Workshop) -> str | None:
     return shop.redactor.text(utf8_name(root)).text if root else None
 
 
-def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Digest | None, SessionFactRows, str | None]:
-    """Digest and facts in passing, or the reason why there are none."""
+def digest_of(
+    run: _SessionRun, places: PlaceRules, unparsed: int
+) -> tuple[Digest | None, SessionFactRows, SessionKeys, str | None]:
+    """Digest, facts and the keys that they count, or the reason why there are none."""
     if run.failure is not None:
-        return None, {}, run.failure
+        return None, {}, SessionKeys(), run.failure
     try:
         head = session_head(run.task.session_uid, run.task.flavor, run.facts, places, run.digests.first_prompt)
         head = replace(
@@ -820,15 +967,15 @@ def digest_of(run: _SessionRun, places: PlaceRules, unparsed: int) -> tuple[Dige
         )
         rows = run.fact_builder.finish(run.digests.counted_usage(), run.digests.signal_rows())
         head = replace(head, facts={fact: len(made) for fact, made in rows.items()})
-        return run.digests.finish(head), rows, None
+        return run.digests.finish(head), rows, run.keys(), None
     except Exception as exc:  # noqa: BLE001 - as above
-        return None, {}, f"{type(exc).__name__} while the digest was built"
+        return None, {}, SessionKeys(), f"{type(exc).__name__} while the digest was built"
 
 
 def session_head(
     session_uid: str, flavor: str, facts: SessionFacts, places: PlaceRules, first_prompt: str | None
 ) -> SessionHead:
-    """The session as its own lines describe it, placed by the person's map."""
+    """The session as its own lines describe it, with repository and domain by the user's map."""
     repo = repo_of(facts.cwd, places, facts.repo_root)
     return SessionHead(
         session_uid=session_uid,

@@ -1,9 +1,9 @@
-"""After the redaction rules changed: what no re-derivation reaches is redacted again.
+"""After the redaction rules changed: redacts again what deriving again does not reach.
 
-Stored sessions are written anew by the sweep, a bounded part each time (`sweep.sweep`). Here is the rest: names in the
-catalog and notes in the hub folder, at once, for they are small; reports, which are dropped and made anew; digests and
-facts of evicted sessions, partition by partition; stored rows that cannot be derived again. Not here: how a text is
-redacted (`redaction.again`), or what restores set aside (`sweep.aside`).
+The sweep rewrites stored sessions, a limited part each time (`sweep.sweep`). Here is the rest: names in the catalog and
+notes in the hub folder, all at once, because they are small; reports, which are deleted; digests and facts of evicted
+sessions, partition by partition; stored rows that cannot be derived again. Not here: how a text is redacted
+(`redaction.again`), or before-restore folders (`sweep.rescan_folders`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RESCAN_BYTES = 256 << 20
-"""How many bytes of stored sessions, and of digests and facts of evicted ones, one sweep redacts again."""
+"""How many bytes of stored sessions, and of evicted ones' digests and facts, one sweep redacts again."""
 _NAMED = "names_redacted_with"
 _STAMP = "rules_stamp"
 _READ_AS, _DECODED = "names_read_as", "decoded"
@@ -61,9 +61,9 @@ _UIDS = ((digests, "session_uid"), (evictions, "session_uid"), (losses, "session
 
 
 def redact_names(store: Store) -> int:
-    """Redact by the rules in force every name, path and note; gives how many rows and notes changed.
+    """Redact every name, path and note by the current rules. Returns how many rows and notes changed.
 
-    Comes before a sweep looks at files, which are known by these names.
+    Runs before a sweep looks at files, which are identified by these names.
     """
     redactor = store.redactor
     if store.catalog.meta_value(_NAMED) == redactor.version and store.catalog.meta_value(_READ_AS) == _DECODED:
@@ -72,7 +72,7 @@ def redact_names(store: Store) -> int:
                 store.catalog.set_meta(connection, _STAMP, store.settings.rules_stamp)
         return 0
     from helix_assets.kaizen.derived import drop_tables
-    from helix_assets.kaizen.feed import redact_feed  # every sweep loads this module, and few have new rules
+    from helix_assets.kaizen.feed import redact_feed  # every sweep loads this module, few have new rules
     from helix_assets.kaizen.metrics import redact_executions
     from helix_assets.keep.report_folder import drop_reports
 
@@ -83,7 +83,7 @@ def redact_names(store: Store) -> int:
         changed += _rename_sessions(store, redactor)
         is_done = True
     except StoreError:
-        is_done = False  # a damaged file is `verify`'s to name; the next sweep tries again
+        is_done = False  # `verify` names the damaged file; the next sweep tries again
     with store.catalog.writing() as connection:
         for table in (sources, problems):
             for row in connection.execute(select(table)).all():
@@ -98,8 +98,8 @@ def redact_names(store: Store) -> int:
                 if (clean := redactor.text(name)).hits:
                     connection.execute(update(column.table).where(column == name).values({column: clean.text}))
         changed += redact_executions(store, connection)
-        connection.execute(delete(meta).where(meta.c.name == REMEMBERED))  # by names of models, and made anew
-        connection.execute(delete(retries))  # they name sessions and files: what was set aside is tried at once
+        connection.execute(delete(meta).where(meta.c.name == REMEMBERED))  # contains names of models; is made again
+        connection.execute(delete(retries))  # they name sessions and files; failed sessions are tried at once
         if is_done:
             store.catalog.set_meta(connection, _NAMED, redactor.version)
             store.catalog.set_meta(connection, _READ_AS, _DECODED)
@@ -108,9 +108,9 @@ def redact_names(store: Store) -> int:
 
 
 def redact_memory(store: Store, limit: int = RESCAN_BYTES) -> int:
-    """Redact by the rules in force what is kept of sessions without rows, up to a limit; gives how many went through.
+    """Redact what is kept of sessions without rows, up to a limit. Returns how many sessions were done.
 
-    Their digest and facts are all there is, so these are edited; of every partition all of them or none.
+    Only their digest and facts exist, so these are edited, for all sessions of a partition or none.
     """
     version = store.redactor.version
     is_rowless = or_(sessions.c.evicted_at.is_not(None), sessions.c.row_count == 0)
@@ -127,19 +127,19 @@ def redact_memory(store: Store, limit: int = RESCAN_BYTES) -> int:
         try:
             spent += sum(file.bytes for file in files) + _redact_sessions(store, rows, _again(store, files))
         except StoreError:
-            continue  # damaged facts: `verify` names them, readers redact what they show
+            continue  # `verify` names damaged facts, readers redact what they show
         done += len(rows)
     return done
 
 
 def redact_rows(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> None:
-    """Redact a session's stored rows where they lie: what else its digest covers can be read no more."""
+    """Redact a session's stored rows in place, because the rest of what its digest covers can no longer be read."""
     facts = _again(store, store.catalog.fact_files({(row.flavor, row.day)}))
     _redact_sessions(store, [row], facts, {row.id: parts})
 
 
 @dataclass
-class _Rewritten:
+class _NewFacts:
     """New fact files and those they replace."""
 
     fresh: list[FactFile] = field(default_factory=list)
@@ -149,11 +149,11 @@ class _Rewritten:
 def _redact_sessions(
     store: Store,
     rows: Sequence[Row[Any]],
-    facts: _Rewritten,
+    facts: _NewFacts,
     parts: Mapping[int, Sequence[Row[Any]]] | None = None,
     uids: Mapping[str, str] | None = None,
 ) -> int:
-    """Write down sessions by the rules in force, in one step with their facts; gives the bytes of their digests."""
+    """Rewrite sessions by the current rules, in one step with their facts. Returns the bytes of their digests."""
     redactor, catalog, size = store.redactor, store.catalog, 0
     held = {row.id: (parts or {}).get(row.id, ()) for row in rows}
     fresh = {row.id: _rewrite(store, (uids or {}).get(row.session_uid, row.session_uid), held[row.id]) for row in rows}
@@ -180,7 +180,7 @@ def _redact_sessions(
 
 
 def changed_texts(table: Table, row: Row[Any], redactor: Redactor) -> dict[str, Any]:
-    """The texts of a row, also those inside JSON, that the rules in force change."""
+    """The texts of a row, also inside JSON, that the current rules change."""
     names = [c.name for c in table.columns if isinstance(c.type, Text | JSON) and c.name not in _OURS]
     found = {name: row._mapping[name] for name in names if row._mapping[name]}
     clean = {name: (name_again if name in _NAMES else value_again)(redactor, value) for name, value in found.items()}
@@ -188,7 +188,7 @@ def changed_texts(table: Table, row: Row[Any], redactor: Redactor) -> dict[str, 
 
 
 def redact_digest(store: Store, connection: Connection, uid: str, renamed: str | None) -> int:
-    """Redact a digest and prove it anew if it proved itself before; gives its bytes."""
+    """Redact a digest and renew its hash, unless it is damaged. Returns its bytes."""
     row = connection.execute(select(digests).where(digests.c.session_uid == uid)).one_or_none()
     if row is None:
         return 0
@@ -207,9 +207,9 @@ def redact_digest(store: Store, connection: Connection, uid: str, renamed: str |
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
-def _again(store: Store, files: Collection[FactFile], uids: Mapping[str, str] | None = None) -> _Rewritten:
-    """Fact files by the rules in force; those that stay as they are are left out."""
-    done = _Rewritten()
+def _again(store: Store, files: Collection[FactFile], uids: Mapping[str, str] | None = None) -> _NewFacts:
+    """Write fact files by the current rules; unchanged ones are left out."""
+    done = _NewFacts()
     for file in files:
         table = store.facts.read(file)
         clean = table_again(table, store.redactor, uids or {})
@@ -220,7 +220,7 @@ def _again(store: Store, files: Collection[FactFile], uids: Mapping[str, str] | 
 
 
 def table_again(table: pa.Table, redactor: Redactor, uids: Mapping[str, str] = MappingProxyType({})) -> pa.Table:
-    """The texts of a table by the rules in force, the same table if they change nothing; `uids` renames sessions."""
+    """The table redacted by the current rules, the same table if they change nothing; `uids` renames sessions."""
     import pyarrow as pa
 
     for place, column in enumerate(table.schema):
@@ -237,13 +237,13 @@ def table_again(table: pa.Table, redactor: Redactor, uids: Mapping[str, str] = M
 
 
 def _rewrite(store: Store, uid: str, parts: Sequence[Row[Any]]) -> list[dict[str, Any]]:
-    """New part files with the same rows by the rules in force, published; gives their rows for the catalog."""
+    """Publish new part files with the rows redacted by the current rules. Returns their rows for the catalog."""
     fresh = []
     for part in parts:
         path = store.raw.path(part.name)
         if file_hash(path, store.key) != part.hash:
             raise StoreError(f"{path.name} is damaged: run `helix verify`")
-        ending = LIGHT if part.name.endswith(LIGHT) else ".parquet"  # whose texts went is told by the name
+        ending = LIGHT if part.name.endswith(LIGHT) else ".parquet"  # the name shows that texts were dropped
         stem = f"{part.name.removesuffix(ending)}.again"
         made, name = part_again(store, uid, path, store.raw.staging / os.path.basename(stem)), f"{stem}{ending}"
         store.raw.publish(made.name, name)
@@ -253,7 +253,7 @@ def _rewrite(store: Store, uid: str, parts: Sequence[Row[Any]]) -> list[dict[str
 
 
 def part_again(store: Store, uid: str, path: Path, staged: Path) -> PartFile:
-    """Write the rows of a part by the rules in force to another place; the file is neither synced nor published yet."""
+    """Write the rows of a part, redacted by the current rules, to another file, not yet synced or published."""
     from helix_assets.store.parquet import SessionWriter, read_rows
 
     writer = SessionWriter(staged, uid, store.key)
@@ -282,11 +282,11 @@ def _hub_notes(store: Store, redactor: Redactor) -> int:
     return changed
 
 
-# -- sessions whose id holds a secret --------------------------------------------------------------------------------
+# -- sessions whose id contains a secret -----------------------------------------------------------------------------
 
 
 def _rename_sessions(store: Store, redactor: Redactor) -> int:
-    """Give sessions another id where the rules in force hide theirs; rows, facts, digest and log follow."""
+    """Give sessions another id if the current rules hide theirs, also in rows, facts, digest and log."""
     with store.catalog.reading() as connection:
         natives = connection.execute(select(sessions.c.session_uid, sessions.c.native_session_id)).all()
     clean = {row.session_uid: name_again(redactor, row.native_session_id) for row in natives}

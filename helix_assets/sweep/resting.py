@@ -1,10 +1,10 @@
-"""Large sessions that grow: how long a patient sweep leaves each alone.
+"""Large sessions that grow: how long a patient sweep waits before it reads one again.
 
-Whatever a session gains, its digest and the facts of its day are written anew, and these are the larger the longer it
-is. So a patient sweep, which is what the sensor asks for, lets a session rest after it was taken in, the longer the
-more it holds: what is written stays in proportion to what is gained. A sweep by hand takes everything in, and whom a
-hook has named does not rest: any sweep takes its note away, and with it what asks for the session.
-Belongs here: who rests. Not here: what is news (`sweep.look`), or what a sweep does with it (`sweep.sweep`).
+Every growth rewrites a session's digest and the facts of its day, which are larger for longer sessions. So a patient
+sweep, which the sensor runs, lets a session rest after it was read, the longer the larger it is. Then the bytes written
+stay in proportion to the bytes gained. A sweep by hand reads everything. A session that a hook named does not rest,
+because the sweep removes its note.
+Belongs here: which sessions rest. Not here: what is news (`sweep.look`), or what a sweep does with it (`sweep.sweep`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ REST_PER_MB = timedelta(seconds=10)
 def resting(
     store: Store, seen: Discovery, found: Mapping[str, FoundFile], changed: Collection[str], now: datetime
 ) -> frozenset[str]:
-    """Those of the changed files whose session was taken in too short a while ago for its size.
+    """The changed files whose session was read too recently for its size.
 
-    All files of a session rest together, also one that is new: taken in without the others it might come too early.
+    All files of a session rest together, also new ones, which could come out of order without the others.
     """
     named = sessions_named([note for note in read_notes(store.data_dir) if note.asks_for_a_sweep])
     if named is None:
@@ -48,4 +48,4 @@ def resting(
 def _rests(row: Row[Any], now: datetime, longest: timedelta) -> bool:
     since = now - datetime.fromisoformat(row.ingested_at)
     rest = min(row.source_bytes / 1e6 * REST_PER_MB, longest)
-    return bool(timedelta(0) <= since < rest)  # less than nothing where the clock was set back: nobody rests for that
+    return bool(timedelta(0) <= since < rest)  # negative if the clock was set back: then nothing rests

@@ -1,9 +1,9 @@
-"""Who owns history that several sessions tell: a resumed or forked session copies records, and they count once.
+"""Who owns history that several sessions hold: a resumed or forked session copies records, which must count once.
 
 The owner is the session that started first (a tie: the one that stops first, then the uid), whatever was swept first.
-Only a session that cannot be written anew, such as an evicted one whose log is gone, keeps what it counts already, and
+Only a session that cannot be rewritten, such as an evicted one whose log is gone, keeps what it already counts, and
 gains nothing.
-Belongs here: finding shared keys and having the sessions written anew whose share changed.
+Belongs here: finding shared keys, and having the sessions rewritten whose share changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_TIME = 1 << 62
 
 
 class Span(NamedTuple):
-    """What decides ownership, the smallest winning."""
+    """What decides ownership; the smallest wins."""
 
     started_us: int
     ended_us: int
@@ -31,17 +31,17 @@ class Span(NamedTuple):
 
 @dataclass
 class Shares:
-    """Keys told by several sessions, with their owners; and for each session what it tells but does not own.
+    """Keys that several sessions hold, with their owners, and for each session those that it holds but does not own.
 
-    `untold` are keys that a session told once, did not own, and tells no more. `stuck` are sessions that do not own
-    what they should, or own what they should not, for they cannot be written anew.
+    `given_up` are keys that a session held earlier, did not own, and no longer holds. `stuck` are sessions that do not
+    own what they should, or own what they should not, because they cannot be rewritten.
     """
 
     owners: dict[int, str] = field(default_factory=dict)
     message_ids: dict[int, str] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
     not_ours: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    untold: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    given_up: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     stuck: set[str] = field(default_factory=set)
 
     def foreign_messages(self, uid: str) -> frozenset[str]:
@@ -49,18 +49,17 @@ class Shares:
 
 
 class Standing(NamedTuple):
-    """What can be done with sessions, by uid: `is_fixed` says of one that it can be written anew no more, or not now;
-    `can_gain` that what it does not store could be read. Those of the batch that are `told_anew` tell what they told
-    now, and nothing else.
+    """What can be done with sessions, by uid: `is_fixed` if it cannot be rewritten, or not now; `can_gain` if its
+    records that are not stored could be read. Sessions of the batch in `reread` hold only what was read now.
     """
 
     is_fixed: Callable[[str], bool]
     can_gain: Callable[[str], bool]
-    told_anew: Collection[str]
+    reread: Collection[str]
 
 
 class Wanted(NamedTuple):
-    """What a session tells that belongs to others: record keys, and messages whose usage they own."""
+    """What a session holds that belongs to others: record keys, and messages whose usage they own."""
 
     not_ours: frozenset[int]
     foreign_messages: frozenset[str]
@@ -73,7 +72,7 @@ def settle(
     remake: Callable[[Mapping[str, Wanted]], None],
     standing: Standing,
 ) -> Shares:
-    """Find out who owns what is told twice, and remake every session whose own share changed.
+    """Find the owners of shared keys, and remake every session whose own share changed.
 
     `results` is the batch by uid; `remake` brings it up to date in place.
     """
@@ -84,18 +83,18 @@ def settle(
     for uid in sorted(shares.not_ours.keys() | held.keys() | lacking):
         want = frozenset(shares.not_ours.get(uid, ()))
         have = results[uid].task.not_ours if uid in results else frozenset(held.get(uid, ()))
-        have -= shares.untold.get(uid, frozenset())
+        have -= shares.given_up.get(uid, frozenset())
         if want != have:
             wanted[uid] = Wanted(want, shares.foreign_messages(uid))
     if wanted:
-        remake(wanted | _with_what_is_not_asked_here(catalog, shares, wanted, results.keys()))
+        remake(wanted | _whole_shares(catalog, shares, wanted, results.keys()))
     return shares
 
 
-def _with_what_is_not_asked_here(
+def _whole_shares(
     catalog: Catalog, shares: Shares, wanted: Mapping[str, Wanted], batch: Collection[str]
 ) -> dict[str, Wanted]:
-    """The shares of sessions outside the batch, with the keys that they share with others than the batch."""
+    """The shares of sessions outside the batch, including keys that they share with other sessions outside."""
     names = {shares.ids[uid]: uid for uid in wanted if uid not in batch}
     whole = {uid: (set(wanted[uid].not_ours), set(wanted[uid].foreign_messages)) for uid in names.values()}
     with catalog.reading() as connection:
@@ -115,7 +114,7 @@ def _shares(
     session_ids: Mapping[str, int],
     standing: Standing,
 ) -> tuple[Shares, dict[str, set[int]]]:
-    """Shared keys as they are now, and what each session told and did not own before."""
+    """The shared keys now, and those that each session held and did not own before."""
     claims: dict[int, set[str]] = defaultdict(set)
     shares = Shares()
     for uid, result in results.items():
@@ -124,7 +123,7 @@ def _shares(
         for key, message_id in result.message_ids.items():
             claims[key].add(uid)
             shares.message_ids[key] = message_id
-    told = {uid: {*results[uid].shareable, *results[uid].message_ids} for uid in standing.told_anew if uid in results}
+    reread = {uid: {*results[uid].shareable, *results[uid].message_ids} for uid in standing.reread if uid in results}
     with catalog.reading() as connection:
         earlier = claims_on(connection, claims.keys()) if claims else set()
         before = shared_with(connection, {session_ids[uid] for uid in results if uid in session_ids})
@@ -135,8 +134,8 @@ def _shares(
     owns = {(row.key, row.owner_id) for row in before}
     for key, sid in earlier | {(row.key, row.session_id) for row in before}:
         uid = others[sid].session_uid
-        if uid in told and key not in told[uid] and (key, sid) not in owns:
-            shares.untold[uid].add(key)
+        if uid in reread and key not in reread[uid] and (key, sid) not in owns:
+            shares.given_up[uid].add(key)
         else:
             claims[key].add(uid)
     held: dict[str, set[int]] = defaultdict(set)
@@ -148,13 +147,22 @@ def _shares(
             held[uid].add(row.key)
     spans = {row.session_uid: _span(row.started_us, row.ended_us, row.session_uid) for row in others.values()}
     spans |= {uid: _span(r.started_us, r.ended_us, uid) for uid, r in results.items()}
-    # A key that one session alone told until now is its own.
+    # A key that only one session held until now is its own.
     counted_by = {key: others[sid].session_uid for key, sid in earlier}
     with catalog.reading() as connection:
         owned = owners_of(connection, [key for key, uids in claims.items() if len(uids) > 1])
     counted_by |= {key: others[sid].session_uid for key, sid in owned.items() if sid in others}
     _assign(shares, claims, spans, counted_by, standing)
+    _drop_lost(shares, claims, reread)
     return shares, held
+
+
+def _drop_lost(shares: Shares, claims: Mapping[int, set[str]], reread: Mapping[str, set[int]]) -> None:
+    """A reread session stops claiming keys that it does not own and its log no longer holds."""
+    for uid, keys in reread.items():
+        gone = {key for key in shares.not_ours.get(uid, ()) if key not in keys and uid in claims[key]}
+        shares.not_ours[uid] -= gone
+        shares.given_up[uid] |= gone
 
 
 def _assign(
@@ -178,7 +186,7 @@ def _assign(
 
 
 def _owner(by_span: Sequence[str], before: str | None, standing: Standing) -> str:
-    """Who owns a key: of all that tell it the first that has it, or can be given it."""
+    """Who owns a key: of all sessions that hold it the first that counts it, or can gain it."""
     if before is not None and before != by_span[0] and standing.is_fixed(before):
         return before
     return next((uid for uid in by_span if uid == before or standing.can_gain(uid)), by_span[0])

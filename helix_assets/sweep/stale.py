@@ -1,6 +1,6 @@
-"""Sessions that rest on older rules: which they are, and the note that there are none.
+"""Stale sessions, which were derived by older rules: which they are, and the note that there are none.
 
-Belongs here: the question to the catalog. Not here: deriving them anew (`sweep.sweep`), or redacting what is kept of
+Belongs here: the query of the catalog. Not here: deriving them again (`sweep.sweep`), or redacting what is kept of
 sessions without rows (`sweep.rescan`).
 """
 
@@ -29,9 +29,9 @@ def stale_sessions(
     only: Collection[tuple[str, str]] | None,
     among: Collection[str] | None = None,
 ) -> Sequence[Row[Any]]:
-    """Sessions to derive anew now, with `by_rules` (of redaction) and `otherwise` (parser, digest) saying why.
+    """Sessions to derive again now. `by_rules` (of redaction) and `otherwise` (parser, digest) say why.
 
-    `among` names the only ones that can be.
+    `among` names the only ones that can be stale.
     """
     s = sessions.c
     by_rules, otherwise = s.redaction_version != store.redactor.version, _is_outdated()
@@ -65,12 +65,12 @@ def _is_outdated() -> ColumnElement[bool]:
 
 
 def is_settled(store: Store) -> bool:
-    """Whether nothing was done and no rule has changed since no session was stale: then none needs to be looked at."""
-    return store.catalog.meta_value(_SETTLED) == _moment(store)
+    """Whether no session was stale and since then nothing was swept and no rule changed."""
+    return store.catalog.meta_value(_SETTLED) == _progress(store)
 
 
 def note_settled(store: Store, among: Collection[str] | None = None) -> None:
-    """Remember that no session is stale, if so; `among` names the only ones that can be."""
+    """Remember it if no session is stale; `among` names the only ones that can be."""
     s = sessions.c
     has_rows = s.evicted_at.is_(None) & (s.row_count > 0)
     is_stale = or_(s.redaction_version != store.redactor.version, has_rows & _is_outdated())
@@ -78,15 +78,15 @@ def note_settled(store: Store, among: Collection[str] | None = None) -> None:
         if connection.execute(select(s.id).where(is_stale, _is_among(among)).limit(1)).first() is not None:
             return
     with store.catalog.writing() as connection:
-        store.catalog.set_meta(connection, _SETTLED, _moment(store))
+        store.catalog.set_meta(connection, _SETTLED, _progress(store))
 
 
-def code_in_force() -> str:
-    """The versions of what derives."""
+def code_versions() -> str:
+    """The versions of the code that derives."""
     parsers = " ".join(f"{flavor}:{adapter.version}" for flavor, adapter in sorted(ADAPTERS.items()))
     return f"{__version__} {DIGEST_VERSION} {parsers}"
 
 
-def _moment(store: Store) -> str:
-    """How far the work is, and the rules in force."""
-    return f"{store.catalog.meta_value('order')} {store.redactor.version} {code_in_force()}"
+def _progress(store: Store) -> str:
+    """The last number in the order of work, and the current rules."""
+    return f"{store.catalog.meta_value('order')} {store.redactor.version} {code_versions()}"

@@ -1,12 +1,13 @@
-"""The one way data flows: discover -> ingest -> analyze, in bounded batches, each committed as a whole.
+"""The only way of data into the store: look, read, derive, in limited batches, each committed as a whole.
 
-A sweep of all agents, a Dagster partition and a pushed hook all come through here. Belongs here: the order of steps
-and what is decided between them. Reading and deriving one session is `sweep.read`; who owns shared history
-`sweep.settle`; writing it down `sweep.commit`; dropping raw bytes `keep.evict`.
+A sweep of all agents, of a Dagster partition, and of sessions named by hooks all run here. Belongs here: the order of
+steps and the decisions between them. Not here: reading and deriving one session (`sweep.read`), who owns shared history
+(`sweep.settle`), writing (`sweep.commit`), deleting raw bytes (`keep.evict`).
 """
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -21,10 +22,11 @@ from helix_assets.agents import ADAPTERS
 from helix_assets.agents.discover import Exclusions, native_id_of
 from helix_assets.agents.jsonl import failed_status
 from helix_assets.agents.repositories import repository_root
+from helix_assets.agents.roles import is_part
 from helix_assets.agents.spec import FoundFile
 from helix_assets.hooks.inbox import read_notes, sessions_named, take_in
 from helix_assets.keep.backup import back_up_if_due
-from helix_assets.keep.evict import make_room, tell_memory_over_cap
+from helix_assets.keep.evict import make_room, report_memory_over_cap
 from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError, Problem, RetryLater, SkipSource, StoreError
 from helix_assets.model.event import DIGEST_VERSION
@@ -40,7 +42,6 @@ from helix_assets.store.key import hasher
 from helix_assets.store.problems import problem_rows
 from helix_assets.store.store import Store
 from helix_assets.store.words.keep import AT_ONCE_BYTES, keep_up
-from helix_assets.sweep.aside import redact_set_aside
 from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, fault_of
 from helix_assets.sweep.joining import join_parts
 from helix_assets.sweep.look import EXCLUSIONS, exclusions_of, no_collection, scan
@@ -48,26 +49,27 @@ from helix_assets.sweep.merging import is_derived_now_or_never, merge_into_kept
 from helix_assets.sweep.plan import (
     Candidate,
     SessionState,
-    can_be_read,
-    can_be_told,
-    file_rank,
+    can_read_covered,
+    has_all_files,
     has_all_rows,
-    is_told_anew,
+    holds_more,
+    is_reread,
     plan_rederivation,
     plan_remake,
     plan_session,
-    tells_more,
     was_evicted,
 )
 from helix_assets.sweep.pricing import reprice
 from helix_assets.sweep.rescan import RESCAN_BYTES, redact_memory, redact_names, redact_rows
+from helix_assets.sweep.rescan_folders import redact_before_restore
 from helix_assets.sweep.settle import Standing, Wanted, settle
-from helix_assets.sweep.stale import code_in_force, is_settled, note_settled, stale_sessions
+from helix_assets.sweep.stale import code_versions, is_settled, note_settled, stale_sessions
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
 from helix_assets.sweep.workers import IN_PLACE_BYTES, TASK_BYTES, Work, Workers
 
 if TYPE_CHECKING:
     from helix_assets.store.words.hashing import Words
+    from helix_assets.sweep.unfold import SharedFiles
 
 REDERIVE_AT_ONCE = 500
 
@@ -76,13 +78,13 @@ Reach = Literal["all", "pushed", "patient"]
 
 
 def utc_now() -> datetime:
-    """The clock of every entry point; tests hand in their own."""
+    """The clock of every entry point; tests pass their own."""
     return datetime.now(UTC)
 
 
 @dataclass
 class SweepReport:
-    """What a sweep did: every number is counted where the thing happens."""
+    """What a sweep did. Every number is counted where it happens."""
 
     files_seen: int = 0
     files_changed: int = 0
@@ -108,18 +110,18 @@ class SweepReport:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     def counters(self) -> dict[str, int | float]:
-        """The numbers alone, as they are kept with the sweep."""
+        """Only the numbers, as they are stored with the sweep."""
         return {k: v for k, v in vars(self).items() if isinstance(v, int | float)}
 
 
 class Progress:
-    """Where a sweep tells how far it is; this one tells nobody."""
+    """Receives the progress of a sweep; this one ignores it."""
 
     def start(self, total_bytes: int) -> None:
-        """So many bytes of changed files are ahead."""
+        """Called with the bytes of all changed files."""
 
     def advance(self, done_bytes: int, session_uid: str) -> None:
-        """A session is through."""
+        """Called when a session is done."""
 
 
 def sweep(
@@ -130,11 +132,11 @@ def sweep(
     only: Collection[tuple[str, str]] | None = None,
     reach: Reach = "all",
 ) -> SweepReport:
-    """Take in what changed and digest it; safe to kill, repeat and run beside readers.
+    """Read what changed and digest it. Safe to kill, repeat and run while others read.
 
     `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A reach of "pushed"
-    limits it to the sessions that hooks have named since the last sweep (a hook that could not name one has all of them
-    looked at), "patient" leaves large sessions alone that have grown a short while ago.
+    limits it to the sessions that hooks have named since the last sweep, or to all if a hook could not name one. With
+    "patient" it skips large sessions that were read a short while ago.
     """
     with writing(store, "sweep"):
         run = _Sweep(store, clock, progress or Progress(), only, reach)
@@ -143,7 +145,7 @@ def sweep(
             take_in(store, run.notes)
         keep_up(store, changed=bool(report.touched or report.digests_repriced), words=run.words)
         if report.touched:
-            tell_memory_over_cap(store, clock())
+            report_memory_over_cap(store, clock())
         back_up_if_due(store, clock())
         return report
 
@@ -177,37 +179,55 @@ class _Sweep:
         self._only = None if only is None else set(only)
         self._report = SweepReport()
         repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
-        self._exclusions = Exclusions(store.settings, store.places)
+        self._exclusions = Exclusions(store.settings.exclude.repos, store.settings.exclude.paths, store.settings.places)
+        self._shared: SharedFiles | None = None
         self._workers: Workers | None = None
-        self._aside: list[dict[str, Any]] = []
-        self._aside_problems: list[dict[str, Any]] = []
+        self._skipped: list[dict[str, Any]] = []
+        self._skipped_problems: list[dict[str, Any]] = []
         self.words: dict[str, Sequence[Words]] = {}
         self._words_of_bytes = 0
 
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
         self._redacted_again = redact_names(self._store)
-        retries.try_all_with_new_code(self._store.catalog, code_in_force(), self._clock())
+        retries.try_all_with_new_code(self._store.catalog, code_versions(), self._clock())
         self._scan = scan(self._store, self._clock(), patient=self._is_patient)
         report = self._report
-        report.files_seen = len(self._scan.found)
         try:
+            self._unfold()
+            report.files_seen = len(self._scan.found)
             groups = self._groups() if self._scan.changes else {}
             was_settled = is_settled(self._store)
-            # Else what was found is looked through for cycles, time and again: a fifth of a sweep of little news.
+            # Otherwise the garbage collector searches all that was found: a fifth of the time of a small sweep.
             with no_collection() if was_settled and _bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
                 self._take_in(groups, was_settled)
         finally:
+            if self._shared:
+                self._shared.close()
             if self._workers:
                 self._workers.close()
         if self._natives is None:
-            report.problems += redact_set_aside(self._store, RESCAN_BYTES)
+            report.problems += redact_before_restore(self._store, RESCAN_BYTES)
         report.seconds = time.perf_counter() - begin
         self._note_sweep(started)
         if self._redacted_again:
             keep_up(self._store, changed=True, words=self.words)
-            truncate_log(self._store.catalog)  # what was written over lies in it
+            truncate_log(self._store.catalog)  # it contains the overwritten texts
         return report
+
+    def _unfold(self) -> None:
+        """Open the shared files with news, so that each of their sessions becomes a source."""
+        if not self._scan.shared:
+            return
+        from helix_assets.sweep.unfold import SharedFiles  # few homes have such files
+
+        self._shared = SharedFiles(self._store, self._exclusions)
+        self._scan = self._shared.unfold(self._scan, self._clock(), patient=self._is_patient, natives=self._natives)
+        self._report.problems += self._shared.refused.busy
+        for candidate, status, reason in self._shared.refused.skipped:
+            self._skip(candidate, self._scan.seen.flavors[candidate.file.path], status, reason)
+            self._report.problems += [(candidate.shown, reason)] if reason else []
+        self._note_skipped()
 
     def _take_in(self, groups: dict[str, list[Candidate]], was_settled: bool) -> None:
         if self._natives is None:
@@ -227,14 +247,16 @@ class _Sweep:
             settings = store.settings.sweep
             limits = Limits(settings.session_seconds, settings.worker_memory_bytes)
             is_indexed = store.settings.search.index == "on"
-            shop = Workshop(store.key, store.redactor, str(store.raw.staging), store.places, limits, is_indexed)
+            shop = Workshop(
+                store.key, store.redactor, str(store.raw.staging), store.settings.places, limits, is_indexed
+            )
             self._workers = Workers(shop, settings.workers, store.prepare_engine)
         return self._workers
 
     # -- which files belong to which session -------------------------------------------------------------------------
 
     def _groups(self) -> dict[str, list[Candidate]]:
-        """Changed files by the session they belong to; what is left out or cannot be read is noted instead."""
+        """Changed files by their session; excluded and unreadable files are noted instead."""
         known = self._store.catalog.sources_by_key(self._scan.changes.changed)
         forgotten, later = forgotten_marks(self._store), retries.waiting(self._store.catalog, self._clock()).uids
         groups: dict[str, list[Candidate]] = {}
@@ -246,17 +268,17 @@ class _Sweep:
             shown = key if key == file.path else self._store.shown_path(file.path)
             candidate = Candidate(key, shown, file)
             native_id = file.native_id or (source.native_id if source is not None and source.session_id else None)
-            # Before anything is noted of the file: its path tells the session, too.
+            # Before anything about the file is noted, because its path also names the session.
             if native_id and self._stays_forgotten(flavor, native_id, file, forgotten):
                 continue
             try:
-                if self._exclusions and self._exclusions.covers(flavor, file.path):
-                    self._set_aside(candidate, flavor, "excluded", None)
+                if self._is_excluded(flavor, file, None):
+                    self._skip(candidate, flavor, "excluded", None)
                     self._report.files_excluded += 1
                     continue
                 native_id = native_id or native_id_of(flavor, file.path)
             except SkipSource as exc:
-                self._set_aside(candidate, flavor, failed_status(file.path, str(exc)), str(exc))
+                self._skip(candidate, flavor, failed_status(file.path, str(exc)), str(exc))
                 self._report.files_skipped += 1
                 self._report.problems.append((shown, str(exc)))
                 continue
@@ -265,11 +287,16 @@ class _Sweep:
                 continue
             groups.setdefault(uid, []).append(candidate)
             self._report.files_changed += 1
-        self._note_aside()
+        self._note_skipped()
         return groups
 
+    def _is_excluded(self, flavor: str, file: FoundFile, cwd: str | None) -> bool:
+        if self._shared is not None and is_part(file):
+            return self._shared.is_excluded(file, cwd)
+        return bool(self._exclusions) and self._exclusions.covers(flavor, file.path)
+
     def _is_pushed(self, file: FoundFile, source: Row[Any] | None) -> bool:
-        """Whether a hook named the file's session, as its path or the catalog tells; of a whole sweep all files are."""
+        """Whether a hook named the file's session, by its path or the catalog; in a whole sweep always true."""
         natives = self._natives
         if natives is None or file.native_id in natives or (source is not None and source.native_id in natives):
             return True
@@ -279,49 +306,34 @@ class _Sweep:
         return f"{flavor}:{self._store.shown_path(native_id)}"
 
     def _stays_forgotten(self, flavor: str, native_id: str, file: FoundFile, forgotten: Collection[str]) -> bool:
-        """Whether the file is of a forgotten session; it is looked at no more then."""
+        """Whether the file belongs to a forgotten session; then later sweeps ignore it."""
         if not forgotten or session_mark(self._store, self._uid(flavor, native_id)) not in forgotten:
             return False
         stay_forgotten(self._store, file.path, at=self._now())
         return True
 
-    def _set_aside(self, candidate: Candidate, flavor: str, status: str, problem: str | None) -> None:
-        """Remember a file that is not read, so that it is looked at again only when it changes."""
+    def _skip(self, candidate: Candidate, flavor: str, status: str, problem: str | None) -> None:
+        """Remember a file that is not read, so that it is news again only when it changes."""
         file, at = candidate.file, self._now()
-        row = {
-            "path_key": candidate.path_key,
-            "path": candidate.shown,
-            "flavor": flavor,
-            "role": file.role,
-            "native_id": file.native_id and self._store.shown_path(file.native_id),
-            "file_rank": file_rank(file.path, file.role),
-            "dev": file.dev,
-            "inode": file.inode,
-            "size": file.size,
-            "mtime_ns": file.mtime_ns,
-            "is_doubted": True,
-            "status": status,
-            "problem": problem,
-            "discovered_at": at,
-        }
-        self._aside.append(row)
+        row = candidate.as_unread(self._store, status, problem)
+        self._skipped.append({**row, "flavor": flavor, "discovered_at": at})
         if problem:
             keys = {file.path: candidate.path_key}
-            self._aside_problems += problem_rows(self._store, flavor, [Problem(file.path, problem)], keys, at)
+            self._skipped_problems += problem_rows(self._store, flavor, [Problem(file.path, problem)], keys, at)
 
-    def _note_aside(self) -> None:
-        """Write down what was set aside, all in one transaction: there may be thousands of such files."""
-        if self._aside:
-            is_change = self._are_exclusions_new and any(row["status"] == "excluded" for row in self._aside)
+    def _note_skipped(self) -> None:
+        """Write the skipped files to the catalog, all in one transaction, because there may be thousands."""
+        if self._skipped:
+            is_change = self._are_exclusions_new and any(row["status"] == "excluded" for row in self._skipped)
             with self._store.catalog.writing() as connection:
-                self._store.catalog.put_sources(connection, self._aside)
-                self._store.catalog.put_problems(connection, self._aside_problems)
-                if is_change:  # a sweep that does not come to its end, or looks at a part, will not note by which
+                self._store.catalog.put_sources(connection, self._skipped)
+                self._store.catalog.put_problems(connection, self._skipped_problems)
+                if is_change:  # an interrupted or partial sweep does not note the exclusions that it applied
                     self._store.catalog.set_meta(connection, EXCLUSIONS, "several")
-            self._aside, self._aside_problems = [], []
+            self._skipped, self._skipped_problems = [], []
 
     def _note_gone(self) -> None:
-        """Mark files that the agent has deleted, what was stored of them stays; and note what cannot be looked at."""
+        """Mark files that the agent has deleted, keeping what is stored of them, and note unreadable folders."""
         gone = self._scan.changes.gone
         self._report.files_gone = len(gone)
         at = self._now()
@@ -342,13 +354,13 @@ class _Sweep:
     # -- batches -----------------------------------------------------------------------------------------------------
 
     def _batches(self, groups: dict[str, list[Candidate]]) -> Iterator[dict[str, list[Candidate]]]:
-        """The sessions to bring up to date, so many at a time that a batch stays under its byte limit."""
+        """The sessions to bring up to date, in batches below the byte limit."""
         limit = self._store.settings.sweep.batch_bytes
         batch: dict[str, list[Candidate]] = {}
         held = 0
-        # The oldest first: a batch then touches few days, and the facts of a day are written few times.
+        # The oldest first, so that a batch touches few days and the facts of a day are written few times.
         for uid in sorted(groups, key=lambda uid: (min(c.file.mtime_ns for c in groups[uid]), uid)):
-            size = sum(c.file.size for c in groups[uid]) + TASK_BYTES  # a session has its price however small it is
+            size = sum(c.file.size for c in groups[uid]) + TASK_BYTES  # even a small session has a cost
             if batch and held + size > limit:
                 yield batch
                 batch, held = {}, 0
@@ -358,7 +370,7 @@ class _Sweep:
             yield batch
 
     def _ingest(self, groups: dict[str, list[Candidate]]) -> None:
-        """Batch by batch; while one is committed the workers go on with the next, if neither can touch the other."""
+        """Ingest batch by batch. While one is committed the workers read the next, if neither affects the other."""
         before: _Round | None = None
         for batch in self._batches(groups):
             if before is not None and not self._may_overlap(before, batch):
@@ -373,13 +385,13 @@ class _Sweep:
             self._finish(before)
 
     def _may_overlap(self, before: _Round, batch: dict[str, list[Candidate]]) -> bool:
-        """Whether a batch is all new, so that nothing it is planned by can change, and there is room for both."""
+        """Whether all sessions of a batch are new, so that its plan cannot change, and there is room for both."""
         catalog = self._store.catalog
         ahead = catalog.raw_usage() + _bytes_of(before.groups) + _bytes_of(batch)
         return ahead <= self._store.settings.retention.raw_hard_cap_bytes and not catalog.sessions_by_uid(batch.keys())
 
     def _begin(self, groups: dict[str, list[Candidate]]) -> _Round:
-        """Plan a batch and hand it to the workers."""
+        """Plan a batch and pass it to the workers."""
         states = self._states(groups.keys())
         tasks = []
         for uid, changed in groups.items():
@@ -389,26 +401,29 @@ class _Sweep:
             try:
                 task = plan_session(self._store, state, changed, self._present(state, changed))
             except StoreError as exc:
-                self._put_off(state, changed, exc)
+                self._fail_unread(state, changed, exc)
                 continue
             if task is not None:
-                tasks.append(self._as_it_may(state, task))
+                tasks.append(self._unless_waiting(state, task))
             reading = {f.path_key for f in task.files} if task else set()
             for candidate in changed:
                 if candidate.path_key not in reading:
-                    self._set_aside(candidate, state.flavor, "superseded", None)
-        self._note_aside()
-        return _Round(self._pool.start(tasks), states, groups)
+                    self._skip(candidate, state.flavor, "superseded", None)
+        self._note_skipped()
+        return _Round(self._pool.start(self._with_opened(tasks)), states, groups)
 
-    def _as_it_may(self, state: SessionState, task: IngestTask) -> IngestTask:
-        """The task; what is new of a session that failed is stored, without a try to derive it before its time."""
+    def _with_opened(self, tasks: Iterable[IngestTask]) -> list[IngestTask]:
+        return [self._shared.with_opened(task) if self._shared else task for task in tasks]
+
+    def _unless_waiting(self, state: SessionState, task: IngestTask) -> IngestTask:
+        """The task; before the retry of a failed session its new records are stored, but not derived."""
         row = state.row
         if row is None or task.earlier is not None or not retries.is_waiting(row, self._clock()):
             return task
         return replace(task, no_digest_because=row.failure, is_bare=row.parser_version == NO_PARSER)
 
-    def _put_off(self, state: SessionState, changed: Sequence[Candidate], damage: StoreError) -> None:
-        """Set a session aside before it is read."""
+    def _fail_unread(self, state: SessionState, changed: Sequence[Candidate], damage: StoreError) -> None:
+        """Record a session as failed before it is read."""
         reason = f"what is kept of it is damaged: {damage}"
         self._report.problems += [(candidate.shown, reason) for candidate in changed]
         self._report.sessions_failed += 1
@@ -426,8 +441,8 @@ class _Sweep:
         parts, sources = catalog.files_of(ids), catalog.sources_of(ids)
         foreign: dict[int, list[Any]] = {}
         with catalog.reading() as connection:
-            told = shared_with(connection, set(ids))
-        for shared in told:
+            keys = shared_with(connection, set(ids))
+        for shared in keys:
             if shared.session_id != shared.owner_id:
                 foreign.setdefault(shared.session_id, []).append(shared)
         states = {}
@@ -447,12 +462,12 @@ class _Sweep:
         return states
 
     def _present(self, state: SessionState, changed: Iterable[Candidate] = ()) -> dict[str, Candidate]:
-        """All files of a session that lie on disk now, and may be read."""
-        found, left_out = self._scan.found, self._exclusions
+        """All files of a session that are on disk now and not excluded."""
+        found, cwd = self._scan.found, state.row.cwd if state.row is not None else None
         present = {
             s.path_key: Candidate(s.path_key, s.path, found[s.path_key])
             for s in state.sources
-            if s.path_key in found and not (left_out and left_out.covers(state.flavor, found[s.path_key].path))
+            if s.path_key in found and not self._is_excluded(state.flavor, found[s.path_key], cwd)
         }
         return present | {c.path_key: c for c in changed}
 
@@ -468,14 +483,14 @@ class _Sweep:
             standing = Standing(
                 is_fixed=cache(partial(self._is_fixed, work)),
                 can_gain=cache(partial(self._can_gain, work)),
-                told_anew={uid for uid, result in work.results.items() if is_told_anew(work.states[uid], result)},
+                reread={uid for uid, result in work.results.items() if is_reread(work.states[uid], result)},
             )
             shares = settle(self._store.catalog, work.results, ids, partial(self._remake, work), standing)
-            # Whose share could not be changed keeps it, or has none: the others have to change theirs. What a log has
-            # gained until it was read for its share may be told by others, too.
+            # If a share could not be changed, the others must change theirs. If a log grew before it was read again for
+            # its share, other sessions may hold the new records, too.
             is_made = unmade == len(work.unmade) and before.keys() <= work.results.keys()
             is_settled = is_made and not any(
-                result is not before.get(uid) and tells_more(work.states[uid], before.get(uid), result)
+                result is not before.get(uid) and holds_more(work.states[uid], before.get(uid), result)
                 for uid, result in work.results.items()
             )
         mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
@@ -487,7 +502,7 @@ class _Sweep:
         self._index(done)
 
     def _index(self, done: Committed) -> None:
-        """Hold the words of new files; once there are many they go into the index, while the workers are busy."""
+        """Collect the words of new files; write many of them to the index while the workers are busy."""
         self.words |= done.words
         self._words_of_bytes += done.bytes_written
         if self._words_of_bytes >= AT_ONCE_BYTES:
@@ -495,25 +510,25 @@ class _Sweep:
             self.words, self._words_of_bytes = {}, 0
 
     def _is_fixed(self, work: _Round, uid: str) -> bool:
-        """Whether the session's records can be read no more, or not now: what its digest counts stays counted."""
+        """Whether the session's records cannot be read again, or not now: its digest keeps what it counts."""
         if uid in work.unmade:
             return True
         if (met := _met_all(work.results.get(uid))) is not None:
             return not met
         state = work.states.get(uid) or self._states([uid])[uid]
         present = self._present(state, work.groups.get(uid, ()))
-        return state.row is not None and not can_be_told(self._store, state, present)
+        return state.row is not None and not can_read_covered(self._store, state, present)
 
     def _read_when_allowed(self, uids: Collection[str]) -> None:
-        """Have sessions with files that are left out read from the start once these are so no more."""
+        """Note that sessions with excluded files are read from the start when these are no longer excluded."""
         if self._exclusions and uids:
             states = self._states(uids).values()
-            waiting = [state.row.id for state in states if state.row is not None and self._is_left_out(state)]
+            waiting = [state.row.id for state in states if state.row is not None and self._has_excluded(state)]
             with self._store.catalog.writing() as connection:
                 for number in waiting:
                     read_again(connection, number)
 
-    def _is_left_out(self, state: SessionState) -> bool:
+    def _has_excluded(self, state: SessionState) -> bool:
         present = self._present(state)
         return any(s.path_key in self._scan.found and s.path_key not in present for s in state.sources)
 
@@ -525,13 +540,14 @@ class _Sweep:
             return met
         state = work.states.get(uid) or self._states([uid])[uid]
         present = self._present(state, work.groups.get(uid, ()))
-        return can_be_told(self._store, state, present) and can_be_read(self._store, state, present)
+        return can_read_covered(self._store, state, present) and has_all_files(self._store, state, present)
 
     def _take(self, work: _Round, task: IngestTask, outcome: Ingested | Exception) -> bool:
-        """Keep what a worker made of a session for the commit, or set the session aside; says whether it was kept."""
+        """Keep a worker's result for the commit, or record the session as failed. Returns whether it was kept."""
         uid = task.session_uid
-        if isinstance(outcome, RetryLater):  # its log is written to just now, which is no failure: it stays news
-            self._report.problems += [(file.shown, str(outcome)) for file in task.files]
+        if isinstance(outcome, RetryLater) or _lacks_room(outcome):  # not the session's failure: it stays news
+            reason = _reason(outcome) if isinstance(outcome, OSError) else str(outcome)
+            self._report.problems += [(file.shown, reason) for file in task.files]
             work.results.pop(uid, None)
             return False
         if not isinstance(outcome, Ingested):
@@ -549,48 +565,48 @@ class _Sweep:
         return False
 
     def _with_what_is_kept(self, work: _Round, task: IngestTask, outcome: Ingested) -> Ingested:
-        """What was ingested, joined to the digest that is kept; without one where that is now or never, and fails."""
+        """The result, merged with the kept digest. Without a digest if it cannot be derived later, and fails now."""
         state = work.states[task.session_uid]
         if not outcome.task.merges and not is_derived_now_or_never(state, outcome):
             return outcome
         try:
             result = merge_into_kept(self._store, state, outcome) if outcome.task.merges else outcome
-        except Exception as exc:  # noqa: BLE001 - whatever it is, it is this session's
-            return replace(outcome, digest=None, failure=f"{type(exc).__name__} while it was joined to its digest")
+        except Exception as exc:  # noqa: BLE001 - any error is this session's failure
+            return replace(outcome, digest=None, failure=f"{type(exc).__name__} while it was merged into its digest")
         fault = fault_of(self._store, result)
         return replace(result, digest=None, failure=fault) if fault else result
 
     def _remake(self, work: _Round, wanted: Mapping[str, Wanted]) -> None:
-        """Write sessions anew because their share of common history changed."""
+        """Rewrite sessions because their share of common history changed."""
         work.states |= self._states([uid for uid in wanted if uid not in work.states])
         tasks = []
         for uid, want in wanted.items():
             state, first = work.states[uid], work.results.get(uid)
             present = self._present(state, work.groups.get(uid, ()))
-            is_gone = not can_be_read(self._store, state, present)
+            is_gone = not has_all_files(self._store, state, present)
             was_read = first is not None and first.task.earlier is not None
             if not was_read and (
-                (want.not_ours < state.not_ours and is_gone) or not can_be_told(self._store, state, present)
+                (want.not_ours < state.not_ours and is_gone) or not can_read_covered(self._store, state, present)
             ):
-                continue  # what it would regain, or the rest of it, can be read no more: it stays as it is
+                continue  # what it would regain, or the rest of it, can no longer be read: it stays as it is
             if first is not None and first.part is not None:
                 (self._store.raw.staging / first.part.name).unlink(missing_ok=True)
             task = plan_remake(self._store, state, present)
             tasks.append(replace(task, not_ours=want.not_ours, foreign_messages=want.foreign_messages))
         again = []
-        for task, outcome in self._pool.run(tasks):
+        for task, outcome in self._pool.run(self._with_opened(tasks)):
             row = work.states[task.session_uid].row
             if self._take(work, task, outcome):
                 again += self._without_giving_up(work, task)
             elif row is not None:
                 work.unmade.add(task.session_uid)
                 with self._store.catalog.writing() as connection:
-                    read_again(connection, row.id)  # nothing in its files is new, and it counts what is another's
-        for task, outcome in self._pool.run(again):
+                    read_again(connection, row.id)  # its files have no news, but it counts what belongs to another
+        for task, outcome in self._pool.run(self._with_opened(again)):
             self._take(work, task, outcome)
 
     def _without_giving_up(self, work: _Round, task: IngestTask) -> list[IngestTask]:
-        """What to do instead where the digest fails: what the one that is kept counts stays the session's own."""
+        """The task to try instead if the digest fails: the session keeps all that its kept digest counts."""
         row, result = work.states[task.session_uid].row, work.results[task.session_uid]
         if row is None or result.digest is not None:
             return []
@@ -613,8 +629,8 @@ class _Sweep:
         ]
 
     def _follow_rules(self, was_settled: bool) -> None:
-        """Have all sessions rest on the rules in force; where all did before, those of this sweep alone may not."""
-        touched = self._report.touched  # deriving some anew may touch those that share history with them
+        """Bring all sessions to the current rules; if all were before, only those of this sweep may not be."""
+        touched = self._report.touched  # deriving some again may touch those that share history with them
         if self._natives is None:
             if not was_settled:
                 self._redacted_again += redact_memory(self._store, RESCAN_BYTES)
@@ -623,7 +639,7 @@ class _Sweep:
             note_settled(self._store, touched if was_settled else None)
 
     def _rederive(self, among: Collection[str] | None) -> None:
-        """Derive anew what was derived by older rules, or not at all; evicted sessions keep the digest they have."""
+        """Derive again what was derived by older rules, or not at all. Evicted sessions keep their digest."""
         stale = stale_sessions(self._store, self._clock(), self._only, among)
         uids = []
         rescanned = 0
@@ -638,51 +654,51 @@ class _Sweep:
             for state in states.values():
                 if state.row is None:
                     continue
-                if not can_be_told(self._store, state, self._present(state)):
+                if not can_read_covered(self._store, state, self._present(state)):
                     try:
                         tasks += self._derived_without_texts(state, state.row)
                     except StoreError as exc:
-                        self._put_off(state, (), exc)
+                        self._fail_unread(state, (), exc)
                 elif was_evicted(state):
                     tasks.append(plan_remake(self._store, state, self._present(state)))
                 else:
                     is_stale = self._is_from_old_rules(state.row)
                     tasks.append(plan_rederivation(self._store, state, reparse=is_stale))
-            self._finish(_Round(self._pool.start(tasks), states, {}))
+            self._finish(_Round(self._pool.start(self._with_opened(tasks)), states, {}))
 
     def _derived_without_texts(self, state: SessionState, row: Row[Any]) -> list[IngestTask]:
-        """What can be done for a session whose texts are gone for good: new derivation rules need its rows alone."""
+        """The tasks for a session whose texts are gone for good; new derivation rules need only its rows."""
         if row.redaction_version != self._store.redactor.version:
             redact_rows(self._store, row, state.parts)
         elif row.parser_version == ADAPTERS[row.flavor].version and has_all_rows(state):
             return [plan_rederivation(self._store, state, reparse=False)]
         elif row.derived_generation == row.generation:
-            # It keeps the digest it has, like an evicted one; as outdated it would never be evicted.
+            # It keeps its digest, like an evicted one. It counts as up to date, or it would never be evicted.
             versions = {"parser_version": ADAPTERS[row.flavor].version, "derivation_version": DIGEST_VERSION}
             with self._store.catalog.writing() as connection:
                 self._store.catalog.update_session(connection, row.id, **versions)
         else:
-            return [plan_remake(self._store, state, {})]  # rows from when no digest could be made
+            return [plan_remake(self._store, state, {})]  # its rows were stored while no digest could be made
         return []
 
     def _is_from_old_rules(self, row: Row[Any]) -> bool:
-        """Whether the stored records have to be read again: by another parser, or by other redaction rules."""
+        """Whether the stored records must be read again, because the parser or the redaction rules changed."""
         return bool(
             row.parser_version != ADAPTERS[row.flavor].version or row.redaction_version != self._store.redactor.version
         )
 
-    # -- telling what happened ---------------------------------------------------------------------------------------
+    # -- reporting what happened -------------------------------------------------------------------------------------
 
     def _failed(self, task: IngestTask, reason: str, work: _Round) -> None:
-        """One session's trouble: named, counted, set aside and tried again later; the others go on."""
+        """Record one session as failed, to be retried later; the others continue."""
         shown = [file.shown for file in task.files] or [task.session_uid]
         self._report.problems += [(name, reason) for name in shown]
         self._report.sessions_failed += 1
         known = {source.path_key for source in work.states[task.session_uid].sources}
         for candidate in work.groups.get(task.session_uid, ()):
             if candidate.path_key not in known:
-                self._set_aside(candidate, task.flavor, "failed", None)
-        self._note_aside()
+                self._skip(candidate, task.flavor, "failed", None)
+        self._note_skipped()
         with self._store.catalog.writing() as connection:
             rows = problem_rows(
                 self._store,
@@ -717,7 +733,7 @@ class _Sweep:
         report.partitions |= done.partitions
 
     def _note_sweep(self, started: datetime) -> None:
-        """Keep the sweep's numbers; a sweep that found nothing new leaves no trace."""
+        """Store the sweep's numbers, unless it found nothing new."""
         report = self._report
         if not (report.touched or report.files_changed or report.files_gone or report.files_skipped):
             return
@@ -735,7 +751,7 @@ class _Sweep:
             )
 
     def _note_exclusions(self) -> None:
-        """Remember which exclusions were applied: when they change, what they left out is looked at again."""
+        """Remember which exclusions were applied: when they change, excluded files are checked again."""
         catalog = self._store.catalog
         is_whole = self._only is None and self._natives is None
         if is_whole and self._are_exclusions_new:
@@ -751,12 +767,16 @@ class _Sweep:
 
 
 def _met_all(result: Ingested | None) -> bool | None:
-    """Whether all that an evicted session counts was met as it was read; None where it was not read, or not evicted."""
+    """Whether all that an evicted session counts was read; None if it was not read, or not evicted."""
     return None if result is None or result.task.earlier is None else not result.task.merges
 
 
 def _bytes_of(groups: Mapping[str, list[Candidate]]) -> int:
     return sum(c.file.size for group in groups.values() for c in group)
+
+
+def _lacks_room(outcome: Ingested | Exception) -> bool:
+    return isinstance(outcome, OSError) and outcome.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _reason(error: Exception) -> str:

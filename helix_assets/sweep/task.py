@@ -1,6 +1,6 @@
 """What goes into a worker and what comes out: the task of bringing one session up to date, and its result.
 
-Plain data, light to import: a sweep that finds nothing to do loads no more than this.
+Plain data that is fast to import, because a sweep without news imports it, too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from helix_assets.agents.spec import JsonObject, SessionFacts
 from helix_assets.derive.places import PlaceRules
+from helix_assets.model.changes import FileState
 from helix_assets.model.errors import Problem
 from helix_assets.model.facts import SessionFactRows
 from helix_assets.store.catalog.session_keys import SessionKeys
@@ -28,8 +29,11 @@ BEFORE_TIME = -(1 << 62)
 class FileTask:
     """One source file to read, from `offset` on. `rank` orders the files of a session and never changes.
 
-    `read_hash` is the hash that all bytes before `offset` must still have for it to mean what it meant. `took_over` are
-    files that this one was before it was moved or packed. `is_same` marks a document that did not change.
+    `read_hash` is the hash that all bytes before `offset` must still have, else the file was rewritten. `took_over` are
+    the sources that were this file before it was moved or packed. `is_same` marks a document that did not change.
+
+    For a session in a shared file, `part` is its id there, `found` its state, `opens` the file to open. A text is read
+    up to `until`; its last block is complete if it `is_over`. `split` is the state of its splitter.
     """
 
     path: str
@@ -45,15 +49,21 @@ class FileTask:
     read_hash: str | None = None
     took_over: tuple[str, ...] = ()
     is_same: bool = False
+    part: str = ""
+    found: FileState | None = None
+    opens: str = ""
+    until: int = 0
+    is_over: bool = False
+    split: JsonObject | None = None
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What a session counted before some of it was evicted: all that a merge with its kept digest goes by.
+    """What a session counted before some of it was evicted: all that a merge with its kept digest needs.
 
-    `first_seq` is the number of the first row that the kept digest does not cover, `state` what parsers go on from. The
-    rest is what the catalog holds of the session. `at_least` is set where an earlier version did not record the keys:
-    some may be missing, and so many records must be met for all to be there.
+    `first_seq` is the number of the first row that the kept digest does not cover, `state` what parsers continue from.
+    The rest is from the catalog. `at_least` is set if an earlier version did not record all keys: so many records must
+    be found for the session to be complete.
     """
 
     keys: SessionKeys
@@ -72,12 +82,12 @@ class IngestTask:
     """All that a worker needs to bring one session up to date.
 
     `stored` are the live part files with their hashes; an append continues them, anything else replaces them. Records
-    in `not_ours` belong to other sessions that tell them too. `known_root` is a working folder with its repository as
-    it lay once. `weight` is the work in bytes, for scheduling. With `no_digest_because` no digest is made; if
-    it `is_bare`, too, the records are stored as they are and no event is derived of them.
+    in `not_ours` belong to other sessions that also hold them. `known_root` is a working folder with its repository as
+    it was once found. `weight` is the work in bytes, for scheduling. With `no_digest_because` no digest is made; if it
+    also `is_bare`, the records are stored, but no events are derived from them.
 
-    `earlier` is set for a session of which something was evicted: what that counts is derived, but not stored again.
-    Where it can no longer be read whole the task becomes one that `merges`: then only what is new counts.
+    `earlier` is set for a session of which something was evicted: records that it counts are derived, but not stored
+    again. If not all of them can be read, the task becomes one that `merges`: then only new records count.
     """
 
     session_uid: str
@@ -104,7 +114,7 @@ class IngestTask:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one session may take: time, which grows with its bytes, and memory beside what the process has already."""
+    """What one session may take: time, which grows with its bytes, and memory in addition to what the process has."""
 
     seconds: float = 300
     memory_bytes: int = 4 << 30
@@ -112,7 +122,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Workshop:
-    """What all tasks of a sweep share. Sent to each worker process once. `finds_words` for the search index."""
+    """What all tasks of a sweep share, sent once to each worker process. `finds_words` is for the search index."""
 
     key: bytes
     redactor: Redactor
@@ -123,7 +133,7 @@ class Workshop:
 
 
 class SourceCursor(NamedTuple):
-    """How far a file has been read, and what its bytes were there."""
+    """How far a file has been read, and its state and hash then."""
 
     path_key: str
     dev: int
@@ -140,11 +150,11 @@ class SourceCursor(NamedTuple):
 
 @dataclass
 class Ingested:
-    """What came of one task; `part` is None when there was nothing to store.
+    """The result of one task; `part` is None if there was nothing to store.
 
     `objects` are the lines that are records; `bad_lines` are those of this reading, `unparsed` all of the session.
-    `outlived` are the ranks of files of which more is stored than they tell. `digest_text` is the digest as it is
-    stored, once its costs are in it.
+    `outlived` are the ranks of files of which more is stored than they hold. `digest_text` is the digest as stored,
+    with its costs.
     """
 
     task: IngestTask

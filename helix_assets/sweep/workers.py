@@ -1,10 +1,10 @@
-"""The pool that ingests sessions side by side, each within its limits of time and memory.
+"""The pool that ingests sessions in parallel, each within its limits of time and memory.
 
-Small work is done in place, since starting processes costs more. A session that takes too long is interrupted, and one
-that asks for too much memory is refused it, in both places. What does not answer to that, such as a loop in a library
-written in C, ends its worker process; then every session that was with the pool gets a process of its own, and only the
-guilty one fails. In place there is no such last resort, so only little is done there. Of a session that is too much its
-records alone are tried; if these can be stored it lacks nothing but its digest.
+Small work is done in this process, because starting others costs more. Both interrupt a session that takes too long,
+and refuse memory to one that wants too much. If a session does not react, such as in a loop in a C library, its worker
+process ends. Then every session of the pool is tried again in its own process, and only the one at fault fails. This
+process cannot be ended so, so it only gets little work. For a session that exceeds its limits, storing only its records
+is tried; if that works, only its digest is missing.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
 IN_PLACE_BYTES = 8 << 20
 PART_BYTES = 2 << 20
 TASK_BYTES = 64 << 10
-"""What a session costs beside its bytes, mostly its file, as so many bytes more."""
+"""The fixed cost of a session, mostly for its file, in bytes of work."""
 PARTS_AHEAD = 4
 SLOW_BYTES = 64 << 20
-"""So many bytes of a session give it as much time again."""
+"""For each of so many bytes a session gets the time limit once more."""
 GRACE_S = 10
 Outcome = tuple[IngestTask, Ingested | Exception]
 _shop: Workshop | None = None
 _nowhere: IO[bytes] | None = None
-"""In a worker process, where a dump of its threads goes when it is ended: they may name what nobody may read."""
+"""In a worker process, where the dump of its threads goes when it is ended, because it may contain private names."""
 
 
 class TooMuchError(HelixError):
@@ -50,12 +50,12 @@ class TooMuchError(HelixError):
 
 
 class _Overdue(BaseException):
-    """Raised where a session is when its time is up; no `except Exception` on the way may take it for its own."""
+    """Raised in a session when its time is up. Not an `Exception`, so that no handler on the way catches it."""
 
 
 @dataclass
 class Work:
-    """Tasks handed in together: those still to be done in place, how many are with the pool, and what came of them."""
+    """Tasks started together: those to do in this process, how many are in the pool, and the results."""
 
     in_place: Sequence[IngestTask] = ()
     with_pool: int = 0
@@ -63,8 +63,8 @@ class Work:
 
 
 class Workers:
-    """Runs ingest tasks, in worker processes when there is enough to do; before these start, `prepare` makes what they
-    are to have in common."""
+    """Runs ingest tasks, in worker processes if there is enough to do. Before these start, `prepare` makes what they
+    share."""
 
     def __init__(self, shop: Workshop, count: int, prepare: Callable[[], None]) -> None:
         self._local = shop
@@ -75,11 +75,11 @@ class Workers:
         self._running: dict[Future[list[Outcome]], tuple[Work, list[IngestTask], ProcessPoolExecutor]] = {}
 
     def run(self, tasks: Sequence[IngestTask]) -> Iterator[Outcome]:
-        """Results as they come, before all that waits; a task that fails gives its error and stops no other."""
+        """Results as they come, before all waiting tasks. A task that fails returns its error; the others continue."""
         return self.results(self.start(tasks, first=True))
 
     def start(self, tasks: Sequence[IngestTask], *, first: bool = False) -> Work:
-        """Hand tasks in. The pool is given a few at once, and more whenever results are waited for."""
+        """Start tasks. The pool gets a few at once, and more while the caller waits for results."""
         total = sum(task.weight + TASK_BYTES for task in tasks)
         if self._pool is None and total < IN_PLACE_BYTES and _can_interrupt():
             return Work(in_place=tasks)
@@ -92,7 +92,7 @@ class Workers:
         return work
 
     def results(self, work: Work) -> Iterator[Outcome]:
-        """What comes of the work, in the order in which it is done."""
+        """The results of the work, in the order in which they are done."""
         for task in work.in_place:
             yield task, _tried(task, self._local)
         while work.with_pool:
@@ -118,7 +118,7 @@ class Workers:
             work, part, pool = self._running.pop(future)
             error = future.exception()
             if isinstance(error, BrokenProcessPool):
-                if pool is self._pool:  # not one that was started since
+                if pool is self._pool:  # and not a newer one
                     self._stop()
                 work.done.extend((task, self._alone(task)) for task in part)
             elif isinstance(error, Exception):
@@ -130,7 +130,7 @@ class Workers:
         self._feed()
 
     def _alone(self, task: IngestTask) -> Ingested | Exception:
-        """Try a task of a pool that died in a process of its own: only the guilty one fails now."""
+        """Try a task of a dead pool in its own process, so that only the one at fault fails."""
         return _or_stored_alone(task, self._in_own_process)
 
     def _in_own_process(self, task: IngestTask) -> Ingested | Exception:
@@ -142,7 +142,7 @@ class Workers:
                 if time.monotonic() - began >= seconds_for(task, self._local.limits):
                     return _too_long(task, self._local.limits)
                 return TooMuchError("its worker process died, most likely out of memory")
-            except Exception as exc:  # noqa: BLE001 - handed to the caller like any other outcome
+            except Exception as exc:  # noqa: BLE001 - passed to the caller like any other outcome
                 return exc
 
     def _started(self) -> ProcessPoolExecutor:
@@ -163,7 +163,7 @@ class Workers:
 
 
 def _parts(tasks: Sequence[IngestTask]) -> Iterator[list[IngestTask]]:
-    """The large tasks first, one by one; small ones several at a time, since each hand-over costs about as much."""
+    """The large tasks first, one by one; small ones several at a time, because each transfer has a fixed cost."""
     part: list[IngestTask] = []
     held = 0
     for task in sorted(tasks, key=lambda task: task.weight, reverse=True):
@@ -178,7 +178,7 @@ def _parts(tasks: Sequence[IngestTask]) -> Iterator[list[IngestTask]]:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Fork is fastest and safe while there is one thread; anything else gets fresh interpreters."""
+    """Fork is fastest, and safe with one thread; otherwise new interpreters are started."""
     return multiprocessing.get_context("fork" if _can_fork() else "forkserver")
 
 
@@ -187,19 +187,19 @@ def _can_fork() -> bool:
 
 
 def _set_up(shop: Workshop) -> None:
-    global _shop, _nowhere  # noqa: PLW0603 - one workshop per worker process, handed over once
+    global _shop, _nowhere  # noqa: PLW0603 - one workshop per worker process, sent once
     _shop = shop
     _nowhere = open(os.devnull, "wb")  # noqa: SIM115 - as long as the process lives
     os.umask(0o077)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # Rows are many, short-lived and without cycles: with large files, looking for cycles among them at the usual rate
-    # took a tenth of the time.
+    # Rows are many, short-lived and without cycles. With large files, the garbage collector took a tenth of the time to
+    # search them at the usual rate.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
 
 
 def _end_with_parent() -> None:
-    """A sweep that is killed leaves no worker behind, waiting for work that nobody will send."""
+    """End this worker when its parent is gone, because nobody would send it work."""
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)
@@ -217,28 +217,28 @@ def _tried(task: IngestTask, shop: Workshop) -> Ingested | Exception:
 
 
 def _or_stored_alone(task: IngestTask, attempt: Callable[[IngestTask], Ingested | Exception]) -> Ingested | Exception:
-    """Where deriving a session fails, store its records without a digest, or else alone: they are derived later.
+    """If deriving a session fails, store its rows without a digest, or else only its records, to be derived later.
 
-    What is new of an evicted session has to be merged as events: without them it waits in its log.
+    New records of an evicted session must be merged as events; without them they wait in its log.
     """
     outcome = attempt(task)
     if isinstance(outcome, Ingested) or not _may_be_deriving(outcome):
         return outcome
-    told = f"{type(outcome).__name__}: {outcome}" if isinstance(outcome, HelixError) else type(outcome).__name__
+    reason = f"{type(outcome).__name__}: {outcome}" if isinstance(outcome, HelixError) else type(outcome).__name__
     for is_bare in (False, True) if task.earlier is None else (False,):
-        stored = attempt(replace(task, no_digest_because=told, is_bare=is_bare))
+        stored = attempt(replace(task, no_digest_because=reason, is_bare=is_bare))
         if isinstance(stored, Ingested):
             return stored
     return outcome
 
 
 def _may_be_deriving(error: Exception) -> bool:
-    """Whether the error may be of the code that derives: not of the disk, nor one that was raised on purpose."""
+    """Whether the error may come from deriving: not from the disk, and not raised on purpose."""
     return isinstance(error, TooMuchError) or not isinstance(error, HelixError | OSError)
 
 
 def _ingested(shop: Workshop, task: IngestTask) -> Ingested | Exception:
-    from helix_assets.sweep.read import ingest  # loads pyarrow: not before there is work
+    from helix_assets.sweep.read import ingest  # imports pyarrow, only if there is work
 
     try:
         with _within(shop.limits, seconds_for(task, shop.limits)):
@@ -247,12 +247,12 @@ def _ingested(shop: Workshop, task: IngestTask) -> Ingested | Exception:
         return _too_long(task, shop.limits)
     except MemoryError:
         return TooMuchError("it needs more memory than sweep.worker_memory_bytes allows")
-    except Exception as exc:  # noqa: BLE001 - handed to the caller, who names the session and goes on
+    except Exception as exc:  # noqa: BLE001 - passed to the caller, which reports the session and continues
         return exc
 
 
 def seconds_for(task: IngestTask, limits: Limits) -> float:
-    """How long a session may take: the more bytes, the longer."""
+    """How many seconds a session may take; more for more bytes."""
     return limits.seconds * (1 + task.weight / SLOW_BYTES)
 
 
@@ -261,18 +261,18 @@ def _too_long(task: IngestTask, limits: Limits) -> TooMuchError:
 
 
 def _can_interrupt() -> bool:
-    """Whether this thread may set an alarm, and nobody else has set one."""
+    """Whether this thread may set an alarm, and no other code has set one."""
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN)
 
 
 @contextmanager
 def _within(limits: Limits, seconds: float) -> Iterator[None]:
-    """Hold what happens inside to a time and an amount of memory."""
+    """Limit the time and memory of what runs inside."""
     before = signal.signal(signal.SIGALRM, _raise_overdue)
     memory = resource.getrlimit(resource.RLIMIT_DATA)
     if _nowhere is not None:
-        # Kept by a thread of its own, whatever the interpreter does: this ends the process.
+        # Its own thread ends the process, even if the interpreter does not react.
         faulthandler.dump_traceback_later(seconds + GRACE_S, exit=True, file=_nowhere)
     try:
         _limit_memory(limits.memory_bytes, memory[1])
@@ -289,7 +289,7 @@ def _within(limits: Limits, seconds: float) -> Iterator[None]:
 
 
 def _limit_memory(more_bytes: int, most: int) -> None:
-    """Let this process have so much more memory than it has now. Only Linux keeps to it."""
+    """Let this process have so much more memory than it has now. Only Linux enforces it."""
     if sys.platform == "linux":
         with open("/proc/self/statm", "rb") as file:
             now = int(file.read().split()[5]) * resource.getpagesize()

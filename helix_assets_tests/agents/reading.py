@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from helix_assets.agents import vocabulary_of
 from helix_assets.agents.jsonl import decode
 from helix_assets.agents.spec import Adapter, FoundFile, JsonObject, Parser, SessionFacts
+from helix_assets.agents.testing import hash64, record_of
 from helix_assets.derive.digest_builder import DigestBuilder, SessionHead
 from helix_assets.derive.link import Linker
 from helix_assets.model.digest import Digest
 from helix_assets.model.event import EventKind, Record, Row, SessionEvent
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+WORDS = vocabulary_of("claude")
+"""What names mean, the same for all agents of ours."""
 
 
 @dataclass
@@ -33,7 +36,7 @@ class Told:
         return [row for row in self.rows if row.kind == kind.value]
 
     def digest(self) -> Digest:
-        builder = DigestBuilder()
+        builder = DigestBuilder(WORDS)
         builder.add(self.rows)
         return builder.finish(_head(self.facts))
 
@@ -54,16 +57,6 @@ def _head(facts: SessionFacts) -> SessionHead:
         generation=1,
         unparsed_lines=0,
     )
-
-
-def hash64(data: bytes) -> int:
-    return zlib.crc32(data)
-
-
-def record_of(adapter: Adapter, obj: JsonObject, *, order_us: int = 0, file: int = 0, line: int = 1) -> Record:
-    native_id, parent_id, ts_us, native_type = adapter.identify(obj)
-    order_us = max(order_us, ts_us or 0)
-    return Record(order_us, file, line, 0, hash64(repr(obj).encode()), native_id, parent_id, ts_us, native_type, b"{}")
 
 
 def read(adapter: Adapter, root: Path) -> dict[str, Told]:
@@ -111,7 +104,7 @@ def _session(adapter: Adapter, found: list[FoundFile]) -> Told:
 
 
 def _take(told: Told, records: list[tuple[Record, JsonObject, Parser]], parsers: list[Parser]) -> None:
-    linker = Linker()
+    linker = Linker(WORDS)
     for record, obj, parser in records:
         events = parser.feed(obj, record)
         told.events += events

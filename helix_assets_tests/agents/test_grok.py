@@ -1,11 +1,10 @@
 """Grok sessions: the table of fixtures/grok/README.md, and the rules that no single fixture shows."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from helix_assets.agents.grok import GrokAdapter
+from helix_assets.agents.grok.adapter import GrokAdapter
 from helix_assets.agents.spec import SessionFacts
 from helix_assets.model.event import EventKind
 from helix_assets_tests.agents.reading import FIXTURES, feed_all, hash64, read, read_one, record_of
@@ -303,20 +302,6 @@ def test_times_of_a_session_without_dated_lines_are_its_summarys() -> None:
 )
 def test_lines_are_dated_by_the_finest_clock_they_bear(obj: dict[str, object], ts_us: int | None) -> None:
     assert GROK.identify(obj).ts_us == ts_us
-
-
-def test_state_goes_through_json_wherever_there_is_one() -> None:
-    session = next((FIXTURES / "grok" / "cancelled").rglob("updates.jsonl"))
-    lines = [json.loads(line) for line in session.read_text().splitlines()]
-    whole = feed_all(GROK, lines).events
-    facts, parts = SessionFacts(), []
-    parser = GROK.parser("main", facts, hash64)
-    for number, obj in enumerate(lines, 1):
-        parts += parser.feed(obj, record_of(GROK, obj, line=number))
-        state = parser.state()
-        if state is not None:
-            parser = GROK.parser("main", facts, hash64, json.loads(json.dumps(state)))
-    assert parts + parser.finish() == whole
 
 
 def test_every_fixture_is_one_session() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from helix_assets.agents import ADAPTERS, GROUP, Adapters, outside
-from helix_assets.agents.claude.adapter import ClaudeAdapter
+from helix_assets.agents import ADAPTERS, AGENTS, GROUP, SPECS, Adapters, outside, spec_of, vocabulary_of
+from helix_assets.derive.places import repo_of
+from helix_assets.model.agent import AgentSpec, Tools, Worktrees
 from helix_assets.model.errors import SettingsError
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
@@ -98,6 +99,25 @@ def test_toy_agent_of_another_package_is_swept(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("installed")
+def test_adapter_without_a_spec_has_the_defaults_of_one(tmp_path: Path):
+    assert spec_of("toy") == AgentSpec(flavor="toy", title="toy")
+    assert spec_of("nobody") == AgentSpec(flavor="nobody", title="nobody")
+    assert vocabulary_of("toy").edits == vocabulary_of("claude").edits
+
+
+@pytest.mark.usefixtures("installed")
+def test_spec_from_outside_is_in_force(tmp_path: Path):
+    memory = toys(tmp_path)
+    tools, moved = Tools(edit=("Poke",)), Worktrees(suffix=("toy",))
+    ADAPTERS["toy"].spec = AgentSpec(flavor="toy", tools=tools, worktrees=moved, cleanup_days=9)
+    assert "Poke" in vocabulary_of("toy").edits
+    assert "Poke" not in vocabulary_of("claude").edits
+    assert memory.store.settings.sources.cleanup_days_of("toy") == 9
+    assert repo_of("/home/u/shop-toy-worktrees/fix", memory.store.settings.places) == "shop"
+    memory.close()
+
+
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(
     ("agent", "reason"),
     [
@@ -123,17 +143,17 @@ def test_agents_from_outside_are_listed_without_being_imported():
 
 def test_agents_of_our_own_ask_for_no_installed_package(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: pytest.fail("asked"))
-    agents = Adapters(ClaudeAdapter())
+    agents = Adapters(SPECS[0])
     assert (agents["claude"].flavor, list(agents), len(agents)) == ("claude", ["claude"], 1)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("HELIX_AGENTS", "claude,cluade", "agents 'cluade' is not one of claude, codex, grok"),
-        ("HELIX_EXCLUDE_AGENTS", "toy", "agents 'toy' is not one of claude, codex, grok"),
+        ("HELIX_AGENTS", "claude,cluade", f"agents 'cluade' is not one of {', '.join(AGENTS)}"),
+        ("HELIX_EXCLUDE_AGENTS", "toy", f"agents 'toy' is not one of {', '.join(AGENTS)}"),
         ("HELIX_OTHER_ROOTS", '{claude = "/x"}', "other_roots 'claude' is built in: use claude_roots"),
-        ("HELIX_OTHER_ROOTS", '{"../x" = "/x"}', "'../x' is no name of an agent"),
+        ("HELIX_OTHER_ROOTS", '{"../x" = "/x"}', "'../x' is not a name of an agent"),
         ("HELIX_OTHER_ROOTS", '{toy = "x"}', "'x' is not an absolute path"),
     ],
 )

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from helix_assets.agents import ADAPTERS
-from helix_assets.agents.codex import CodexAdapter
+from helix_assets.agents.codex.adapter import CodexAdapter
 from helix_assets.model.changes import changed_sources
 from helix_assets.model.errors import Problem
 from helix_assets_tests.home import Memory, can_lose_powers, conversation, swept_without_powers, without_powers

@@ -11,7 +11,7 @@ import pytest
 from helix_assets import Memory as OpenMemory
 from helix_assets.ask import reading, search, status, views
 from helix_assets.ask.export import session_figures
-from helix_assets.ask.reading import of_one_moment, open_session
+from helix_assets.ask.reading import open_session, read_consistently
 from helix_assets.ask.reports.all_reports import make_report
 from helix_assets.ask.search import Finder
 from helix_assets.ask.sql import ask
@@ -142,5 +142,5 @@ def test_a_store_that_never_rests_is_given_up_in_the_end(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(reading, "_PATIENCE_S", 0.05)
     with pytest.raises(ChangedError):
-        of_one_moment(read)
+        read_consistently(read)
     assert len(calls) > 1

@@ -212,6 +212,17 @@ def test_new_redaction_rules_reach_what_is_shown_at_once_and_the_index_with_the_
     assert [hit.session_uid for hit in finder.find("okapi").hits] == ["claude:s3"]
 
 
+def test_new_redaction_rules_reach_the_tool_that_an_excerpt_names(memory: Memory) -> None:
+    memory.write("s3", call("q1", "12:00:00", f"mcp__{WORD}__get", "toolu_q", path="okapi"))
+    memory.sweep()
+    assert WORD in str(search(memory, "okapi"))
+    with_new_rules(memory)
+    (excerpt,) = excerpts(memory, "okapi")
+    assert excerpt.tool is not None
+    assert excerpt.tool.startswith("mcp__[redacted:house_word:")
+    assert WORD not in str(search(memory, "okapi"))
+
+
 def test_missing_index_is_said_and_made_anew(memory: Memory) -> None:
     index_of(memory.store).remove()
     assert search(memory, "flaky").unindexed == 2

@@ -258,16 +258,16 @@ def test_file_that_the_catalog_does_not_name_is_not_read(memory: Memory) -> None
 def test_session_evicted_while_the_query_starts_is_whole_or_gone(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken, calls = snapshot._snapshot, []
+    taken, calls = snapshot._from_catalog, []
 
-    def and_then_it_goes(*args: object) -> snapshot.Moment:
+    def and_then_it_goes(*args: object) -> snapshot.Snapshot:
         seen = taken(*args)  # type: ignore[arg-type]
         if not calls:
             evict.apply(memory.store, clock=lambda: memory.now, policy=TINY)
         calls.append(seen)
         return seen
 
-    monkeypatch.setattr(snapshot, "_snapshot", and_then_it_goes)
+    monkeypatch.setattr(snapshot, "_from_catalog", and_then_it_goes)
     answer = ask(memory.store, "select count(*) from records")
     assert (answer.rows, answer.left_out, len(calls)) == ([(0,)], (), 2)
 

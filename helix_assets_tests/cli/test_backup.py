@@ -50,18 +50,18 @@ def test_restore_says_what_is_lost_and_what_comes_back(swept: Path, capsys: pyte
     (path,) = (swept / "data" / "raw").glob("flavor=*/day=*/*.parquet")
     path.unlink()
     assert run(["restore"]) == 0
-    told = capsys.readouterr().out
-    assert "1 sessions have no raw bytes any more" in told
-    assert "1 of them are read again by the next sweep" in told
+    output = capsys.readouterr().out
+    assert "1 sessions have no raw bytes any more" in output
+    assert "The next sweep reads 1 of them again" in output
     assert run(["verify"]) == 0
 
 
-def test_unknown_copy_is_told(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_copy_is_reported(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["restore", "--from", "77"]) == 1
     assert "`helix backup --list`" in capsys.readouterr().err
 
 
-def test_status_tells_the_age_of_the_last_copy(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_shows_the_age_of_the_last_copy(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status"]) == 0
     assert "last copy" in capsys.readouterr().out
     assert run(["status", "--json"]) == 0

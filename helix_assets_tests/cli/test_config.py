@@ -1,4 +1,4 @@
-"""`helix config` tells value, origin and places."""
+"""`helix config` shows value, origin and places."""
 
 import json
 from pathlib import Path

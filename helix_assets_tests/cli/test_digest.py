@@ -13,7 +13,7 @@ from helix_assets.store.store import open_store
 from helix_assets_tests.cli.conftest import UID
 
 
-def test_digest_is_told_in_words(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_digest_is_shown_in_words(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["digest", UID]) == 0
     said = capsys.readouterr().out
     assert "please do step 0" in said

@@ -24,7 +24,7 @@ def test_all_is_well(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.endswith("All is well; `helix verify` proves every byte.\n")
 
 
-def test_what_needs_doing_is_told(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_needs_doing_is_reported(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (swept / "data" / "key").chmod(0o644)
     assert run(["doctor", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
@@ -45,7 +45,7 @@ def test_nothing_heavy_is_imported(swept: Path) -> None:
     assert not imported & {"dagster", "duckdb", "pandas", "pyarrow"}
 
 
-def test_paths_are_told_without_their_secrets(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_paths_are_shown_without_their_secrets(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     secret = "Xk29dkeLw02qZZ7"
     project = swept / ".claude" / "projects" / f"DB_PASSWORD={secret}"
     project.mkdir()

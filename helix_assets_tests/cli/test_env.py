@@ -134,7 +134,7 @@ def test_no_shell_is_given_a_control_character_or_a_line_of_its_own(value: str) 
     ("value", "written"),
     [("it's", r"'it\'s'"), ("a\\b", r"'a\\b'"), ("$(id)", "'$(id)'"), ("a\nb'", r"a\X0ab\X27")],
 )
-def test_fish_is_told_in_its_own_quotes(value: str, written: str) -> None:
+def test_fish_gets_its_own_quotes(value: str, written: str) -> None:
     assert SHELLS["fish"]({"HELIX_REPO": value}) == f"set -gx HELIX_REPO {written}\n"
 
 

@@ -1,4 +1,4 @@
-"""`helix export` writes private files that appear whole, and tells their hash."""
+"""`helix export` writes private files that appear only when complete, and prints their hash."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from helix_assets.cli.main import run
 from helix_assets_tests.cli.conftest import UID
 
 
-def test_file_is_private_and_its_hash_is_told(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_is_private_and_its_hash_is_reported(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = swept / "all.jsonl"
     assert run(["export", "--out", str(out), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -31,7 +31,7 @@ def test_figures_are_one_object_by_uid(swept: Path, capfdbinary: pytest.CaptureF
     assert list(json.loads(capfdbinary.readouterr().out)) == [UID]
 
 
-def test_file_that_cannot_be_written_is_told(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_that_cannot_be_written_is_reported(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["export", "--out", str(swept / "nowhere" / "all.jsonl")]) == 1
     assert "name another file with --out" in capsys.readouterr().err
 

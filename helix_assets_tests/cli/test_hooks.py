@@ -1,4 +1,4 @@
-"""`helix hooks` shows what it changes, changes nothing when asked not to, and hides the keys beside it."""
+"""`helix hooks` shows what it changes, changes nothing in a dry run, and hides the keys next to the change."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_a_dry_run_shows_and_changes_nothing(settings: Path, home: Path, capfd: 
 
 def test_installed_shown_and_removed(settings: Path, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["hooks", "install", "--agent", "claude"]) == 0
-    assert "As it was: " in capfd.readouterr().out
+    assert "The old file: " in capfd.readouterr().out
     assert (home / "data" / "inbox").is_dir()
     assert run(["hooks", "status", "--json"]) == 0
     agents = json.loads(capfd.readouterr().out)["agents"]
@@ -48,7 +48,7 @@ def test_what_cannot_be_read_ends_with_a_message(settings: Path, capfd: pytest.C
     assert settings.read_text() == "{"
 
 
-def test_a_program_is_told_the_change_and_the_backup(settings: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_says_the_change_and_the_backup(settings: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = settings.read_text()
     assert run(["hooks", "install", "--agent", "claude", "--json"]) == 0
     answer = json.loads(capfd.readouterr().out)
@@ -58,7 +58,7 @@ def test_a_program_is_told_the_change_and_the_backup(settings: Path, capfd: pyte
     assert Path(answer["backup"]).read_text() == before
 
 
-def test_a_program_is_told_of_a_dry_run_that_nothing_changed(settings: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_reports_a_dry_run_that_nothing_changed(settings: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["hooks", "uninstall", "--agent", "claude", "--dry-run", "--json"]) == 0
     answer = json.loads(capfd.readouterr().out)
     assert (answer["is_changed"], answer["diff"], answer["backup"]) == (False, "", None)

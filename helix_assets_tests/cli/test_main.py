@@ -10,9 +10,12 @@ from pathlib import Path
 
 import click
 import pytest
+from sqlalchemy import update
 
 from helix_assets.cli import main as frame
-from helix_assets.model.errors import BusyError, HelixError, NotFoundError, SettingsError
+from helix_assets.model.errors import BusyError, HelixError, NotFoundError, SettingsError, StoreError
+from helix_assets.store.catalog.schema import session_keys
+from helix_assets_tests.home import Memory, conversation
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 HEAVY = ["click", "dagster", "duckdb", "pyarrow", "pandas", "sqlalchemy", "matplotlib", "pydantic", "rich", "re2"]
@@ -104,7 +107,7 @@ def test_exit_code_says_what_to_do(raised: list[BaseException], error: BaseExcep
     assert frame.run(["status"]) == exit_code
 
 
-def test_error_is_told_on_stderr_without_control_characters(
+def test_error_is_reported_on_stderr_without_control_characters(
     raised: list[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
     raised.append(HelixError("x\x1b[31m.jsonl:3: torn"))
@@ -120,7 +123,7 @@ def test_argument_that_is_no_text_is_named(monkeypatch: pytest.MonkeyPatch, caps
 
     monkeypatch.setattr(frame, "resolve", lambda entry: show)
     assert frame.run(["show", "a\udcff"]) == 2
-    assert capsys.readouterr().err == "helix: 'a\\udcff' is no text in UTF-8\n"
+    assert capsys.readouterr().err == "helix: 'a\\udcff' is not text in UTF-8\n"
 
 
 def test_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,3 +167,29 @@ def test_reader_that_leaves_early_causes_no_traceback() -> None:
     environ = os.environ | {"PYTHONPATH": str(CHECKOUT)}
     ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=environ, check=False)
     assert (ended.stdout, ended.stderr) == ("{", "")
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_whatever_a_damaged_catalog_leads_to_ends_in_one_message(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    raised: list[BaseException],
+    capsys: pytest.CaptureFixture[str],
+    is_damaged: bool,
+) -> None:
+    memory = Memory(tmp_path)
+    memory.write("s", *conversation(1))
+    memory.sweep()
+    for name, value in memory.variables.items():
+        monkeypatch.setenv(name, value)
+    if is_damaged:
+        with memory.store.catalog.writing() as connection:
+            connection.execute(update(session_keys).values(records=b"123"))
+    memory.close()
+    raised.append(AttributeError("'NoneType' object has no attribute 'startswith'"))
+    if is_damaged:
+        assert frame.run(["status"]) == StoreError.exit_code
+        assert "the catalog is damaged" in capsys.readouterr().err
+    else:
+        with pytest.raises(AttributeError):
+            frame.run(["status"])

@@ -98,7 +98,7 @@ def test_digest_of_an_evicted_session_is_shown_by_new_rules(
         assert WORD not in text
 
 
-def test_status_tells_how_far_the_rescan_is(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_shows_how_far_the_rescan_is(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
     redaction = json.loads(shown(capsys, "status", "--json"))["versions"]["redaction"]
     assert redaction["current"] not in redaction["sessions"]
     assert "0 of 2 sessions; sweeps do the rest" in shown(capsys, "status")
@@ -108,8 +108,8 @@ def test_status_tells_how_far_the_rescan_is(outdated: Path, capsys: pytest.Captu
     assert "sweeps do the rest" not in shown(capsys, "status")
 
 
-def test_status_tells_of_what_restores_set_aside(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "set aside by restores" not in shown(capsys, "status")
+def test_status_shows_the_before_restore_folders(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "from before restores" not in shown(capsys, "status")
     shown(capsys, "restore", "--yes")
     assert "0 of 1 redacted by them; sweeps do the rest" in shown(capsys, "status")
     assert json.loads(shown(capsys, "status", "--json"))["set_aside"] == {"folders": 1, "waiting": 1, "unread": []}
@@ -117,7 +117,9 @@ def test_status_tells_of_what_restores_set_aside(outdated: Path, capsys: pytest.
     assert "1 of 1 redacted by them" in shown(capsys, "status")
 
 
-def test_status_names_what_was_set_aside_and_cannot_be_read(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_names_unreadable_files_of_before_restore_folders(
+    outdated: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shown(capsys, "restore", "--yes")
     (folder,) = (outdated / "data" / "set-aside").iterdir()
     (folder / "helix.db").write_bytes(b"no database")
@@ -149,7 +151,7 @@ def test_restore_names_lost_sessions_by_new_rules(outdated: Path, capsys: pytest
     assert WORD not in text
 
 
-def test_errors_are_told_by_the_rules_in_force(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_redacted_by_the_rules_in_force(outdated: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for part in (outdated / "data" / "raw").rglob("*.parquet"):
         part.write_bytes(b"damaged")
     for command in (

@@ -21,7 +21,7 @@ BAD = [
     ("pattern = 'a(?=b)'", 7, "rule 'second': bad pattern at position 1: '(?=' cannot run in linear time"),
     ("pattern = '(a)\\1'", 7, "rule 'second': bad pattern at position 3: '\\\\1' cannot run in linear time"),
     ("pattern = 'ab\\Z'", 7, "rule 'second': bad pattern at position 2: invalid escape sequence: \\Z"),
-    ("pattern = 'ab$'", 7, "rule 'second': bad pattern at position 2: '$' does not hold in logs"),
+    ("pattern = 'ab$'", 7, "rule 'second': bad pattern at position 2: '$' does not work in logs"),
     ("pattern = 'x{1,9000}'", 7, "rule 'second': bad pattern at position 1: invalid repetition size: {1,9000}"),
     ("pattern = 'x*'", 7, "rule 'second': bad pattern at position 0: it matches the empty text"),
     ("pattern = '\\b'", 7, "rule 'second': bad pattern at position 0: it matches the empty text"),

@@ -28,7 +28,7 @@ def test_a_text_comes_out_without_its_secret(capfdbinary: pytest.CaptureFixture[
 
 
 @pytest.mark.usefixtures("typed")
-def test_a_program_is_told_how_many_secrets_there_were(capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_says_how_many_secrets_there_were(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["redact", "--json"]) == 0
     answer = json.loads(capfd.readouterr().out)
     assert answer["secrets"] == 1

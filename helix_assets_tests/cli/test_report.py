@@ -49,7 +49,7 @@ def test_files_are_written_into_the_data_folder(swept: Path, capsys: pytest.Capt
     [
         (["usage"], "there is no report 'usage'; there are usage_report"),
         (["usage_report", "--since", "2026-06-05", "--until", "2026-06-01"], "the first day comes first"),
-        (["usage_report", "--since", "yesterday"], "--since 'yesterday' is no day"),
+        (["usage_report", "--since", "yesterday"], "--since 'yesterday' is not a day"),
         (["usage_report", "--until", "2026-02-30"], "write it like 2026-01-31"),
         (["usage_report", "--csv", "by_moon"], "it has by_day, by_agent"),
         (["weekly_retro", "--since", "2026-06-05"], "one week"),

@@ -52,21 +52,21 @@ def test_the_last_day_is_searched_with_all_of_its_hours(capsys: pytest.CaptureFi
     assert UID in capsys.readouterr().out
 
 
-def test_missing_index_is_made_anew_and_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_index_is_rebuilt_and_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rmtree(home / "data" / "search")
     assert run(["search", "step"]) == 0
     told = capsys.readouterr()
-    assert "made anew from the raw cache" in told.err
+    assert "they were read from the raw cache" in told.err
     assert UID in told.out
 
 
-def test_damaged_index_is_made_anew_and_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_index_is_rebuilt_and_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (path,) = (home / "data" / "search").glob("*.words")
     data = path.read_bytes()
     path.write_bytes(data[:-50] + bytes(50))
     assert run(["search", "step"]) == 0
     told = capsys.readouterr()
-    assert "made anew from the raw cache" in told.err
+    assert "they were read from the raw cache" in told.err
     assert UID in told.out
 
 

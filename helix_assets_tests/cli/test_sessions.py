@@ -61,10 +61,10 @@ def test_unknown_agent_is_refused_with_the_known_ones(two: Path, capsys: pytest.
 
 def test_dates_the_wrong_way_round_are_refused(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sessions", "--since", "2026-06-05", "--until", "2026-06-04"]) == 64
-    assert "it ends (2026-06-04) before it begins (2026-06-05)" in capsys.readouterr().err
+    assert "the time ends (2026-06-04) before it begins (2026-06-05)" in capsys.readouterr().err
 
 
-def test_row_tells_the_figures(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_row_shows_the_figures(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (item,) = listed(capsys, "--repo", "shop")
     assert (item["repo"], item["events"], item["tokens"]["output"]) == ("shop", 17, 48)
 

@@ -1,4 +1,4 @@
-"""`helix show` tells a session's events in order, and the line behind any of them."""
+"""`helix show` prints a session's events in order, and the line behind any of them."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_range_of_events(swept: Path, capsys: pytest.CaptureFixture[str], wanted
 @pytest.mark.parametrize("wanted", ["x", "..", "1-2", ""])
 def test_malformed_range_is_refused(swept: Path, capsys: pytest.CaptureFixture[str], wanted: str) -> None:
     assert run(["show", UID, "--events", wanted]) == 2
-    assert "say 10..20" in capsys.readouterr().err
+    assert "write 10..20" in capsys.readouterr().err
 
 
 def test_events_of_a_kind(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +71,7 @@ def test_payload_ref_leads_to_the_line_and_is_the_same_in_sql(swept: Path, capsy
 
 
 @pytest.mark.parametrize("wanted", ["999", "9" * 30, "blob://x/1"])
-def test_unknown_payload_is_told(swept: Path, capsys: pytest.CaptureFixture[str], wanted: str) -> None:
+def test_unknown_payload_is_reported(swept: Path, capsys: pytest.CaptureFixture[str], wanted: str) -> None:
     assert run(["show", UID, "--payload", wanted]) == 1
     assert f"record '{wanted}' is not in this session" in capsys.readouterr().err
 
@@ -93,12 +93,12 @@ def test_ambiguous_name_lists_the_sessions(swept: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("name", ["nothing", "%", "claude:_", "", "'; drop table sessions; --"])
-def test_unknown_name_is_told(swept: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_unknown_name_is_reported(swept: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert run(["show", name]) == 1
     assert "`helix sessions` lists them" in capsys.readouterr().err
 
 
-def test_missing_store_is_told_and_not_made(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_store_is_reported_and_not_made(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["show", UID]) == 1
     assert "run `helix sweep` first" in capsys.readouterr().err
     assert not (home / "data").exists()

@@ -1,4 +1,4 @@
-"""`helix status` tells what the memory holds and what went wrong, quickly, and makes nothing."""
+"""`helix status` shows what the memory contains and what went wrong, quickly, and creates nothing."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def status(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return answer
 
 
-def test_missing_store_is_told_and_not_made(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_store_is_reported_and_not_made(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status"]) == 0
     assert "`helix sweep`" in capsys.readouterr().out
     assert not (home / "data").exists()
@@ -92,7 +92,7 @@ def test_vanished_source_is_counted(swept: Path, capsys: pytest.CaptureFixture[s
     assert status(capsys)["sources"] == {"gone": 1}
 
 
-def test_versions_are_told(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_versions_are_reported(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     versions = status(capsys)["versions"]
     (held,) = versions["parsers"]["claude"]["sessions"].items()
     assert held == (str(versions["parsers"]["claude"]["current"]), 1)
@@ -114,7 +114,7 @@ def test_damaged_digest_is_counted_and_not_added_up(swept: Path, capsys: pytest.
     assert (agent["damaged"], agent["events"]) == (1, 0)
 
 
-def test_lost_key_is_reported_and_not_made_anew(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lost_key_is_reported_and_not_rebuilt(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (swept / "data" / "key").unlink()
     assert run(["status"]) == 65
     assert "restore it from the backup" in capsys.readouterr().err

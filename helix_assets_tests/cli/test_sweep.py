@@ -47,7 +47,7 @@ def test_bad_line_is_shown_with_file_and_line(home: Path, capsys: pytest.Capture
 
 
 def test_many_problems_are_cut_short_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    command._tell(SweepReport(files_skipped=1, problems=[(f"/log/{n}", "bad") for n in range(50)]))
+    command._print_report(SweepReport(files_skipped=1, problems=[(f"/log/{n}", "bad") for n in range(50)]))
     said = capsys.readouterr().out
     assert "/log/19 " in said
     assert "... and 30 more" in said

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from helix_assets.agents import AGENTS
 from helix_assets.cli import up as command
 from helix_assets.cli.main import run
 from helix_assets.cli.up import enter_demo
@@ -43,7 +44,7 @@ def test_the_demo_reads_the_sample_home_alone(home: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HELIX_CONFIG", str(config))
     settings = enter_demo(home / "data", print)
     sample = home / "data" / "demo-home"
-    assert settings.roots == {agent: (sample / agent,) for agent in ("claude", "codex", "grok")}
+    assert settings.roots == {agent: (sample / agent,) for agent in AGENTS}
     assert [os.environ[name] for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GROK_HOME")] == [
         str(sample / agent) for agent in ("claude", "codex", "grok")
     ]
@@ -94,7 +95,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("served")
-def test_a_program_is_told_in_one_line_once_the_ui_answers(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_line_once_the_ui_answers(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["up", "--demo", "--port", "3111", "--read-only", "--json"]) == 0
     (line,) = capfd.readouterr().out.splitlines()
     answer = json.loads(line)

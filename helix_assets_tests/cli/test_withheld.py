@@ -1,4 +1,4 @@
-"""A record whose redaction fails is withheld, counted and told; it is never stored as it was."""
+"""A record whose redaction fails is withheld, counted and reported. It is never stored as it was."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def swept_with(home: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.usefixtures("failing")
-def test_sweep_and_status_tell_what_was_withheld(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sweep_and_status_show_what_was_withheld(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = swept_with(home, capsys)
     (line,) = (line for line in told.splitlines() if "records withheld" in line)
     assert line.split()[-1] == "1"

@@ -41,7 +41,7 @@ def test_a_run_over_all_three_sweeps_once(store: Store, instance: dg.DagsterInst
         assert connection.execute(select(func.count()).select_from(sweeps)).scalar_one() == 1
 
 
-def test_a_partition_run_tells_of_every_partition_it_touched(store: Store, instance: dg.DagsterInstance) -> None:
+def test_a_partition_run_reports_every_partition_it_touched(store: Store, instance: dg.DagsterInstance) -> None:
     told = logged(materialize(instance, [EMPTY_DAY], ["session_events"]))
     touched = {f"{day}|{flavor}" for flavor, day in partitions(store)}
     assert {key for tier, key in told if tier == "session_digests"} == touched
@@ -54,7 +54,7 @@ def test_materializing_the_sources_takes_nothing_in(store: Store, instance: dg.D
     assert partitions(store) == []
 
 
-def test_sources_are_told_as_they_lie_on_disk(store: Store, logs: Path, instance: dg.DagsterInstance) -> None:
+def test_sources_are_reported_as_they_are_on_disk(store: Store, logs: Path, instance: dg.DagsterInstance) -> None:
     sweep(store)
     partition = partitions(store)[0]
     key = f"{partition[1]}|{partition[0]}"
@@ -89,7 +89,7 @@ def test_the_figures_are_the_catalogs(store: Store, instance: dg.DagsterInstance
     assert latest(instance, "session_digests", f"{day}|{flavor}").metadata["dagster/row_count"].value == total
 
 
-def test_no_text_of_a_transcript_is_told(store: Store, instance: dg.DagsterInstance) -> None:
+def test_no_text_of_a_transcript_is_logged(store: Store, instance: dg.DagsterInstance) -> None:
     run_job(instance, "sweep")
     for flavor, day in partitions(store):
         for tier in ("source_files", "session_events", "session_digests"):

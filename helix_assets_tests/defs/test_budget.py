@@ -1,4 +1,4 @@
-"""How long the budget lasts is told from what sweeps and evictions noted."""
+"""How long the budget lasts follows from what sweeps and evictions recorded."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

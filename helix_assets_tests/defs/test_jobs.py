@@ -101,7 +101,9 @@ def data_losses(instance: dg.DagsterInstance) -> list[dg.AssetObservation]:
     return [record.asset_observation for record in records if record.asset_observation]
 
 
-def test_each_loss_is_told_once(store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_loss_is_reported_once(
+    store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise ValueError
 
@@ -115,7 +117,7 @@ def test_each_loss_is_told_once(store: Store, instance: dg.DagsterInstance, monk
     assert {observation.description for observation in data_losses(instance)} == {"session_memory.data_loss"}
 
 
-def test_a_loss_outside_dagster_is_told_by_the_next_job(store: Store, instance: dg.DagsterInstance) -> None:
+def test_a_loss_outside_dagster_is_reported_by_the_next_job(store: Store, instance: dg.DagsterInstance) -> None:
     sweep(store)
     loss = {"at": f"{today()}T00:00:00.000Z", "session_uid": "claude:x", "flavor": "claude", "day": "2026-01-05",
             "bytes": 7, "records": 1, "generation": 1, "reason": "overflow"}  # fmt: skip

@@ -161,7 +161,7 @@ def test_the_schedule_asks_once_it_is_worth_a_run(swept: dg.DagsterInstance, mon
     assert isinstance(old_runs_schedule(context), dg.RunRequest)
 
 
-def test_the_job_tells_what_went(swept: dg.DagsterInstance) -> None:
+def test_the_job_shows_what_went(swept: dg.DagsterInstance) -> None:
     result = run_job(swept, "old_runs_job")
     output = next(event for event in result.all_events if event.event_type_value == "STEP_OUTPUT")
     assert result.success

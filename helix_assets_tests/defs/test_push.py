@@ -66,7 +66,7 @@ def test_a_store_in_use_is_asked_about_later(store: Store, logs: Path) -> None:
     assert isinstance(tick(cursor)[0], dg.RunRequest)
 
 
-def test_the_run_takes_in_that_session_and_tells_dagster(
+def test_the_run_takes_in_that_session_and_reports_it_to_dagster(
     store: Store, logs: Path, instance: dg.DagsterInstance
 ) -> None:
     session = a_session(logs)

@@ -1,4 +1,4 @@
-"""What Dagster is told: once, with what makes staleness exact, and whatever way the store was changed."""
+"""What is reported to Dagster: once, with the tags that make staleness exact, however the store was changed."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_after_a_range_run_nothing_is_stale(store: Store, instance: dg.DagsterIn
     assert all(staleness(instance, partition) == FRESH for partition in partitions(store))
 
 
-def test_nothing_is_told_twice(store: Store, instance: dg.DagsterInstance) -> None:
+def test_nothing_is_reported_twice(store: Store, instance: dg.DagsterInstance) -> None:
     assert len(logged(run_job(instance, "sweep"))) == 3 * len(partitions(store)) + FIRST_REPORT
     assert logged(run_job(instance, "sweep")) == []
 
@@ -51,7 +51,7 @@ def test_a_grown_source_makes_its_events_stale_until_a_sweep(
     assert staleness(instance, partition) == FRESH
 
 
-def test_partitions_of_an_older_parser_are_stale_until_they_are_made_anew(
+def test_partitions_of_an_older_parser_are_stale_until_they_are_rebuilt(
     store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
@@ -69,14 +69,14 @@ def test_partitions_of_an_older_parser_are_stale_until_they_are_made_anew(
     assert all(staleness(instance, other) == FRESH for other in others)
 
 
-def test_a_sweep_from_the_command_line_is_told_by_the_next_run(store: Store, instance: dg.DagsterInstance) -> None:
+def test_a_sweep_from_the_command_line_is_reported_by_the_next_run(store: Store, instance: dg.DagsterInstance) -> None:
     sweep(store)
     assert not is_recorded(instance, store)
     assert len(logged(run_job(instance, "sweep"))) == 3 * len(partitions(store)) + FIRST_REPORT
     assert is_recorded(instance, store)
 
 
-def test_a_deleted_run_is_told_again(store: Store, instance: dg.DagsterInstance) -> None:
+def test_a_deleted_run_is_reported_again(store: Store, instance: dg.DagsterInstance) -> None:
     instance.delete_run(run_job(instance, "sweep").run_id)
     assert not is_recorded(instance, store)
     run_job(instance, "sweep")
@@ -87,7 +87,7 @@ def told_of_all_runs(instance: dg.DagsterInstance) -> str:
     return repr([event for run in instance.get_runs() for event in instance.all_logs(run.run_id)])
 
 
-def test_no_word_of_a_log_is_told(store: Store, logs: Path, instance: dg.DagsterInstance) -> None:
+def test_no_word_of_a_log_is_logged(store: Store, logs: Path, instance: dg.DagsterInstance) -> None:
     """No model, record type, version, tool, path, branch, program or id, whatever names them."""
     odd = {"version": f"2.{WORD}", "cwd": f"/home/u/{WORD}", "gitBranch": WORD}
     failed = result("r1", "10:00:02", f"toolu_{WORD}", f"Error: no {WORD}", failed=True)

@@ -1,4 +1,4 @@
-"""The reports as assets: made after digests change, checked, and telling Dagster nothing that outlives a session."""
+"""The reports as assets: made after digests change, checked, and logging no text of a session to Dagster."""
 
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ GROUPED = dg.AssetSelection.groups(GROUP)
 
 
 def metadata(result: Result) -> dict[str, dict[str, object]]:
-    """What each asset told, by name."""
+    """What each asset logged, by name."""
     events = [event for event in result.all_events if event.is_step_materialization and event.asset_key]
     return {
         str(event.asset_key and event.asset_key.to_user_string()): {
@@ -63,7 +63,7 @@ def test_pictures_and_tables_are_shown(ran: Result) -> None:
     assert not {"table/by_repo", "table/by_model"} & set(told["usage_report"])
 
 
-def test_nothing_that_names_a_session_is_told(ran: Result, store: Store) -> None:
+def test_nothing_that_names_a_session_is_logged(ran: Result, store: Store) -> None:
     """No path, repository, id, title or model of the sample home."""
     with store.catalog.reading() as connection:
         rows = connection.exec_driver_sql("select native_session_id, repo, cwd, title, model from sessions").all()

@@ -1,4 +1,4 @@
-"""Counts a sample home anew from its files alone, with the simplest rules that are right for it.
+"""Counts a sample home again from its files alone, with the simplest rules that are right for it.
 
 Shares no code with the generator, so that the tests compare two independent answers.
 """

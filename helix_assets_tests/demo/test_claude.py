@@ -1,4 +1,4 @@
-"""What a sample Claude home holds agrees with its truth, counted anew from the files."""
+"""The content of a sample Claude home agrees with its truth, counted again from the files."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a sample Codex home holds agrees with its truth, counted anew from the rollouts."""
+"""The content of a sample Codex home agrees with its truth, counted again from the rollouts."""
 
 from collections import Counter
 from itertools import pairwise

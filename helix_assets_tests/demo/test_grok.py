@@ -1,4 +1,4 @@
-"""What a sample Grok home holds agrees with its truth, counted anew from the files."""
+"""The content of a sample Grok home agrees with its truth, counted again from the files."""
 
 import json
 from collections import Counter

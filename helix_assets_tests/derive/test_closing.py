@@ -188,7 +188,7 @@ def test_what_programs_send(text: str) -> None:
     assert closing.is_automated(text)
 
 
-def test_other_languages_are_told() -> None:
+def test_other_languages_are_detected() -> None:
     assert closing.is_foreign("ファイルを最新の状態にアップデートしました。")
     assert closing.is_foreign("Die Datei wurde aktualisiert und alle Prüfungen laufen durch")
     assert not closing.is_foreign("The file is up to date.")

@@ -8,12 +8,13 @@ from helix_assets.derive.digest_builder import MAX_BYTES, DigestBuilder, Session
 from helix_assets.derive.fact_builder import FactBuilder
 from helix_assets.derive.link import Linker
 from helix_assets.model.event import EventKind, Record, SessionEvent, Usage
+from helix_assets_tests.agents.reading import WORDS
 
 HEAD = SessionHead("claude:x", "claude", None, None, None, None, None, None, None, 0, 1, 1, 0)
 
 
 def test_lists_are_cut_until_the_digest_fits() -> None:
-    linker, builder = Linker(), DigestBuilder()
+    linker, builder = Linker(WORDS), DigestBuilder(WORDS)
     for number in range(3_000):
         record = Record(number, 0, number, number, number, None, None, number, "user", b"{}")
         call = SessionEvent(EventKind.TOOL_CALL, tool=f"tool {number} " + "x" * 900, call_id=f"c{number}")
@@ -29,7 +30,7 @@ def test_lists_are_cut_until_the_digest_fits() -> None:
 
 
 def test_ranges_tell_what_is_covered() -> None:
-    linker, builder = Linker(), DigestBuilder()
+    linker, builder = Linker(WORDS), DigestBuilder(WORDS)
     records = [Record(n, 0, n, n, n, None, None, n, "user", b"{}") for n in range(6)]
     rows = [row for record in records for row in linker.rows(record, [SessionEvent(EventKind.USER_MSG, summary="x")])]
     builder.add(rows[1:3])
@@ -38,7 +39,7 @@ def test_ranges_tell_what_is_covered() -> None:
 
 
 def test_what_is_kept_for_a_digest_holds_no_source_lines() -> None:
-    linker, digests, facts = Linker(), DigestBuilder(), FactBuilder()
+    linker, digests, facts = Linker(WORDS), DigestBuilder(WORDS), FactBuilder(WORDS)
     for n in range(50):
         record = Record(n, 0, n, n, n, f"r{n}", None, n, "assistant", b"x" * 10_000)
         usage = Usage(1, 1, 0, 0, 0, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from helix_assets.derive.failures import error_class, telling_part
+from helix_assets.derive.failures import error_class, meaningful_part
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def beginning(text: str) -> str:
     ],
 )
 def test_a_failure_is_told_from_where_its_text_says_what_is_wrong(text: str, told: str) -> None:
-    found = telling_part(text, beginning(text))
+    found = meaningful_part(text, beginning(text))
     assert told in found[:110]
     assert len(found) <= 200
 
@@ -83,4 +83,4 @@ def test_a_failure_is_told_from_where_its_text_says_what_is_wrong(text: str, tol
     ],
 )
 def test_else_a_failure_is_told_by_how_its_text_begins(text: str) -> None:
-    assert telling_part(text, beginning(text)) == beginning(text)
+    assert meaningful_part(text, beginning(text)) == beginning(text)

@@ -9,7 +9,7 @@ import pytest
 
 from helix_assets.derive.link import Linker
 from helix_assets.model.event import EventKind, Record, Row, SessionEvent
-from helix_assets_tests.agents.reading import Told
+from helix_assets_tests.agents.reading import WORDS, Told
 
 TWO_RUNS = "12 passed in 0.31s\n1 failed, 2 passed in 2.04s"
 
@@ -31,10 +31,10 @@ def gave(call_id: str, text: str | None, status: str = "ok", **more: Any) -> Ses
 
 def linked(*events: SessionEvent, resume_before: int | None = None) -> list[Row]:
     """The rows of events that stand one to a record; at `resume_before` another linker takes over."""
-    linker, rows = Linker(), list[Row]()
+    linker, rows = Linker(WORDS), list[Row]()
     for line, event in enumerate(events):
         if line == resume_before:
-            linker = Linker()
+            linker = Linker(WORDS)
             linker.resume(rows)
         rows += linker.rows(record(line), [event])
     return rows

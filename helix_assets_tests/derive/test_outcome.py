@@ -13,6 +13,7 @@ import pytest
 
 from helix_assets.derive.outcome.ending import RULES, Ending, Verdict, judge
 from helix_assets.model.event import EventKind, Row
+from helix_assets_tests.agents.reading import WORDS
 from helix_assets_tests.home import Memory
 from helix_assets_tests.outcomes.all_sessions import HAND_MADE
 from helix_assets_tests.outcomes.steps import HandMade
@@ -86,7 +87,7 @@ def edited(path: str = "/w/a.py", status: str = "ok") -> Iterator[Row]:
 
 
 def verdict(*parts: Any, overruled: dict[str, str] | None = None) -> Verdict:
-    ending = Ending()
+    ending = Ending(WORDS)
     for part in parts:
         for each in part:
             ending.add(each)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from helix_assets.agents import worktrees_of
 from helix_assets.derive.places import PlaceRules, domain_of, repo_of, task_of
 
-NO_RULES = PlaceRules()
+NO_RULES = PlaceRules(worktrees=worktrees_of())
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from helix_assets.derive.signals import MAX_EVIDENCE, MAX_SIGNALS, VERSIONS, Sig
 from helix_assets.model.digest import Signal
 from helix_assets.model.event import EventKind, Row
 from helix_assets.model.fingerprint import fingerprint
+from helix_assets_tests.agents.reading import WORDS
 
 DOCS = Path(__file__).parents[2] / "docs" / "signals.md"
 _numbers = itertools.count(1)
@@ -64,7 +65,7 @@ def request(held: int, model: str = "claude-opus-4-5") -> Iterator[Row]:
 
 
 def signals(*parts: Iterable[Row]) -> list[Signal]:
-    builder = SignalBuilder()
+    builder = SignalBuilder(WORDS)
     for part in parts:
         for each in part:
             builder.add(each)
@@ -224,7 +225,7 @@ def test_signals_are_bounded() -> None:
 
 
 def test_finishing_twice_says_the_same_and_going_on_adds() -> None:
-    builder = SignalBuilder()
+    builder = SignalBuilder(WORDS)
     for each in [*run("npm ci", RED), *run("npm ci", RED), *run("npm ci", RED)]:
         builder.add(each)
     first = builder.finish()
@@ -235,7 +236,7 @@ def test_finishing_twice_says_the_same_and_going_on_adds() -> None:
 
 
 def test_facts_tell_the_same_signals() -> None:
-    builder = SignalBuilder()
+    builder = SignalBuilder(WORDS)
     for each in run("rm -rf x", "denied", ts_us=5):
         builder.add(each)
     [(key, ts_us, rule, version, times, tool, path)] = builder.facts()

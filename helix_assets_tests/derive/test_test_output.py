@@ -143,7 +143,7 @@ def test_command_that_runs_no_tests_gives_nothing_whatever_it_prints(name: str):
     assert parse_test_runs(read(name), framework=None, exit_code=0) == []
 
 
-def test_total_is_the_sum_of_what_is_told():
+def test_total_is_the_sum_of_the_counts():
     (run,) = parse_test_runs(read("pytest/bars"), framework="pytest", exit_code=1)
     assert (run.total, run.passed, run.failed, run.skipped) == (9, 6, 1, 2)
 

@@ -88,7 +88,7 @@ def _index(store: Store) -> Iterator[str]:
 def _covered(store: Store) -> Iterator[str]:
     """Every session that has raw bytes has a digest of all of them by the rules in force, or is set aside and told."""
     with store.catalog.reading() as connection:
-        aside = {one.session_uid: one.failure for one in retries.set_aside(connection)}
+        aside = {one.session_uid: one.failure for one in retries.failed_sessions(connection)}
         rows = connection.execute(select(sessions)).all()
         held = dict(connection.execute(select(digests.c.session_uid, digests.c.generation)).tuples().all())
     yield from (f"covered: {uid} stays set aside: {failure}" for uid, failure in aside.items())

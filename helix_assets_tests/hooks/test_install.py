@@ -166,9 +166,9 @@ def test_a_full_disk_changes_nothing_and_leaves_nothing(
     assert [(path.name, path.read_text()) for path in claude.parent.iterdir()] == [("settings.json", "{}\n")]
 
 
-def test_what_is_no_file_is_refused_without_waiting(home: Path, claude: Path) -> None:
+def test_what_is_not_a_file_is_refused_without_waiting(home: Path, claude: Path) -> None:
     os.mkfifo(claude)
-    with pytest.raises(StopRun, match="no file"):
+    with pytest.raises(StopRun, match="not a regular file"):
         plan_install("claude", home / "data", os.environ)
 
 

@@ -44,7 +44,7 @@ def test_verdicts_have_many_names(record: dict[str, object], success: bool | Non
     assert read_execution(record, "shop", "coder", "f:1").success is success
 
 
-def test_what_is_malformed_counts_as_not_told() -> None:
+def test_malformed_fields_count_as_missing() -> None:
     found = read_execution({"helix_session_uid": 7, "tokens": "many", "repo": []}, "shop", "coder", "f:1")
     assert (found.session_uid, found.tokens, found.repo) == (None, None, "shop")
 

@@ -1,4 +1,4 @@
-"""The feed tells each new and revised digest once, whatever happens to who writes it."""
+"""The feed has each new and revised digest once, whatever happens to its writer."""
 
 import json
 import os
@@ -94,7 +94,7 @@ def test_a_torn_line_is_read_by_nobody_and_written_again(memory: Memory) -> None
     assert told(memory, after=2) == [(3, "revised", ONE)]
 
 
-def test_files_that_are_gone_are_told_again_under_new_positions(memory: Memory) -> None:
+def test_digests_of_lost_files_are_fed_again_under_new_positions(memory: Memory) -> None:
     append(memory)
     for path in (memory.store.data_dir / "feed").iterdir():
         path.unlink()
@@ -157,7 +157,7 @@ def everything(memory: Memory) -> bytes:
     return b"".join(path.read_bytes() for path in memory.store.data_dir.rglob("*") if path.is_file())
 
 
-def test_a_forgotten_session_leaves_the_feed_and_its_consumers_are_told(memory: Memory) -> None:
+def test_a_forgotten_session_leaves_the_feed_and_its_consumers_are_notified(memory: Memory) -> None:
     append(memory)
     forget(memory.store, [ONE], now=memory.now)
     entries = list(read_feed(memory.store.data_dir))

@@ -58,7 +58,7 @@ def test_a_whole_record_does_not_wait_for_its_newline(memory: Memory, metrics: P
     assert found(memory) == ["executions.jsonl:1", "executions.jsonl:2"]
 
 
-def test_a_rewritten_file_is_read_anew(memory: Memory, metrics: Path) -> None:
+def test_a_rewritten_file_is_read_from_the_start(memory: Memory, metrics: Path) -> None:
     metrics.write_bytes(line(n=1) + line(n=2))
     read(memory)
     metrics.write_bytes(line(n=7, helix_session_uid=ONE))

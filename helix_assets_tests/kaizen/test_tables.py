@@ -1,4 +1,4 @@
-"""The tables of kaizen: executions beside their sessions, and the scorecard."""
+"""The tables of kaizen: executions with their sessions, and the scorecard."""
 
 import json
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_a_repository_cannot_draw_in_the_page() -> None:
     assert not set("![<") & set(page.split("## Week")[1])
 
 
-def test_forgetting_drops_the_tables_until_they_are_made_anew(memory: Memory, metrics: Path) -> None:
+def test_forgetting_drops_the_tables_until_they_are_rebuilt(memory: Memory, metrics: Path) -> None:
     correlated(memory, metrics, *RECORDS)
     forget(memory.store, [ONE], now=memory.now)
     assert not (memory.store.data_dir / "kaizen").exists()

@@ -239,7 +239,7 @@ def test_reader_in_the_way_of_the_log_stops_no_eviction(store: Store, monkeypatc
     assert pages.truncate_log(store.catalog)
 
 
-def test_memory_over_its_cap_is_told_and_nothing_is_dropped(store: Store) -> None:
+def test_memory_over_its_cap_is_reported_and_nothing_is_dropped(store: Store) -> None:
     policy = replace(policy_of(store.settings.retention), distilled_cap_bytes=1)
     done = apply(store, policy)
     assert done.plan.memory_over_cap
@@ -313,7 +313,7 @@ STEPS = {
 
 
 def overflowing(store: Store) -> RetentionPolicy:
-    """Three sessions that grew and whose digest could not be made anew; the hard cap has room for one of them."""
+    """Three sessions that grew and whose digest could not be made again; the hard cap has room for one of them."""
     for uid in uids(store)[:3]:
         change(store, uid, generation=2)
     sizes = sorted(row.raw_bytes for row in rows(store, sessions) if row.session_uid in uids(store)[:3])
@@ -479,7 +479,7 @@ def test_note_is_for_its_owner_only(store: Store) -> None:
     assert stat.S_IMODE(note.parent.stat().st_mode) == 0o700
 
 
-def test_loss_is_told_in_the_log(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_loss_is_reported_in_the_log(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         apply(store, overflowing(store), analyze=lambda: None)
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["session_memory.data_loss"]

@@ -88,7 +88,7 @@ def test_planted_word_is_found_before(memory: Memory) -> None:
     assert len(files_that_say(memory, WORD)) > 1
 
 
-def test_no_byte_of_the_data_folder_tells_what_was_forgotten(memory: Memory) -> None:
+def test_no_byte_of_the_data_folder_contains_what_was_forgotten(memory: Memory) -> None:
     assert forgets(memory).is_finished
     assert files_that_say(memory, WORD, NAME) == []
 
@@ -114,7 +114,7 @@ def test_copies_made_before_are_replaced_by_one_without_it(memory: Memory) -> No
     assert (after.generation != before.generation, after.digests) == (True, 30)
 
 
-def test_copy_that_cannot_be_replaced_is_told(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_that_cannot_be_replaced_is_reported(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forget_module, "back_up_if_due", lambda *_: None)
     assert not forgets(memory).is_finished
     memory.sweep()
@@ -138,7 +138,7 @@ def test_others_are_left_as_they_were(memory: Memory, tmp_path: Path) -> None:
     plain.close()
 
 
-def test_what_went_is_told(memory: Memory) -> None:
+def test_what_went_is_reported(memory: Memory) -> None:
     size = memory.store.catalog.session(UID).raw_bytes
     done = forgets(memory)
     assert (done.session_uids, done.raw_bytes, done.digests, done.remade) == ((UID,), size, 1, ())
@@ -190,7 +190,7 @@ def test_note_of_its_loss_keeps_the_figures(memory: Memory) -> None:
             connection, at="2026-06-20T12:00:00.000Z", session_uid=UID, flavor="claude", day="2026-06-05", bytes=7,
             records=1, generation=1, reason="overflow",
         )  # fmt: skip
-    note = carry_out._tell_loss(memory.store, "2026-06-20T12:00:00.000Z")
+    note = carry_out._report_loss(memory.store, "2026-06-20T12:00:00.000Z")
     forgets(memory)
     (loss,) = rows(memory.store, losses)
     assert loss.bytes == 7
@@ -248,7 +248,7 @@ def test_new_session_is_taken_in_after_one_was_forgotten(memory: Memory) -> None
     assert verify(memory.store) == []
 
 
-def test_tombstones_tell_nobody_what_they_stand_for(memory: Memory) -> None:
+def test_tombstones_do_not_say_what_they_stand_for(memory: Memory) -> None:
     forgets(memory)
     marks = rows(memory.store, forgotten)
     assert len(marks) == 2
@@ -264,7 +264,7 @@ def resumed() -> list[bytes]:
 
 @pytest.fixture
 def shared_history(tmp_path: Path) -> Iterator[Memory]:
-    """`old` owns two turns that `new` tells as well."""
+    """`old` owns two turns that `new` contains too."""
     memory = Memory(tmp_path)
     memory.write("old", *conversation(3)[:-4], *conversation(1))
     memory.write("new", *resumed())
@@ -284,7 +284,7 @@ def alone(folder: Path) -> bytes:
     return exported
 
 
-def test_copies_are_given_to_who_tells_them_at_the_next_sweep(shared_history: Memory, tmp_path: Path) -> None:
+def test_shared_records_go_to_their_other_sessions_at_the_next_sweep(shared_history: Memory, tmp_path: Path) -> None:
     assert forgets(shared_history, "claude:old").remade == ("claude:new",)
     shared_history.sweep()
     assert shared_history.exported() == alone(tmp_path / "alone")
@@ -298,7 +298,7 @@ def test_store_is_sound_before_that_sweep(shared_history: Memory) -> None:
     assert shared_history.sweep().sessions_touched == 0
 
 
-def test_three_that_tell_the_same_settle_anew(shared_history: Memory) -> None:
+def test_three_that_contain_the_same_settle_again(shared_history: Memory) -> None:
     shared_history.write("third", *conversation(2), *conversation(1, start=40, session="c"))
     shared_history.sweep()
     forgets(shared_history, "claude:old")
@@ -484,7 +484,7 @@ def test_copy_that_was_killed_half_way_goes_too(memory: Memory) -> None:
     assert not left.exists()
 
 
-def test_what_a_restore_set_aside_tells_of_it_no_more(memory: Memory, tmp_path: Path) -> None:
+def test_before_restore_folders_no_longer_contain_it(memory: Memory, tmp_path: Path) -> None:
     shutil.copytree(memory.store.settings.backup_dir, tmp_path / "saved")
     put_back(memory, tmp_path)
     assert any("set-aside" in path for path in files_that_say(memory, WORD))

@@ -1,4 +1,4 @@
-"""The texts of records go before the light rows of their events: crash-safe, told by a reason of its own, and real."""
+"""The texts of records go before the light rows of their events: crash-safe, with a reason of its own, and for good."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +13,7 @@ from helix_assets.keep import evict, lighten
 from helix_assets.keep.evict import Evicted
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import DiskFullError
+from helix_assets.prove.promises import evicted_are_covered
 from helix_assets.prove.verify import verify
 from helix_assets.store import parquet
 from helix_assets.store.catalog.schema import evictions, sessions
@@ -231,3 +232,12 @@ def test_killed_at_any_step_it_is_only_a_pause(memory: Memory, monkeypatch: pyte
     assert verify(memory.store) == []
     assert (memory.digest(UID), len(texts(memory))) == (digest, 0 if step == "_remove" else 14)
     assert len(list(memory.store.raw.names())) == 2
+
+
+def test_texts_that_went_before_a_digest_covered_them_break_the_promise(memory: Memory) -> None:
+    lightened(memory)
+    assert (verify(memory.store), evicted_are_covered(memory.store).holds) == ([], True)
+    with memory.store.catalog.writing() as connection:
+        connection.execute(update(evictions).values(generation=evictions.c.generation + 1))
+    assert {violation.check for violation in verify(memory.store)} == {"evicted_was_covered"}
+    assert not evicted_are_covered(memory.store).holds

@@ -64,11 +64,11 @@ def test_what_is_gone_comes_back(memory: Memory, name: str) -> None:
     assert memory.exported() == before
 
 
-def test_a_damaged_catalog_is_set_aside_not_deleted(memory: Memory) -> None:
+def test_a_damaged_catalog_is_moved_not_deleted(memory: Memory) -> None:
     memory.store.close()
     (memory.folder / "data" / "helix.db").write_bytes(b"no database")
     done = put_back(memory)
-    assert (done.aside / "helix.db").read_bytes() == b"no database"
+    assert (done.before_restore / "helix.db").read_bytes() == b"no database"
     assert verify(memory.store) == []
 
 
@@ -134,15 +134,15 @@ def test_a_damaged_copy_is_refused_and_an_older_one_can_be_named(memory: Memory)
     assert choose_copy(settings, "1") == copies(settings)[0]
 
 
-def test_no_copy_is_told(tmp_path: Path) -> None:
+def test_no_copy_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no copy of the memory"):
         choose_copy(Memory(tmp_path).store.settings)
 
 
-def test_what_was_being_written_is_not_set_aside(memory: Memory) -> None:
+def test_half_written_files_are_not_moved(memory: Memory) -> None:
     staged = memory.store.raw.staging / "half-a-file"
     staged.write_bytes(b"PAR1")
-    assert "half-a-file" not in {path.name for path in put_back(memory).aside.rglob("*")}
+    assert "half-a-file" not in {path.name for path in put_back(memory).before_restore.rglob("*")}
     memory.sweep()
     assert not staged.exists()
 
@@ -151,7 +151,7 @@ def evict_all(memory: Memory) -> None:
     evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
 
 
-def test_session_evicted_after_a_restore_is_told_whole_when_it_grows(memory: Memory) -> None:
+def test_session_evicted_after_a_restore_is_whole_when_it_grows(memory: Memory) -> None:
     put_back(memory)
     evict_all(memory)
     memory.write("s1", *conversation(2, start=3), append=True)
@@ -160,7 +160,7 @@ def test_session_evicted_after_a_restore_is_told_whole_when_it_grows(memory: Mem
     assert not memory.store.catalog.session("claude:s1").is_partial
 
 
-def test_digest_of_records_that_outlived_their_log_is_not_made_anew_of_the_rest(memory: Memory) -> None:
+def test_digest_of_records_that_outlived_their_log_is_not_rebuilt_from_the_rest(memory: Memory) -> None:
     memory.write("s1", *conversation(2, start=1))
     memory.sweep()
     memory.write("s1", *conversation(1, start=3), append=True)

@@ -154,8 +154,8 @@ def test_what_stays_says_why() -> None:
     ("last_sweep_at", "doubt"),
     [
         (None, "no earlier day of work"),
-        (NOW + timedelta(seconds=1), "was at work at 2026-03-01 00:00 already"),
-        (NOW + timedelta(days=3650), "was at work at 2036"),
+        (NOW + timedelta(seconds=1), "already worked at 2026-03-01 00:00"),
+        (NOW + timedelta(days=3650), "already worked at 2036"),
         (NOW - timedelta(days=7, seconds=1), "7 days past"),
         (NOW - timedelta(days=3650), "3650 days past"),
     ],
@@ -177,7 +177,7 @@ def test_budget_holds_whatever_the_clock_says() -> None:
     assert told(plan(raw("a", 60, 1), raw("b", 60, 2), last_sweep_at=NOW + timedelta(days=3650))) == {"a": SOFT}
 
 
-def test_memory_over_its_cap_is_told_and_drops_nothing() -> None:
+def test_memory_over_its_cap_is_reported_and_drops_nothing() -> None:
     made = plan(raw("a", 10), memory_bytes=1001)
     assert made.memory_over_cap
     assert made.goes == ()
@@ -340,7 +340,7 @@ def test_search_index_counts_and_falls_with_what_it_is_made_of() -> None:
     assert told(plan(*sessions, index_bytes=20)) == {}
 
 
-def test_index_that_fills_the_soft_cap_alone_is_told_and_takes_all_that_is_covered() -> None:
+def test_index_that_fills_the_soft_cap_alone_is_reported_and_takes_all_that_is_covered() -> None:
     made = plan(raw("a", 1, 1), raw("b", 1, 2), index_bytes=50_000)
     assert made.index_over_soft_cap
     assert told(made) == {"a": SOFT, "b": SOFT}

@@ -88,7 +88,7 @@ def test_a_soft_cap_that_the_search_index_fills_alone_is_named(memory: Memory) -
 
 
 @pytest.mark.parametrize(("spare", "told"), [(0, "with its search index"), (-1, "the raw cache is over")])
-def test_a_hard_cap_that_eviction_alone_may_not_keep_is_told_apart(memory: Memory, spare: int, told: str) -> None:
+def test_a_hard_cap_that_eviction_alone_may_not_keep_is_distinguished(memory: Memory, spare: int, told: str) -> None:
     cap = str(memory.store.catalog.raw_usage() + spare)
     (found,) = wrong(memory, HELIX_RAW_SOFT_CAP_BYTES=cap, HELIX_RAW_HARD_CAP_BYTES=cap)
     assert told in found.what
@@ -108,11 +108,11 @@ def test_tier_2_over_its_cap_is_named(memory: Memory) -> None:
     assert [f.what for f in wrong(memory, HELIX_DISTILLED_CAP_BYTES="1KiB")] == ["digests and facts are over their cap"]
 
 
-def test_who_writes_is_told_and_so_is_who_was_killed(memory: Memory) -> None:
+def test_the_writer_is_named_and_so_is_a_killed_one(memory: Memory) -> None:
     with writer_lock(memory.store.data_dir, "sweep"):
         assert any("(sweep) is writing" in f.what for f in look(memory))
     (memory.store.data_dir / "lock").write_text('{"pid": 1, "what": "sweep"}')
-    assert any("was killed at work" in f.what for f in look(memory))
+    assert any("was killed while writing" in f.what for f in look(memory))
 
 
 def test_runs_that_never_ended_are_named_without_dagster(memory: Memory) -> None:

@@ -27,6 +27,6 @@ def test_unknown_types_are_counted_by_agent_and_version(tmp_path: Path):
     assert list(drift.by_week) == ["2026-W23"]
 
 
-def test_trend_tells_the_share_week_by_week():
+def test_trend_is_the_share_week_by_week():
     drift = Drift(by_week={"2026-W02": Tally(1000, 1, 4), "2026-W01": Tally(200, 0, 0)})
     assert figures_of("claude", drift)["claude_trend"] == "2026-W01: 0.0 in 1000, 2026-W02: 5.0 in 1000"

@@ -45,7 +45,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 def change(memory: Memory, table: Table, **values: Any) -> None:
-    """Set columns of the first session, wherever it is told of."""
+    """Set columns of the first session, in every table that has it."""
     number = memory.store.catalog.session(UID).id
     keys = {"session_uid": UID, "session_id": number}
     (key,) = [name for name in keys if name in table.c]

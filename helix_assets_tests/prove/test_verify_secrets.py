@@ -131,13 +131,13 @@ def test_key_in_any_database_is_found(memory: Memory) -> None:
     ]
 
 
-def test_key_in_the_name_of_a_file_is_found_and_not_told(memory: Memory) -> None:
+def test_key_in_the_name_of_a_file_is_found_and_not_shown(memory: Memory) -> None:
     (memory.store.data_dir / f"{KEY}.txt").touch()
     (survivor,) = surviving_secrets(memory.store)
     assert survivor.place == "the name of a file"
 
 
-def test_damaged_file_is_told(memory: Memory) -> None:
+def test_damaged_file_is_reported(memory: Memory) -> None:
     (memory.store.data_dir / "raw" / "x.parquet").write_bytes(b"no parquet")
     (survivor,) = surviving_secrets(memory.store)
     assert survivor.what.startswith("cannot be searched")

@@ -1,4 +1,4 @@
-"""Pieces of one message are redacted as what they say together, and written anew as the lines that they are."""
+"""Pieces of one message are redacted together, and rewritten as separate lines."""
 
 import itertools
 import json
@@ -147,7 +147,7 @@ def test_plain_words_at_an_open_end_stay(said: str):
     assert texts(lines) == [said]
 
 
-def test_line_that_cannot_be_written_anew_is_withheld():
+def test_line_that_cannot_be_rewritten_is_withheld():
     deep: Any = "x"
     for _ in range(300):
         deep = [deep]

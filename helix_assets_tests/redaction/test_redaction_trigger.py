@@ -122,7 +122,7 @@ def test_filter_of_other_rules_or_another_store_is_not_used() -> None:
         assert redactor.built() not in (None, BUILT)
 
 
-def test_filter_that_the_processor_refuses_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filter_that_the_processor_refuses_is_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
     import hyperscan
 
     def refuse(*_: object) -> None:

@@ -2,10 +2,13 @@
 
 import ast
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+from helix_assets.agents import AGENTS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = CHECKOUT / "helix_assets"
@@ -16,12 +19,12 @@ ROOMS = {
     "model": set[str](),
     "redaction": {"model"},
     "derive": {"model"},
-    "settings": {"model", "redaction", "derive"},
-    "agents": {"model", "derive", "settings"},
-    "store": {"model", "redaction", "derive", "settings"},
+    "agents": {"model", "derive"},
+    "settings": {"model", "redaction", "derive", "agents"},
+    "store": {"model", "redaction", "settings"},
     "ask": {"model", "redaction", "derive", "settings", "agents", "store"},
     "kaizen": {"model", "redaction", "derive", "settings", "agents", "store", "ask"},
-    "hooks": {"model", "settings", "store"},
+    "hooks": {"model", "settings", "agents", "store"},
     "keep": {"model", "redaction", "settings", "agents", "store", "ask", "kaizen", "hooks"},
     "sweep": {"model", "redaction", "derive", "settings", "agents", "store", "ask", "kaizen", "hooks", "keep"},
     "prove": {"model", "redaction", "derive", "settings", "agents", "store", "ask", "hooks", "keep", "sweep"},
@@ -66,6 +69,7 @@ LAZY = {("*", module): library for module, library in _BIG.items()} | {
     ("cli.main", "redaction.encoded"): "as above",
     ("cli.main", "settings"): "as above",
     ("cli.main", "store.store"): "as above",
+    ("cli.main", "store.catalog.catalog"): "as above",
     ("cli.redact", "settings"): "only for rules of the person's own",
 }
 # Pure rooms decide from what they are given: nothing that reads a disk, a clock or the environment, and no engine.
@@ -179,13 +183,37 @@ def test_each_module_says_what_belongs_in_it() -> None:
 
 def test_no_two_modules_of_the_rooms_have_the_same_name() -> None:
     # The agents are alike on purpose; a command or an asset is named after what it shows.
-    alike = ("agents.claude.", "agents.codex.", "agents.grok.")
+    alike = tuple(f"agents.{agent}." for agent in AGENTS)
     names = Counter(
         module.rpartition(".")[2]
         for module, path in MODULES.items()
         if path.name != "__init__.py" and room(module) in ROOMS and not module.startswith(alike)
     )
     assert [name for name, count in names.items() if count > 1] == []
+
+
+_NAMED = re.compile(f"(?<![a-z])(?:{'|'.join(AGENTS)})(?![a-z])", re.I)  # as a word, also within an identifier
+
+
+def test_an_agent_is_named_in_its_folder_the_list_and_the_demo_alone() -> None:
+    folders = tuple(f"agents/{agent}/" for agent in AGENTS)
+    # The rules name who issues a key, and what kind of a token it is: words that a person knows it by.
+    may = ("agents/__init__.py", "demo/", "redaction/rules.py", *folders)
+    files = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*") if path.is_file()}
+    wrong = [
+        f"{name}:{number}: {line.strip()}"
+        for name, path in files.items()
+        if path.suffix != ".pyc" and not name.startswith(may)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if _NAMED.search(line)
+    ]
+    assert wrong == []
+
+
+def test_an_agent_is_one_line_of_the_list() -> None:
+    lines = MODULES["agents"].read_text(encoding="utf-8").splitlines()
+    assert [line.strip() for line in lines if _NAMED.search(line)] == [f'"{agent}",' for agent in AGENTS]
+    assert {path.name for path in (PACKAGE / "agents").iterdir() if (path / "__init__.py").exists()} == {*AGENTS}
 
 
 def test_tests_mirror_the_rooms() -> None:

@@ -1,4 +1,4 @@
-"""The service at login: the files it is made of, and who is told; never the real systemd or launchd."""
+"""The service at login: its files and the commands that register it; never the real systemd or launchd."""
 
 import json
 import plistlib
@@ -22,7 +22,7 @@ echo "$(basename "$0") $*" >> "$FAKE_LOG"
 
 @pytest.fixture
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A log of what the fake systemctl was asked for; a file beside it with the suffix .broken makes it fail."""
+    """A log of what the fake systemctl was asked for. It fails if there is a file of that name with .broken."""
     folder, log = tmp_path / "bin", tmp_path / "told"
     folder.mkdir()
     (folder / "systemctl").write_text(_FAKE)
@@ -140,12 +140,12 @@ def test_macos_gets_a_launch_agent() -> None:
     assert (agent["RunAtLoad"], agent["Umask"]) == (True, 0o077)
 
 
-def test_another_system_is_told_what_to_do() -> None:
+def test_the_error_for_another_system_says_what_to_do() -> None:
     with pytest.raises(StopRun, match="start-up script"):
         plan_service([], Path("/d"), {"HOME": "/h"}, "win32")
 
 
-def test_a_program_is_told_what_was_written_and_run(home: Path, told: Path) -> None:
+def test_json_says_what_was_written_and_run(home: Path, told: Path) -> None:
     planned = json.loads(helix_service("install", "--dry-run", "--json").output)
     assert (planned["is_done"], told.exists()) == (False, False)
     done = json.loads(helix_service("install", "--json").output)
@@ -154,7 +154,7 @@ def test_a_program_is_told_what_was_written_and_run(home: Path, told: Path) -> N
     assert [" ".join(command) for command in done["commands"]] == told.read_text().splitlines()
 
 
-def test_a_program_is_told_what_was_removed_or_that_nothing_was_there(home: Path, told: Path) -> None:
+def test_json_says_what_was_removed_or_that_nothing_was_there(home: Path, told: Path) -> None:
     nothing = json.loads(helix_service("uninstall", "--json").output)
     assert (nothing["is_done"], nothing["commands"]) == (False, [])
     helix_service("install")
@@ -162,7 +162,7 @@ def test_a_program_is_told_what_was_removed_or_that_nothing_was_there(home: Path
     assert not unit_path(home).exists()
 
 
-def test_a_program_is_told_of_a_failing_systemctl(home: Path, told: Path) -> None:
+def test_json_reports_a_failing_systemctl(home: Path, told: Path) -> None:
     Path(f"{told}.broken").touch()
     result = helix_service("install", "--json")
     assert "no bus" in json.loads(result.output)["problems"][0]

@@ -50,7 +50,7 @@ def test_a_loopback_address_makes_no_token(tmp_path: Path) -> None:
     assert not (tmp_path / "ui.token").exists()
 
 
-def test_a_taken_port_is_told_before_the_sweep(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_before_the_sweep(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(StopRun, match=rf":{port} \(Address already in use\)\. .* helix up --port {port + 1}"):

@@ -39,7 +39,7 @@ def test_redaction_rule_is_read() -> None:
         ([{"name": "a"}], "needs a 'pattern'"),
         ([{"name": "a", "pattern": "["}], "bad pattern at position 0: unterminated character set"),
         ([{"name": "a", "pattern": "x*"}], "matches the empty text"),
-        ([{"name": "A b", "pattern": "x"}], "is no name for a rule"),
+        ([{"name": "A b", "pattern": "x"}], "is not a name for a rule"),
         ([{"name": "a", "pattern": "x", "colour": "red"}], "has no key 'colour'"),
         ([{"name": "a", "pattern": "x"}, {"name": "a", "pattern": "y"}], "is defined twice"),
         ({"name": "a", "pattern": "x"}, "must be a list of tables"),

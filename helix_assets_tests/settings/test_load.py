@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from helix_assets.agents import AGENTS
 from helix_assets.model.errors import SettingsError
 from helix_assets.settings import folders, load_settings
 from helix_assets.settings.model import GIB, known_settings
@@ -84,6 +85,19 @@ def test_each_kind_of_setting_can_be_a_variable(
     assert found == value
 
 
+def test_each_agent_has_its_settings_in_their_place() -> None:
+    named = [
+        ("sources.agents", "HELIX_AGENTS"),
+        ("sources.claude_roots", "HELIX_CLAUDE_ROOTS"),
+        ("sources.codex_roots", "HELIX_CODEX_ROOTS"),
+        ("sources.grok_roots", "HELIX_GROK_ROOTS"),
+        ("sources.claude_cleanup_days", "HELIX_CLAUDE_CLEANUP_DAYS"),
+        ("sources.other_roots", "HELIX_OTHER_ROOTS"),
+    ]
+    found = [(item.name, item.env) for item in known_settings().values()]
+    assert [item for item in found if item in named] == named
+
+
 def test_every_setting_has_a_variable_of_its_own() -> None:
     variables = [item.env for item in known_settings().values()]
     assert len(set(variables)) == len(variables)
@@ -107,7 +121,10 @@ def test_session_close_variables_are_no_settings(machine: Machine, variable: str
         ("cadence = 'daily'\n", "helix.toml:1: unknown key 'cadence' - it belongs under [retention]"),
         ("[web]\ncadence = 'daily'\n", "helix.toml:2: unknown key 'cadence' - it belongs under [retention]"),
         ("retention = 3\n", "helix.toml:1: 'retention' is a section: write [retention]"),
-        ("[session_memory.detect]\nx = 1\n", "helix.toml:1: [session_memory] holds [session_memory.retention] only"),
+        (
+            "[session_memory.detect]\nx = 1\n",
+            "helix.toml:1: [session_memory] may only contain [session_memory.retention]",
+        ),
         ("[retention]\ncadence = 'hourly'\n", "helix.toml:2: cadence 'hourly' is not one of daily, weekly, on-hook"),
         ("[retention]\nraw_max_age_days = 0\n", "helix.toml:2: raw_max_age_days must be greater than zero, not 0"),
         ("[retention]\nraw_max_age_days = true\n", "helix.toml:2: raw_max_age_days True is not a whole number"),
@@ -119,7 +136,7 @@ def test_session_close_variables_are_no_settings(machine: Machine, variable: str
         (
             "[retention]\nraw_soft_cap_bytes = '6GiB'\nraw_hard_cap_bytes = '4GiB'\n",
             "helix.toml:3: raw_hard_cap_bytes (4294967296) is below raw_soft_cap_bytes (6442450944): "
-            "eviction must begin before the ceiling is reached",
+            "eviction must begin before the hard cap is reached",
         ),
         (
             "[retention]\nraw_soft_cap_bytes = ''\n",
@@ -133,7 +150,7 @@ def test_session_close_variables_are_no_settings(machine: Machine, variable: str
             "[tasks]\npatterns = [\n  'a = b',\n  '(',\n]\n",
             "helix.toml:2: patterns '(' is not a regular expression: missing ), unterminated subpattern at position 0",
         ),
-        ("[sources]\nagents = ['cursor']\n", "helix.toml:2: agents 'cursor' is not one of claude, codex, grok"),
+        ("[sources]\nagents = ['cursor']\n", f"helix.toml:2: agents 'cursor' is not one of {', '.join(AGENTS)}"),
     ],
 )
 def test_refusal_names_line_and_reason(machine: Machine, text: str, refusal: str) -> None:
@@ -211,7 +228,7 @@ def test_state_inside_an_agents_folder_is_refused(machine: Machine) -> None:
 def test_excluded_agent_has_no_roots(machine: Machine) -> None:
     machine.write("[exclude]\nagents = ['grok']\n[sources]\nclaude_roots = ['~/old/.claude']\n")
     roots = load_settings(machine.environ).roots
-    assert list(roots) == ["claude", "codex"]
+    assert list(roots) == [agent for agent in AGENTS if agent != "grok"]
     assert roots["claude"][-1] == machine.home / "old/.claude"
 
 

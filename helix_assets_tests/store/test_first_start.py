@@ -36,7 +36,7 @@ def test_readers_take_a_lost_catalog_for_no_empty_memory(tmp_path: Path) -> None
     swept(tmp_path / "other")
     settings.catalog_path.unlink()
     for ask in (has_store, open_existing):
-        with pytest.raises(StoreError, match="is gone, and with it what the files"):
+        with pytest.raises(StoreError, match="is gone, and the other files"):
             ask(settings)
     memory.close()
 

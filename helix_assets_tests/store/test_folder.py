@@ -22,8 +22,8 @@ from helix_assets.model.errors import StoreError
 from helix_assets.prove.doctor import examine
 from helix_assets.prove.verify import verify
 from helix_assets.prove.verify_secrets import CANARIES
+from helix_assets.store.before_restore import BEFORE_RESTORE
 from helix_assets.store.folder import README, own_folder
-from helix_assets.store.set_aside import SET_ASIDE
 from helix_assets_tests.conftest import CHECKOUT
 from helix_assets_tests.home import NOW, Memory, conversation
 
@@ -103,6 +103,6 @@ def test_the_readme_names_all_that_lies_there(tmp_path: Path) -> None:
     make_copy(memory.store, NOW)
     memory.close()
     made = {path.name for path in (tmp_path / "data").iterdir()}
-    made |= {INBOX, CANARIES, SET_ASIDE, derived.FOLDER, feed.FOLDER, report_folder.FOLDER}
+    made |= {INBOX, CANARIES, BEFORE_RESTORE, derived.FOLDER, feed.FOLDER, report_folder.FOLDER}
     text = (CHECKOUT / "data" / README).read_text()
     assert [name for name in sorted(made) if f"`{name}`" not in text and f"`{name}/`" not in text] == []

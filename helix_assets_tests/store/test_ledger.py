@@ -48,20 +48,20 @@ def claimed(request: pytest.FixtureRequest, connection: Connection, monkeypatch:
     return connection
 
 
-def test_who_tells_a_key(claimed: Connection) -> None:
+def test_which_sessions_contain_a_key(claimed: Connection) -> None:
     assert ledger.claims_on(claimed, [11, 13, 99]) == {(11, 1), (11, 2), (13, 3)}
 
 
-def test_what_a_session_tells(claimed: Connection) -> None:
+def test_what_a_session_contains(claimed: Connection) -> None:
     assert ledger.claims_of(claimed, {1, 3}) == {11, 12, 13}
 
 
-def test_what_is_shared_is_told_with_everyone_who_tells_it(claimed: Connection) -> None:
+def test_what_is_shared_comes_with_every_session_that_contains_it(claimed: Connection) -> None:
     assert ledger.shared_with(claimed, {2}) == [Shared(11, 1, "m", 1), Shared(11, 1, "m", 2)]
     assert ledger.shared_with(claimed, {3}) == []
 
 
-def test_who_tells_what_another_owns(claimed: Connection) -> None:
+def test_which_sessions_contain_what_another_owns(claimed: Connection) -> None:
     assert (ledger.sharers_of(claimed, {1}), ledger.sharers_of(claimed, {2})) == ({1, 2}, set())
 
 

@@ -1,4 +1,4 @@
-"""A catalog of an older version is led to the present one, and what was not kept then is made anew."""
+"""A catalog of an older version is upgraded, and what it did not contain is made again."""
 
 from __future__ import annotations
 

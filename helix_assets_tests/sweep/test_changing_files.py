@@ -70,21 +70,21 @@ def test_a_file_cut_between_two_readings_costs_no_stored_record(
 ) -> None:
     path = memory.write("a", *conversation(3))
     memory.sweep()
-    told = read._SessionRun._keys_told
+    listed = read._SessionRun._keys_in_files
     cuts = 0
 
-    def told_then_cut(run: read._SessionRun) -> set[int]:
+    def listed_then_cut(run: read._SessionRun) -> set[int]:
         nonlocal cuts
-        keys = told(run)
+        keys = listed(run)
         cuts += 1
         if cuts <= times:
             path.write_bytes(b"".join(conversation(3 if times > 1 and cuts % 2 == 0 else 1)))
-        return keys if cuts <= times else told(run)
+        return keys if cuts <= times else listed(run)
 
     fresh = path.with_suffix(".new")
     fresh.write_bytes(path.read_bytes())
     fresh.rename(path)
-    monkeypatch.setattr(read._SessionRun, "_keys_told", told_then_cut)
+    monkeypatch.setattr(read._SessionRun, "_keys_in_files", listed_then_cut)
     report = memory.sweep()
     assert (stored(memory), verify(memory.store)) == (12, [])
     assert report.sessions_failed == 0 or times > 1

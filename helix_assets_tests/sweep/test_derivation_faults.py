@@ -51,15 +51,18 @@ WITHOUT_EVENTS = {
     "agents.claude.adapter:ClaudeParser.finish",
     "agents.claude.adapter:ClaudeParser.state",
     "sweep.read:repository_root",
+    "sweep.read:_settle_times",
 }
 OF_SESSIONS = [
     "agents.claude.adapter:ClaudeParser.finish",
     "agents.claude.adapter:ClaudeParser.state",
+    "derive.digest_builder:DigestBuilder.counted_usage",
     "derive.digest_builder:DigestBuilder.finish",
     "derive.digest_builder:DigestBuilder.signal_rows",
     "derive.digest_builder:judge",
     "model.digest:Digest.model_dump_json",
     "derive.fact_builder:FactBuilder.finish",
+    "sweep.read:_settle_times",
     "sweep.read:session_head",
     "sweep.read:repo_of",
     "sweep.read:task_of",
@@ -115,7 +118,7 @@ def records(memory: Memory, uid: str = BAD) -> int:
 
 def aside(memory: Memory) -> dict[str, str]:
     with memory.store.catalog.reading() as connection:
-        return {one.session_uid: one.failure for one in retries.set_aside(connection)}
+        return {one.session_uid: one.failure for one in retries.failed_sessions(connection)}
 
 
 def never_faulty(folder: Path, *lines: bytes) -> bytes:
@@ -240,3 +243,26 @@ def test_lines_that_an_adapter_trips_over_are_stored_and_named_until_a_newer_one
     memory.sweep()
     assert (aside(memory), verify(memory.store)) == ({}, [])
     assert memory.exported() == never_faulty(tmp_path / "plain")
+
+
+@pytest.mark.parametrize("fails_at", ["user", "assistant"])
+def test_evicted_session_waits_while_its_agents_new_lines_are_not_understood(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    """Else they would count without their ids now, and with them once a newer version understands them."""
+    memory.sweep()
+    apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))
+    memory.write("bad", *MORE, append=True)
+    identify = ClaudeAdapter.identify
+
+    def failing(self: ClaudeAdapter, obj: dict[str, Any]) -> Any:
+        return 1 / 0 if obj["type"] == fails_at else identify(self, obj)
+
+    with monkeypatch.context() as faulty:
+        faulty.setattr(ClaudeAdapter, "identify", failing)
+        assert "not understood" in str(memory.sweep().problems)
+        assert memory.digest(BAD)["record_count"] == len(FIRST)
+    memory.now += timedelta(days=2)
+    memory.sweep()
+    assert memory.digest(BAD)["record_count"] == len(FIRST + MORE)
+    assert verify(memory.store) == []

@@ -16,6 +16,7 @@ from sqlalchemy import select, update
 from helix_assets.derive.digest_builder import DigestBuilder
 from helix_assets.keep import evict
 from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.prove import doctor
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
 from helix_assets.store.catalog.catalog import index_bytes
@@ -345,6 +346,46 @@ def plant_twice(memory: Memory, fact: str) -> None:
 
 
 @pytest.mark.parametrize("evicted", [False, True])
+@pytest.mark.parametrize(
+    ("fact", "check"),
+    [("token_usage", "counted_once"), ("tool_calls", "calls_add_up"), ("messages", "messages_add_up")],
+)
+def test_fact_that_counts_twice_is_named_though_its_digest_was_planted_to_fit(
+    memory: Memory, evicted: bool, fact: str, check: str
+) -> None:
+    memory.write("s", *conversation(3))
+    memory.sweep()
+    if evicted:
+        evict_all(memory)
+    digest = memory.digest(UID)
+    (first,) = [file for file in memory.store.catalog.fact_files() if file.fact == fact]
+    row = memory.store.facts.read(first)[:1].to_pylist()[0]
+    plant_twice(memory, fact)
+    digest["coverage"]["facts"][fact] += 1
+    if fact == "token_usage":
+        for name in ("input", "output"):
+            digest["tokens"][name] += row[name]
+            digest["cost"][f"{name}_tokens"] += row[name]
+    if fact == "tool_calls":
+        digest["tool_calls"] += 1
+    plant_in_digest(memory, **digest)
+    assert check in checks(memory)
+
+
+def test_session_whose_counted_records_are_not_recorded_or_cut_is_named(memory: Memory) -> None:
+    memory.write("s", *conversation(3))
+    memory.sweep()
+    with memory.store.catalog.writing() as connection:
+        connection.execute(update(session_keys).values(records=b"123"))
+    assert {"catalog_readable", "catalog_integrity"} <= checks(memory)
+    found = doctor.examine(memory.now, memory.variables)
+    assert [finding.state for finding in found if finding.what.startswith("the catalog is damaged")] == ["wrong"]
+    with memory.store.catalog.writing() as connection:
+        drop_keys(connection, [1])
+    assert checks(memory) == {"counted_once"}
+
+
+@pytest.mark.parametrize("evicted", [False, True])
 def test_double_count_in_the_catalog_is_named(memory: Memory, evicted: bool) -> None:
     memory.write("s", *conversation(3))
     memory.sweep()
@@ -356,6 +397,9 @@ def test_double_count_in_the_catalog_is_named(memory: Memory, evicted: bool) -> 
         ({"record_count": digest["record_count"] + 3}, "counted_once"),
         ({"tokens": {**digest["tokens"], "output": 2 * digest["tokens"]["output"]}}, "tokens_add_up"),
         ({"tool_calls": 2 * digest["tool_calls"]}, "calls_add_up"),
+        ({"event_count": 2 * digest["event_count"]}, "events_add_up"),
+        ({"kind_counts": {**digest["kind_counts"], "tool_call": 6}}, "calls_add_up"),
+        ({"cost": {**digest["cost"], "output_tokens": 1}}, "tokens_add_up"),
     ):
         plant_in_digest(memory, **{**digest, **planted})
         assert check in checks(memory)
@@ -574,3 +618,25 @@ def test_records_that_a_log_repeats_later_keep_their_places(tmp_path: Path) -> N
     assert places[0] == places[1]
     memory.close()
     fresh.close()
+
+
+@pytest.mark.parametrize("left", [slice(0, 12), slice(10, 16)])
+def test_session_of_an_earlier_version_that_is_evicted_before_its_first_sweep_counts_once(
+    memory: Memory, left: slice
+) -> None:
+    """Part of it was evicted by the earlier version: the keys of its stored rows are not all that it counts."""
+    lines = answers(16)
+    memory.write("s", *lines[:10])
+    memory.sweep()
+    evict_all(memory)
+    memory.write("s", *lines[10:14], append=True)
+    memory.sweep()
+    as_version_nine(memory)
+    evict_all(memory)
+    memory.write("s", *lines[left])
+    memory.sweep()
+    assert memory.digest(UID)["record_count"] == max(14, left.stop)
+    memory.write("s", *lines)
+    memory.sweep()
+    assert memory.digest(UID)["record_count"] == 16
+    assert verify(memory.store) == []

@@ -238,4 +238,4 @@ def test_packed_file_without_end_is_left_at_its_limit(memory: Memory, monkeypatc
     monkeypatch.setattr("helix_assets.agents.jsonl.MAX_UNPACKED_BYTES", 100_000)
     memory.put(PLACE + ".zst", zstandard.compress(LOG * 20))
     (problem,) = memory.sweep().problems
-    assert "reading failed: it holds more than" in problem[1]
+    assert "reading failed: it contains more than" in problem[1]

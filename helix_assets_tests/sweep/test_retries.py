@@ -1,5 +1,6 @@
 """A session whose analysis fails is set aside alone, told, retried ever more seldom, and not evicted meanwhile."""
 
+import errno
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -61,9 +62,9 @@ def later(memory: Memory, minutes: float) -> None:
     memory.now += timedelta(minutes=minutes)
 
 
-def aside(memory: Memory) -> list[retries.SetAside]:
+def aside(memory: Memory) -> list[retries.FailedSession]:
     with memory.store.catalog.reading() as connection:
-        return retries.set_aside(connection)
+        return retries.failed_sessions(connection)
 
 
 def test_others_are_taken_in(memory: Memory, trouble: Callable[[bool], list[str]]) -> None:
@@ -299,3 +300,15 @@ def test_evicted_session_that_fails_as_its_share_changes_is_tried_again(
     memory.sweep()
     assert [memory.digest(f"claude:{name}")["user_prompts"] for name in (copy, original)] == [1, 3]
     assert (aside(memory), verify(memory.store)) == ([], [])
+
+
+def test_session_for_which_there_was_no_room_is_tried_by_the_next_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = Memory(tmp_path)
+    memory.write("s", *conversation(1))
+    with monkeypatch.context() as full:
+        full.setattr(workers, "_ingested", lambda *_: OSError(errno.ENOSPC, "No space left on device"))
+        assert "No space left on device" in str(memory.sweep().problems)
+    assert memory.sweep().digests_written == 1
+    memory.close()

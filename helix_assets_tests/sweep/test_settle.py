@@ -227,7 +227,7 @@ def test_copy_with_nothing_of_its_own_is_tried_again_when_its_digest_failed(
     memory.now += timedelta(days=2)
     memory.sweep()
     with memory.store.catalog.reading() as connection:
-        assert retries.set_aside(connection) == []
+        assert retries.failed_sessions(connection) == []
     assert memory.digest("claude:copy")["user_prompts"] == 0
     memory.close()
 
@@ -251,5 +251,21 @@ def test_what_was_given_up_to_a_new_session_that_failed_then_is_taken_back(
     memory.sweep()
     prompts = [memory.digest(f"claude:{name}")["user_prompts"] for name in ("earliest", "first")]
     assert prompts == [1, 3]
+    assert verify(memory.store) == []
+    memory.close()
+
+
+def test_what_a_rewritten_log_gave_up_and_holds_no_more_stays_with_the_session_that_has_it(tmp_path: Path) -> None:
+    """`first` owns what `copy` copied, is rewritten without it, and then `copy` is: nobody else could give it back."""
+    memory, told = Memory(tmp_path), conversation(5)
+    memory.write("first", *told[:10])
+    memory.write("copy", *told[:12])
+    memory.sweep()
+    memory.write("first", *told[10:13])
+    memory.sweep()
+    memory.write("copy", *told[:4], *told[12:])
+    memory.sweep()
+    memory.sweep()
+    assert sum(memory.digest(f"claude:{name}")["record_count"] for name in ("first", "copy")) == len(told)
     assert verify(memory.store) == []
     memory.close()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helix_assets import agents
 from helix_assets.agents import all_pieces
-from helix_assets.agents.grok import GrokAdapter
+from helix_assets.agents.grok.adapter import GrokAdapter
+from helix_assets.agents.grok.spec import SPEC
 from helix_assets.agents.jsonl import CHUNK_BYTES
 from helix_assets.ask.reading import open_session
 from helix_assets.keep import evict
@@ -121,7 +124,7 @@ def leaky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
     memory = Memory(tmp_path)
     memory.put(LOG, b"".join(chunks(SAID)) + END)
     with monkeypatch.context() as patch:
-        patch.setattr(GrokAdapter, "pieces", None)
+        patch.setitem(agents._BUILT_IN, "grok", replace(SPEC, pieces=""))
         patch.setattr(GrokAdapter, "version", 3)
         patch.setattr(redactor, "_REVISION", 7)
         memory.sweep()

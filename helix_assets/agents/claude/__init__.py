@@ -1,5 +1,5 @@
-"""Claude Code: how its logs are found and read."""
+"""Claude Code. One file is one session or one of its subagents.
 
-from helix_assets.agents.claude.adapter import ClaudeAdapter
-
-__all__ = ["ClaudeAdapter"]
+`spec` describes the agent, `adapter` finds the files and turns their lines into events. The evidence for every rule is
+in docs/formats/claude.md.
+"""

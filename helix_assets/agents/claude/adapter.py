@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from helix_assets.agents.claude.spec import SPEC
 from helix_assets.agents.jsonl import count_or_zero, decode, timestamp_us
 from helix_assets.agents.loose import as_count, line_count
 from helix_assets.agents.spec import FoundFile, Identity, JsonObject, SessionFacts
@@ -33,7 +34,7 @@ _INJECTED = (
     "<system-reminder>",
     "This session is being continued",
 )
-# Values of `origin.kind` that are no person.
+# Values of `origin.kind` that are not a person.
 _MACHINES = {"task-notification"}
 _INTERRUPT = "[Request interrupted by user"
 _DENIED = ("The user doesn't want to", "User rejected tool use", "Permission to use")
@@ -48,7 +49,7 @@ _QUIET_TYPES = {
     "file-history-snapshot", "last-prompt", "agent-name", "agent-color", "tag", "mode", "permission-mode", "pr-link",
     "frame-link", "worktree-state", "relocated", "bridge-session", "atis-latch", "started", "result",
 }  # fmt: skip
-# Inside of records: what tells nothing of its own is listed all the same, so that what is new can be told apart.
+# Known types inside records that yield no events, listed so that new types can be recognized.
 _QUIET_SYSTEM = frozenset(
     {
         "compact_boundary", "microcompact_boundary", "api_error", "stop_hook_summary", "turn_duration",
@@ -72,7 +73,7 @@ _QUIET_PROGRESS = frozenset(
     }
 )  # fmt: skip
 _QUIET_BLOCKS = frozenset({"image", "document", "fallback"})
-# Tools that look at what a command in the background has printed.
+# Tools that read the output of a command in the background.
 _LOOKS = ("BashOutput", "TaskOutput")
 _TITLE_RANK = {"summary": 1, "ai-title": 2, "custom-title": 3}
 _TITLE_FIELD = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
@@ -81,7 +82,8 @@ _TITLE_FIELD = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "cu
 class ClaudeAdapter:
     """Transcripts of Claude Code, all three subagent layouts."""
 
-    flavor = "claude"
+    spec = SPEC
+    flavor = SPEC.flavor
     version = 3
     shares_history = True
 
@@ -131,7 +133,7 @@ class ClaudeAdapter:
                     yield file
 
     def native_id_from_head(self, path: str, head: bytes) -> str:
-        """An agent file beside its session names the parent in its records."""
+        """The session in the file's first records; in a subagent's file it is the parent's."""
         for line in head.split(b"\n"):
             obj = decode(line) if line.strip() else ""
             if isinstance(obj, dict) and isinstance(sid := obj.get("sessionId") or obj.get("session_id"), str):
@@ -163,7 +165,7 @@ class ClaudeAdapter:
 
 
 class ClaudeParser:
-    """Events of one Claude file; every record stands for itself, so there is no state to carry on."""
+    """Events of one Claude file. Every record is complete, so there is no state."""
 
     def __init__(self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int]) -> None:
         self._main = role == "main"
@@ -217,7 +219,7 @@ class ClaudeParser:
         place |= {"message_id": _id_or_none(message.get("id")), "model": model, "usage": _usage(message.get("usage"))}
         events: list[SessionEvent] = []
         for block in _blocks(message.get("content")):
-            kind = block.get("type")
+            kind = _text(block.get("type"))
             if kind == "text":
                 said = _text(block.get("text"))
                 text = shorten(said)
@@ -235,7 +237,7 @@ class ClaudeParser:
             elif kind not in _QUIET_BLOCKS:
                 self._unknown("block", kind)
             if events:
-                place["usage"] = None  # told once, by the first event
+                place["usage"] = None  # only the first event has it
         if obj.get("isApiErrorMessage") is True:
             shown = events[0].summary if events else None
             detail = '{"error":"api"}'
@@ -297,8 +299,8 @@ class ClaudeParser:
             return SessionEvent(
                 EventKind.HUMAN_INTERVENTION, "user", summary=shorten(text), status="interrupt", **place
             )
-        is_told = obj.get("isCompactSummary") is True or obj.get("isMeta") is True
-        if is_told or _dict(obj.get("origin")).get("kind") in _MACHINES or start.startswith(_INJECTED):
+        is_meta = obj.get("isCompactSummary") is True or obj.get("isMeta") is True
+        if is_meta or _text(_dict(obj.get("origin")).get("kind")) in _MACHINES or start.startswith(_INJECTED):
             return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)
         end = last_words(text)
         return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), detail=end, size=len(text), **place)
@@ -309,14 +311,14 @@ class ClaudeParser:
         subtype = _text(obj.get("subtype"))
         place = self._place(obj)
         if subtype == "compact_boundary":
-            detail = _detail({"trigger": _dict(obj.get("compactMetadata")).get("trigger")})
+            detail = _detail({"trigger": _str_or_none(_dict(obj.get("compactMetadata")).get("trigger"))})
             return [
                 SessionEvent(
                     EventKind.LIFECYCLE, "system", summary="compaction", status="compaction", detail=detail, **place
                 )
             ]
         if subtype == "api_error":
-            detail = _detail({"attempt": obj.get("retryAttempt"), "of": obj.get("maxRetries")})
+            detail = _detail({"attempt": as_count(obj.get("retryAttempt")), "of": as_count(obj.get("maxRetries"))})
             return [
                 SessionEvent(
                     EventKind.RETRY, "system", summary="API error, tried again", status="api", detail=detail, **place
@@ -353,7 +355,7 @@ class ClaudeParser:
 
     def _attachment(self, obj: JsonObject) -> list[SessionEvent]:
         body = _dict(obj.get("attachment"))
-        kind = body.get("type")
+        kind = _text(body.get("type"))
         place = self._place(obj)
         if kind == "queued_command":
             prompt = body.get("prompt")
@@ -392,13 +394,14 @@ class ClaudeParser:
         ]
 
     def _progress(self, obj: JsonObject) -> list[SessionEvent]:
-        """An agent's message as its parent saw it; where the agent's own file exists too, the copy is dropped later."""
+        """A subagent's message as its parent saw it. If the subagent's own file exists, the copy is dropped later."""
         data = _dict(obj.get("data"))
         inner = _dict(data.get("message"))
         handler = {"assistant": ClaudeParser._assistant, "user": ClaudeParser._user}.get(_text(inner.get("type")))
-        if data.get("type") != "agent_progress" or handler is None:
-            if data.get("type") not in _QUIET_PROGRESS and data.get("type") != "agent_progress":
-                self._unknown("progress", data.get("type"))
+        kind = _text(data.get("type"))
+        if kind != "agent_progress" or handler is None:
+            if kind not in _QUIET_PROGRESS and kind != "agent_progress":
+                self._unknown("progress", kind)
             return []
         return handler(self, {**inner, "isSidechain": True, "agentId": data.get("agentId")})
 
@@ -448,7 +451,7 @@ def _result(block: JsonObject, outcome: Any, place: dict[str, Any]) -> SessionEv
         detail=_detail(
             {
                 "agent": agent if isinstance(agent, str) else None,
-                # the file itself is not read: what a path in a log names need not be Claude's
+                # the file itself is not read: a path in a log may name any file
                 "spilled_bytes": as_count(more.get("persistedOutputSize")) if more.get("persistedOutputPath") else None,
                 "background": _str_or_none(more.get("backgroundTaskId")),
             }
@@ -459,7 +462,7 @@ def _result(block: JsonObject, outcome: Any, place: dict[str, Any]) -> SessionEv
 
 
 def _printed(text: str, more: JsonObject) -> str | None:
-    """What the command printed; None of one that goes on in the background. A long output leaves but a preview."""
+    """What the command printed, None if it continues in the background. For a long output `text` is only a preview."""
     if more.get("backgroundTaskId"):
         return None
     if text.startswith("<persisted-output>") and isinstance(more.get("stdout"), str):
@@ -477,11 +480,12 @@ def _status(said: str, text: str) -> str:
 
 
 def _patch_lines(result: JsonObject) -> tuple[int | None, int | None]:
-    """Lines added and removed by an edit, as its result tells them."""
+    """Lines added and removed by an edit, from its result."""
     patch = result.get("structuredPatch")
     if not isinstance(patch, list):
         return None, None
-    lines = [line for hunk in patch for line in (_dict(hunk).get("lines") or []) if isinstance(line, str)]
+    hunks = [hunk for hunk in map(_dict, patch) if isinstance(hunk.get("lines"), list)]
+    lines = [line for hunk in hunks for line in hunk["lines"] if isinstance(line, str)]
     if not lines and result.get("type") == "create":
         return line_count(_text(result.get("content"))), 0
     return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
@@ -525,7 +529,7 @@ def _id_or_none(value: Any) -> str | None:
 
 
 def _dumps(value: Any) -> bytes:
-    """Compact JSON; what orjson refuses is told by its repr, lone surrogates replaced."""
+    """Compact JSON; for what orjson refuses its repr, with lone surrogates replaced."""
     try:
         return orjson.dumps(value)
     except TypeError:

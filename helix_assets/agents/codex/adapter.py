@@ -1,4 +1,4 @@
-"""Which files are Codex rollouts, whose they are, and how their lines name themselves. Not here: what they say."""
+"""Which files are Codex rollouts, their sessions, and the ids of their lines. Not here: what they say (`parser`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from helix_assets.agents.codex.parser import CodexParser
+from helix_assets.agents.codex.spec import SPEC
 from helix_assets.agents.jsonl import decode, timestamp_us
 from helix_assets.agents.loose import as_name, as_object, as_text
 from helix_assets.agents.spec import FoundFile, Identity, JsonObject, SessionFacts
@@ -23,7 +24,8 @@ _HEAD_CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 class CodexAdapter:
     """Rollouts of Codex CLI, IDE and Desktop, every version."""
 
-    flavor = "codex"
+    spec = SPEC
+    flavor = SPEC.flavor
     version = 3
     shares_history = False
 
@@ -44,7 +46,7 @@ class CodexAdapter:
                 yield from self._tree(entry.path, problems, deeper - 1)
 
     def native_id_from_head(self, path: str, head: bytes) -> str:
-        """The first session_meta names the thread; a file without one is known by its name."""
+        """The thread in the first session_meta, else in the file's name."""
         for number, line in enumerate(head.split(b"\n")):
             if number and b'"session_meta"' not in line:
                 continue
@@ -52,7 +54,7 @@ class CodexAdapter:
             if isinstance(obj, dict):
                 meta = as_object(obj.get("payload")) or as_object(obj.get("session")) or obj
                 named = as_name(meta.get("id")) if native_type(obj) in ("session_meta", "document") else None
-            else:  # the line may go on behind the head
+            else:  # the line may continue after the head
                 match = _HEAD_ID.search(line) if b'"session' in line else None
                 named = match.group(1).decode() if match else None
             if named:

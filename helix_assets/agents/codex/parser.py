@@ -1,7 +1,7 @@
 """Events of one Codex rollout.
 
-Belongs here: what each kind of line means for the session. Not here: copied history (replay), token arithmetic
-(tokens), the text of calls and outputs (tools), and what is derived the same way for all agents.
+Belongs here: what each kind of line means for the session. Not here: copied history (`replay`), token arithmetic
+(`tokens`), the text of calls and outputs (`tools`), and what is derived the same way for all agents.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from helix_assets.agents.loose import as_count, as_name, as_object, as_text, pac
 from helix_assets.agents.spec import JsonObject, SessionFacts
 from helix_assets.model.event import EventKind, Record, SessionEvent, Usage, last_words, shorten
 
-_TOLD_CWD = re.compile(r"<cwd>\s*([^<\n]+?)\s*</cwd>|^Current working directory: (.+)$", re.M)
+_CWD_IN_TEXT = re.compile(r"<cwd>\s*([^<\n]+?)\s*</cwd>|^Current working directory: (.+)$", re.M)
 _INJECTED = (
     "<environment_context>",
     "<user_instructions>",
@@ -37,7 +37,7 @@ _UNCONFIRMED = 500
 
 
 class CodexParser:
-    """Events of one rollout. Carries what later lines need: the token totals, open calls, the model."""
+    """Events of one rollout. Its state is what later lines need: the token totals, open calls, the model."""
 
     def __init__(self, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject) -> None:
         self._facts = facts
@@ -74,7 +74,7 @@ class CodexParser:
         }
 
     def finish(self) -> list[SessionEvent]:
-        """The prompts of a rollout that should tell them by events and never does."""
+        """The prompts of a rollout that should repeat them as events but never does."""
         return self._unconfirmed
 
     def feed(self, obj: JsonObject, record: Record) -> list[SessionEvent]:
@@ -121,10 +121,10 @@ class CodexParser:
         return [_life("session started")]
 
     def _copied(self, kind: str, body: JsonObject) -> list[SessionEvent]:
-        """A line of another thread: it yields nothing, but the totals that go on from it are known."""
+        """Read a line of another thread: it yields no event, but later totals continue from its own."""
         self._facts.own_since_us = self._gate.begun
         if kind == "event_msg/token_count":
-            self._meter.pass_over(body)
+            self._meter.skip(body)
         elif kind == "turn_context":
             self._turn_context(body)
         text = _prompt_text(body) if kind in _PROMPTS else ""
@@ -135,11 +135,11 @@ class CodexParser:
         return []
 
     def _release(self) -> list[SessionEvent]:
-        """The prompt right before the first line that is surely the thread's own is its own too."""
+        """The prompt right before the thread's first own line, which is its own, too."""
         held, self._held = self._held, None
         begun = self._gate.begun
         if held is None or (held[1] is not None and begun is not None and held[1] < begun):
-            return []  # copied with the time it had: the history ends on a prompt
+            return []  # it has its old time: the copied history ends with a prompt
         self._by_event, self._heard, self._prompt = True, True, held[0]
         text, ts_us = held
         return [_injected(text) if self._child else SessionEvent(EventKind.USER_MSG, "user", summary=text, ts_us=ts_us)]
@@ -166,8 +166,8 @@ class CodexParser:
         if role == "assistant":
             said = SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(text), size=len(text))
             return [said._replace(model=self._model, detail=last_words(text))]
-        if self._facts.cwd is None and (told := _TOLD_CWD.search(text[:4000])):
-            self._facts.cwd = told.group(1) or told.group(2)
+        if self._facts.cwd is None and (found := _CWD_IN_TEXT.search(text[:4000])):
+            self._facts.cwd = found.group(1) or found.group(2)
         if role != "user" or self._child or text.lstrip().startswith(_INJECTED):
             return [_injected(text)]
         prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), ts_us=self._ts)
@@ -177,7 +177,7 @@ class CodexParser:
             return [prompt]
         if not self._heard and len(self._unconfirmed) < _UNCONFIRMED:
             self._unconfirmed.append(prompt)
-        return []  # its user_message tells it, or it is a context that no person wrote
+        return []  # its user_message yields the event, or it is a context that no person wrote
 
     def _user_message(self, body: JsonObject) -> list[SessionEvent]:
         text = _prompt_text(body)
@@ -205,7 +205,7 @@ class CodexParser:
         if call.call_id is None:
             return [call]
         call_id = call.call_id
-        while call_id in self._open:  # the same id once more, and the first is unanswered: another call
+        while call_id in self._open:  # the same id again while the first call has no result: another call
             call_id += "+"
         self._open[call_id] = polled_session(body) if call.tool == "write_stdin" else None
         if len(self._open) > _OPEN_CALLS:
@@ -237,7 +237,7 @@ class CodexParser:
         return [result._replace(status="ok", exit_code=None), ended]
 
     def _end(self, body: JsonObject) -> list[SessionEvent]:
-        """An event that tells a call's end in figures: it overrules what the output's text seems to say."""
+        """An event with a call's status and exit code, which overrule those read from the output's text."""
         status, exit_code = read_end(body)
         duration = milliseconds(body.get("duration"))
         call_id = as_name(body.get("call_id")) or as_name(body.get("id"))
@@ -358,7 +358,7 @@ _ANSWERS = frozenset(
     {f"response_item/{name}" for name in (*_CALLS, *_OUTPUTS, "reasoning")}
     | {"event_msg/token_count", "event_msg/agent_message"}
 )
-# Twins of what another line says, and state that no session event is made of.
+# Copies of what another line says, and state that yields no event.
 _QUIET_ITEMS = ("ghost_snapshot", "compaction", "context_compaction", "configuration_update", "other")
 _QUIET_EVENTS = (
     "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "context_compacted", "web_search_end",

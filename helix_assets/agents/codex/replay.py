@@ -1,8 +1,8 @@
-"""Where a Codex thread's own lines begin, when Codex has copied another thread's history in front of them.
+"""Where a Codex thread's own lines begin, if Codex has copied another thread's history before them.
 
-A fork, a resume (0.36) and a subagent that is given its parent's history start with the other thread's lines: its
-session_meta, its turns, its token counts. None of it happened in this thread. The evidence is in docs/formats/codex.md.
-Not here: what the lines mean.
+A fork, a resume (0.36) and a subagent with its parent's history start with the other thread's lines: its session_meta,
+its turns, its token counts. None of it happened in this thread. The evidence is in docs/formats/codex.md.
+Not here: what the lines mean (`parser`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _PAUSE_US = 60 * _SECOND
 
 
 class ReplayGate:
-    """Tells the copied lines of one file from its own.
+    """Distinguishes the copied lines of one file from its own.
 
-    `copying` is false once the first own line was seen; `begun` is when the thread was made.
+    `copying` is false after the first own line; `begun` is when the thread was created.
     """
 
     def __init__(self, state: JsonObject | None = None) -> None:
@@ -55,7 +55,7 @@ class ReplayGate:
         self.copying = self._first_own is not None or as_name(meta.get("forked_from_id")) is not None
 
     def meet(self, meta: JsonObject) -> None:
-        """Take in a session_meta right behind the own one: another thread's opens that thread's history."""
+        """Take in a session_meta right after the own one: if it is another thread's, that thread's history follows."""
         other = as_name(meta.get("id"))
         if other is not None and other != self.thread:
             self.copying = True
@@ -88,7 +88,7 @@ class ReplayGate:
         return self._old_times or self._paused(ts_us)
 
     def _paused(self, ts_us: int) -> bool:
-        """History is copied in one burst; a person or a model takes longer."""
+        """Whether there was a pause: history is copied in one burst; a person or a model takes longer."""
         limit = _PAUSE_US if self._old_turns else _BURST_US
         return self._before is not None and ts_us - self._before >= limit
 
@@ -98,7 +98,7 @@ def _ordinal(value: object) -> int | None:
 
 
 def _turn_us(body: JsonObject) -> int | None:
-    """When the turn that the line names began, as far as the line tells it."""
+    """When the turn of the line began, if the line shows it."""
     made = minted_us(body.get("turn_id"))
     if made is None and body.get("type") == "task_started":
         seconds = as_count(body.get("started_at"))

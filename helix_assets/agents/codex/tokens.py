@@ -1,6 +1,6 @@
-"""What a Codex thread spent, from cumulative totals that repeat, restart and are told twice.
+"""What a Codex thread spent, from cumulative totals that repeat, restart and occur in two kinds of records.
 
-Belongs here: token_count and token_usage_record. Not here: which of them are another thread's (replay).
+Belongs here: token_count and token_usage_record. Not here: which of them are another thread's (`replay`).
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ class Figures(NamedTuple):
 
 
 class TokenMeter:
-    """Takes the counts of one file in order and tells what each of them adds."""
+    """Takes the counts of one file in order and returns what each adds."""
 
     def __init__(self, state: JsonObject | None = None) -> None:
         known = state or {}
         self._total: list[int] | None = known.get("total")
         self._last: list[int] | None = known.get("last")
-        self._told: bool = known.get("told", False)
+        self._is_recorded: bool = known.get("told", False)  # stored states have this key
 
     def state(self) -> JsonObject:
-        return {"total": self._total, "last": self._last, "told": self._told}
+        return {"total": self._total, "last": self._last, "told": self._is_recorded}
 
     def count(self, body: JsonObject) -> Usage | None:
-        """What a token_count adds; None when it repeats another or a usage record has told it already."""
+        """What a token_count adds, None if it repeats another one or a usage record."""
         spent = self._spent(body.get("info"))
-        told, self._told = self._told, False
-        return None if spent is None or told or not any(spent) else spent.usage()
+        is_recorded, self._is_recorded = self._is_recorded, False
+        return None if spent is None or is_recorded or not any(spent) else spent.usage()
 
-    def pass_over(self, body: JsonObject) -> None:
-        """Take in a copied token_count: nothing was spent, but later totals may go on from it."""
+    def skip(self, body: JsonObject) -> None:
+        """Take in a copied token_count: nothing was spent, but later totals may continue from it."""
         self._spent(body.get("info"))
 
     def record(self, body: JsonObject) -> Usage | None:
-        """What a token_usage_record adds: one response. The token_count behind it says the same once more."""
+        """What a token_usage_record adds: one response. The token_count after it repeats that."""
         usage = _figures(body.get("usage"))
-        self._told = self._told or usage is not None
+        self._is_recorded = self._is_recorded or usage is not None
         return usage.usage() if usage is not None and any(usage) else None
 
     def _spent(self, info: Any) -> Figures | None:
-        """`last` of a changed total, the difference of the totals where there is no `last`, None for a repeat."""
+        """`last` of a changed total, the difference of the totals if there is no `last`, None for a repeat."""
         if type(info) is not dict:
             return None
         total, last = _figures(info.get("total_token_usage")), _figures(info.get("last_token_usage"))
@@ -80,7 +80,7 @@ def after_spending(spent: Sequence[int] | None) -> JsonObject | None:
         return None
     fresh, output, cached, written, reasoning = spent
     total = [fresh + cached + written, cached, written, output, reasoning]
-    return {"total": total, "last": total}  # of a first response they are the same
+    return {"total": total, "last": total}  # the same for a first response
 
 
 def _figures(usage: Any) -> Figures | None:

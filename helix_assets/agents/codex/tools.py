@@ -1,6 +1,6 @@
-"""What Codex's tool calls asked for and how they ended, as their items tell it.
+"""What Codex's tool calls asked for and how they ended, from their items.
 
-Belongs here: one call or one output read by itself. Not here: which output belongs to which call (parser).
+Belongs here: reading one call or one output. Not here: which output belongs to which call (`parser`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _HEAD_CHARS = 600
 
 
 class Outcome(NamedTuple):
-    """How a call ended; `running` is the session of a command that goes on, whose end a later write_stdin brings."""
+    """How a call ended. `running` is the session of a command that continues; a later write_stdin shows its end."""
 
     status: str
     text: str
@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
 
 
 def read_call(item: JsonObject, hash64: Callable[[bytes], int]) -> SessionEvent:
-    """The tool_call of a function call, a custom tool call or one of the calls that have a type of their own."""
+    """The tool_call of a function call, a custom tool call or a call with its own type."""
     tool = _tool(item)
     raw = item.get("arguments")
     if raw is None:
@@ -87,13 +87,13 @@ def read_call(item: JsonObject, hash64: Callable[[bytes], int]) -> SessionEvent:
 
 
 def polled_session(item: JsonObject) -> str | None:
-    """The running command that a write_stdin call looks at."""
+    """The session of the running command that a write_stdin call polls."""
     session = _arguments(item.get("arguments")).get("session_id")
     return str(session) if type(session) in (int, str) else None
 
 
 def read_patch(text: str) -> tuple[list[str], int | None, int | None]:
-    """Files, lines added and lines removed of an apply_patch patch; no files and no counts when the text holds none."""
+    """Files, lines added and lines removed of an apply_patch patch; no files and None if the text contains none."""
     start = text.find("*** Begin Patch")
     if start < 0:
         return [], None, None
@@ -106,14 +106,14 @@ def read_patch(text: str) -> tuple[list[str], int | None, int | None]:
 
 
 def read_output(output: Any) -> Outcome:
-    """The outcome as the text handed to the model tells it: its exit code, a refusal, an abort, or a known failure."""
+    """The outcome from the text for the model: its exit code, a refusal, an abort, or a known failure."""
     if type(output) is dict and as_count(as_object(output.get("metadata")).get("exit_code")) is not None:
         return _from_metadata(output)
     text = texts_of(output)
     if text.startswith("{") and '"metadata"' in text:
-        told = _decoded(text)
-        if type(told.get("metadata")) is dict:
-            return _from_metadata(told)
+        decoded = _decoded(text)
+        if type(decoded.get("metadata")) is dict:
+            return _from_metadata(decoded)
     head = text[:_HEAD_CHARS].partition("\nOutput:")[0]
     seconds = _WALL_TIME.search(head)
     duration = int(float(seconds.group(1)) * 1000) if seconds else None
@@ -128,7 +128,7 @@ def read_output(output: Any) -> Outcome:
 
 
 def read_end(item: JsonObject) -> tuple[str | None, int | None]:
-    """Status and exit code that a finished item or an *_end event tells; status None when it tells nothing."""
+    """Status and exit code of a finished item or an *_end event; status None if it has none."""
     code = as_count(item.get("exit_code"))
     if code is not None:
         return ("error" if code else "ok"), code
@@ -179,11 +179,11 @@ def _subject(given: JsonObject) -> str | None:
     return None
 
 
-def _from_metadata(told: JsonObject) -> Outcome:
-    metadata = as_object(told.get("metadata"))
+def _from_metadata(output: JsonObject) -> Outcome:
+    metadata = as_object(output.get("metadata"))
     exit_code, seconds = as_count(metadata.get("exit_code")), metadata.get("duration_seconds")
     duration = int(seconds * 1000) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else None
-    text = as_text(told.get("output"))
+    text = as_text(output.get("output"))
     if exit_code is None:
         return Outcome(_status_of(text[:_HEAD_CHARS]), text, None, duration)
     return Outcome("error" if exit_code else "ok", text, exit_code, duration)

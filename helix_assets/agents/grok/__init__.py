@@ -1,10 +1,5 @@
-"""Grok Build. One folder is one session; `updates.jsonl` is its log of record.
+"""Grok Build. One folder is one session; `updates.jsonl` is its main log.
 
-`adapter` finds the files, `updates`, `events` and `chat` turn the lines of one file each into session events, `tools`
-knows what calls and results say. The evidence for every rule is in docs/formats/grok.md.
+`adapter` finds the files. `updates`, `events` and `chat` each turn the lines of one file into session events, `tools`
+reads calls and results. The evidence for every rule is in docs/formats/grok.md.
 """
-
-from helix_assets.agents.grok.adapter import GrokAdapter
-from helix_assets.agents.grok.updates import said_by
-
-__all__ = ["GrokAdapter", "said_by"]

@@ -1,4 +1,7 @@
-"""Which files are Grok sessions, where they worked, and how their lines name themselves. Not here: what they say."""
+"""Which files are Grok sessions, their working folders, and the times and types of their lines.
+
+Not here: what they say (`updates`, `events`, `chat`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from urllib.parse import unquote
 
 from helix_assets.agents.grok.chat import ChatParser
 from helix_assets.agents.grok.events import EventsParser
-from helix_assets.agents.grok.pieces import PIECES
+from helix_assets.agents.grok.spec import SPEC
 from helix_assets.agents.grok.summary import SummaryParser
 from helix_assets.agents.grok.updates import UpdatesParser
 from helix_assets.agents.jsonl import open_source, timestamp_us
@@ -17,23 +20,17 @@ from helix_assets.agents.spec import FoundFile, Identity, JsonObject, Parser, Se
 from helix_assets.agents.walk import Entry, entries
 from helix_assets.model.errors import Problem, SkipSource
 
-_ROLES = {
-    "summary.json": "about",
-    "signals.json": "about",
-    "events.jsonl": "events",
-    "updates.jsonl": "main",
-    "chat_history.jsonl": "fallback",
-}
+_ROLES = dict(SPEC.file_kinds)
 _LONGEST_PATH = 4096
 
 
 class GrokAdapter:
     """Sessions of Grok Build."""
 
-    flavor = "grok"
+    spec = SPEC
+    flavor = SPEC.flavor
     version = 4
     shares_history = True
-    pieces = PIECES
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
         for place in entries(os.path.join(root, "sessions"), problems):
@@ -50,14 +47,14 @@ class GrokAdapter:
                 yield file
 
     def native_id_from_head(self, path: str, head: bytes) -> str:
-        """The session's folder bears its id."""
+        """The id is the name of the session's folder."""
         return os.path.basename(os.path.dirname(path))
 
     def cwd_from_head(self, path: str, head: bytes) -> str | None:
-        """The folder above the session's names the working folder; a name too long for that has a `.cwd` file."""
+        """The working folder from the name of the folder above the session's, or from its `.cwd` file if too long."""
         place = os.path.dirname(os.path.dirname(path))
         name = os.path.basename(place)
-        return unquote(name) if "%" in name else _told_in(os.path.join(place, ".cwd"))
+        return unquote(name) if "%" in name else _text_of(os.path.join(place, ".cwd"))
 
     def identify(self, obj: JsonObject) -> Identity:
         params = obj.get("params")
@@ -76,7 +73,7 @@ class GrokAdapter:
         if role == "about":
             return SummaryParser(facts)
         if role in ("fallback", "aside"):
-            return ChatParser(facts, hash64, known, aside=role == "aside")
+            return ChatParser(facts, hash64, known, models_only=role == "aside")
         return UpdatesParser(facts, hash64, known)
 
 
@@ -94,7 +91,7 @@ def _event_us(ts: object) -> int | None:
     return ms * 1000 if ms is not None and 0 < ms < 1 << 43 else timestamp_us(ts)
 
 
-def _told_in(path: str) -> str | None:
+def _text_of(path: str) -> str | None:
     try:
         fd = open_source(path)
     except SkipSource:

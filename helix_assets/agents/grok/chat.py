@@ -20,13 +20,13 @@ _CANCELLED = ("cancelled", "canceled", "[cancelled", "tool call cancelled", "the
 
 
 class ChatParser:
-    """Events of one `chat_history.jsonl`; read `aside` it names no more than the models."""
+    """Events of one `chat_history.jsonl`, or with `models_only` only the names of its models."""
 
     def __init__(
-        self, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject, *, aside: bool = False
+        self, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject, *, models_only: bool = False
     ) -> None:
         self._facts = facts
-        self._aside = aside
+        self._models_only = models_only
         self._hash64 = hash64
         self._open: dict[str, None] = dict.fromkeys(state.get("open", ()))
 
@@ -37,7 +37,7 @@ class ChatParser:
         return []
 
     def feed(self, obj: JsonObject, record: Record) -> list[SessionEvent]:
-        if self._aside:
+        if self._models_only:
             model = model_name(obj.get("model_id"))
             return [SessionEvent(None, "assistant", model=model)] if model else []
         handler = _HANDLERS.get(record.native_type)

@@ -1,4 +1,4 @@
-"""Events of `events.jsonl`: turns, and how tools really ended. Not here: the conversation (updates)."""
+"""Events of `events.jsonl`: turns, and how tools really ended. Not here: the conversation (`updates`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOTED = frozenset({"permission_resolved", "interjected", "yolo_toggled"})
 
 
 class EventsParser:
-    """Events of one `events.jsonl`; what it has to carry is the model of the last turn."""
+    """Events of one `events.jsonl`; its state is the model of the last turn."""
 
     def __init__(self, facts: SessionFacts, state: JsonObject) -> None:
         self._facts = facts
@@ -60,7 +60,7 @@ class EventsParser:
         return [_life("turn started")._replace(model=self._model if self._model != before else None)]
 
     def _tool_completed(self, obj: JsonObject) -> list[SessionEvent]:
-        """A bad outcome is believed against the update that says completed; a good one says no more than that."""
+        """The end of a call. A bad outcome overrules an update that says completed; a good one does not overrule."""
         outcome = as_text(obj.get("outcome"))
         call_id = as_name(obj.get("tool_call_id"))
         ended = _life(f"tool {outcome}")._replace(

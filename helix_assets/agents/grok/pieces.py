@@ -1,4 +1,4 @@
-"""Which updates are chunks of a message, and what a chunk says. Not here: the events of messages (updates)."""
+"""Which updates are chunks of a message, and what a chunk says. Not here: the events of messages (`updates`)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ CHUNKS = {
     "agent_message_chunk": EventKind.ASSISTANT_MSG,
     "agent_thought_chunk": EventKind.THINKING,
 }
+INJECTED = ("<user_info>", "<system-reminder>", "<task-notification>", "<git_status>", "<project_layout>")
 _new = tuple.__new__  # a named tuple without the call that checks its length: a log has many chunks
 _NUMBER = re.compile(r"(\d{1,15})\Z")
 
 
 class GrokPieces:
-    """The runs of chunks in `updates.jsonl`: what tells one message from the next, and their order."""
+    """The runs of chunks in `updates.jsonl`: what distinguishes one message from the next, and their order."""
 
     kinds = CHUNKS.keys()
     ends = frozenset({"tool_call", "turn_completed"})
 
     def piece(self, obj: JsonObject) -> Piece:
-        """What a chunk says; its place is the number that its event id ends with."""
+        """What a chunk says; its order is the number at the end of its event id."""
         params = as_object(obj.get("params"))
         update, meta = as_object(params.get("update")), as_object(params.get("_meta"))
         kind, content, event_id = update.get("sessionUpdate"), update.get("content"), meta.get("eventId")
@@ -42,6 +43,14 @@ class GrokPieces:
         kept = {name: value for name, value in content.items() if name not in ("text", "content")}
         said = {"type": "text", **kept, "text": text}
         return {**obj, "params": {**params, "update": {**update, "content": said}}}
+
+    def said_by(self, native_type: str, text: str | None) -> tuple[str, str] | None:
+        kind = CHUNKS.get(native_type)
+        if kind is EventKind.USER_MSG and text is not None and text.lstrip().startswith(INJECTED):
+            return EventKind.LIFECYCLE, "system"
+        if kind is None:
+            return None
+        return kind, "user" if kind is EventKind.USER_MSG else "assistant"
 
 
 PIECES = GrokPieces()

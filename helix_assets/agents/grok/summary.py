@@ -1,4 +1,4 @@
-"""What `summary.json` and `signals.json` tell of a session: where, what for, whose child. They yield no events."""
+"""What `summary.json` and `signals.json` say about a session: its folder, title and parent. They yield no events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from helix_assets.model.event import Record, SessionEvent, shorten
 class SummaryParser:
     """Reads the one object of a `summary.json`, nested (id and cwd under `info`) or flat, or of a `signals.json`.
 
-    Its state is what the events of other files rest on; while that stays the same, a newer version changes no event.
+    Its state is what the events of other files depend on. A newer version with the same state changes no event.
     """
 
     def __init__(self, facts: SessionFacts) -> None:
@@ -40,9 +40,9 @@ class SummaryParser:
         facts.cwd = as_text(info.get("cwd")) or facts.cwd
         facts.git_branch = as_text(obj.get("head_branch")) or facts.git_branch
         facts.parent_native_id = as_name(obj.get("parent_session_id")) or facts.parent_native_id
-        told, made = (shorten(as_text(obj.get(name))) for name in ("session_summary", "generated_title"))
-        facts.offer_title(told, 1)
-        facts.offer_title(made, 3)  # above the title that an update tells, whichever is read first
+        summary, made = (shorten(as_text(obj.get(name))) for name in ("session_summary", "generated_title"))
+        facts.offer_title(summary, 1)
+        facts.offer_title(made, 3)  # above a title in an update, whichever is read first
         kind = as_text(obj.get("session_kind"))
         facts.is_subagent = facts.is_subagent or kind.startswith("subagent")
         created = timestamp_us(obj.get("created_at"))
@@ -55,6 +55,6 @@ class SummaryParser:
         self._state |= {
             "is_subagent": kind.startswith("subagent"),
             "own_since_us": created if is_fork else None,
-            "titles": [bool(told), bool(made)],
+            "titles": [bool(summary), bool(made)],
             "places": [bool(info.get("cwd")), bool(obj.get("head_branch")), bool(obj.get("parent_session_id"))],
         }

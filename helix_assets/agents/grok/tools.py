@@ -1,6 +1,6 @@
 """What Grok's tool calls asked for and how they ended.
 
-Belongs here: one call or one result read by itself, from updates or from the chat history. Not here: joining them.
+Belongs here: reading one call or one result, from updates or from the chat history. Not here: joining them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _STATUSES = {"completed": "ok", "failed": "error", "cancelled": "cancelled", "re
 
 
 def model_name(value: Any) -> str | None:
-    """The value if it can be a model's name; blanked-out values are none."""
+    """The value if it can be a model's name, else None, such as for a blanked value."""
     name = as_name(value)
     return name if name and (name.startswith("grok") or any(c.isdigit() for c in name)) else None
 
 
 def tool_name(update: JsonObject) -> str | None:
-    """The tool by its own name. The title is one only at first, and never for tools that run on the server."""
+    """The tool's own name, else the title, which is a name only at first, and never for tools on the server."""
     own = as_name(as_object(as_object(update.get("_meta")).get("x.ai/tool")).get("name"))
     if own or as_object(update.get("_meta")).get("backend") is True:
         return own
@@ -35,7 +35,7 @@ def tool_name(update: JsonObject) -> str | None:
 def read_call(
     tool: str | None, call_id: str | None, given: JsonObject, shown: JsonObject, hash64: Callable[[bytes], int]
 ) -> SessionEvent:
-    """The tool_call event; `shown` is the update it comes from, for a path or a title where the input has none."""
+    """The tool_call event; `shown` is its update, for a path or a title if the input has none."""
     command = given.get("command") if type(given.get("command")) is str else None
     path = next((given[key] for key in _PATHS if type(given.get(key)) is str), None) or _location(shown)
     what = command or path or next((given[key] for key in _SUBJECTS if type(given.get(key)) is str), None)
@@ -59,7 +59,7 @@ def read_call(
 
 
 def read_result(call_id: str | None, update: JsonObject) -> SessionEvent | None:
-    """The tool_result of an update, or None while the tool runs: its exit code is a placeholder until then."""
+    """The tool_result of an update, None while the tool runs and its exit code is only a placeholder."""
     status = _STATUSES.get(as_text(update.get("status")))
     if status is None:
         return None
@@ -99,7 +99,7 @@ def _location(shown: JsonObject) -> str | None:
 
 
 def _names_failure(output: JsonObject) -> bool:
-    """An output such as {"type": "SearchReplace", "FileNotFound": ...} names its failure by a key."""
+    """Whether a key of an output names a failure, as in {"type": "SearchReplace", "FileNotFound": ...}."""
     return any(_is_failure(key) for key in output)
 
 
@@ -108,9 +108,9 @@ def _is_failure(key: str) -> bool:
 
 
 def _edited_lines(given: JsonObject) -> tuple[int | None, int | None]:
-    """Lines that an edit puts in and takes out, by its input, as a diff would tell them of lines that it touches.
+    """Lines that an edit adds and removes, by its input, as a diff of the lines that it touches would count them.
 
-    An empty `old_string` puts whole lines in if the new text ends its last line; else it changes the line it stands in.
+    An empty `old_string` adds whole lines if the new text ends its last line; else it changes the line at its place.
     """
     old, new = given.get("old_string"), given.get("new_string")
     if type(old) is str and type(new) is str:

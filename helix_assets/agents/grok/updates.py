@@ -1,6 +1,6 @@
 """Events of `updates.jsonl`: the conversation in chunks, tool calls in steps, turns with their usage.
 
-Belongs here: joining what many lines tell. Not here: the content of calls and results (tools).
+Belongs here: joining lines that belong together. Not here: the content of calls and results (`tools`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from helix_assets.agents.grok.pieces import CHUNKS, PIECES
+from helix_assets.agents.grok.pieces import CHUNKS, INJECTED, PIECES
 from helix_assets.agents.grok.tools import model_name, read_call, read_result, tool_name
 from helix_assets.agents.jsonl import count_or_zero
 from helix_assets.agents.loose import as_count, as_name, as_object, as_text, packed
@@ -18,34 +18,23 @@ from helix_assets.model.event import EventKind, Piece, Record, SessionEvent, Usa
 
 TICKS_PER_DOLLAR = 10_000_000_000
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.I)
-_INJECTED = ("<user_info>", "<system-reminder>", "<task-notification>", "<git_status>", "<project_layout>")
 _QUERY = re.compile(r"\A\s*<user_query>\n?(.*?)\n?</user_query>\s*\Z", re.S)
 _RUN_CHARS = 4000
 _REMEMBERED = 500
 
 
 def prompt_event(text: str, synthetic: bool, facts: SessionFacts, ts_us: int | None = None) -> SessionEvent:
-    """A person's prompt; or, in a subagent's session and for injected text, what Grok itself put there."""
+    """A person's prompt, or in a subagent's session and for injected text what Grok itself wrote."""
     query = _QUERY.match(text)
     said = query.group(1) if query else text
-    if synthetic or facts.is_subagent or said.lstrip().startswith(_INJECTED):
+    if synthetic or facts.is_subagent or said.lstrip().startswith(INJECTED):
         return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(said), status="injected", ts_us=ts_us)
     prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(said), size=len(said), ts_us=ts_us)
     return prompt._replace(detail=last_words(said))
 
 
-def said_by(native_type: str, text: str | None) -> tuple[str, str] | None:
-    """Kind and role of what a line with a piece of a message says; its event stands with the line behind the last."""
-    kind = CHUNKS.get(native_type)
-    if kind is EventKind.USER_MSG and text is not None and text.lstrip().startswith(_INJECTED):
-        return EventKind.LIFECYCLE, "system"
-    if kind is None:
-        return None
-    return kind, "user" if kind is EventKind.USER_MSG else "assistant"
-
-
 class _Run(NamedTuple):
-    """Chunks of one message; `first` is what its first one says."""
+    """Chunks of one message; `first` is the first chunk."""
 
     first: Piece
     ts_us: int | None
@@ -58,7 +47,7 @@ class _Run(NamedTuple):
 
 
 class UpdatesParser:
-    """Events of one `updates.jsonl`. Carries the run of chunks that is open, the calls and the turns it knows."""
+    """Events of one `updates.jsonl`. Its state is the open run of chunks, and the known calls and turns."""
 
     def __init__(self, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject) -> None:
         self._facts = facts
@@ -115,7 +104,7 @@ class UpdatesParser:
         return closed
 
     def _close(self) -> list[SessionEvent]:
-        """The message that the open run makes up."""
+        """The message of the open run."""
         run, self._run = self._run, None
         size, self._length = self._length, 0
         if run is None:
@@ -142,7 +131,7 @@ class UpdatesParser:
         before = self._calls.get(key)
         if before is not None and not before.done:
             return closed + self._tool_update(update)
-        call_id = key if before is None else f"{before.call_id}+"  # an id used once more is another call
+        call_id = key if before is None else f"{before.call_id}+"  # an id used again is another call
         self._calls.pop(key, None)
         self._calls[key] = _Call(call_id, tool_name(update), held=True, done=False)
         self._forget()
@@ -169,14 +158,14 @@ class UpdatesParser:
         return read_call(call.tool, call.call_id or None, given, shown, self._hash64)._replace(model=self._model_now())
 
     def _forget(self) -> None:
-        """Only so many calls can be open; of the others the oldest go."""
+        """Forget the oldest calls beyond a limit."""
         while len(self._calls) > _REMEMBERED:
             self._calls.pop(next(iter(self._calls)))
 
     # -- turns -------------------------------------------------------------------------------------------------------
 
     def _turn_completed(self, update: JsonObject) -> list[SessionEvent]:
-        """A turn's end with its usage; told again for the same prompt it counts once."""
+        """A turn's end with its usage; repeated for the same prompt it counts once."""
         closed = self._close()
         prompt = as_name(update.get("prompt_id"))
         ended = [SessionEvent(None, "assistant")] if prompt in self._turns else self._ending(update)
@@ -184,12 +173,12 @@ class UpdatesParser:
             self._turns[prompt] = None
             if len(self._turns) > _REMEMBERED:
                 self._turns.pop(next(iter(self._turns)))
-        told = update.get("usage")
-        if type(told) is dict:
-            self._use_model(_main_model(told))
+        usage = update.get("usage")
+        if type(usage) is dict:
+            self._use_model(_main_model(usage))
             message_id = prompt if prompt is None or _UUID.match(prompt) else f"turn:{prompt}"
             ended[0] = ended[0]._replace(
-                message_id=message_id, model=self._model_now(), usage=_usage(told), cost_usd=_cost(told)
+                message_id=message_id, model=self._model_now(), usage=_usage(usage), cost_usd=_cost(usage)
             )
         return closed + ended
 
@@ -214,7 +203,7 @@ class UpdatesParser:
     def _retry(self, update: JsonObject) -> list[SessionEvent]:
         text = shorten(as_text(update.get("message")) or as_text(update.get("error_type")) or "API error")
         if update.get("type") == "failed":
-            return [_life(f"gave up: {text}")]  # turn_completed tells the error
+            return [_life(f"gave up: {text}")]  # turn_completed has the error
         return [SessionEvent(EventKind.RETRY, "system", summary=text, status="api")]
 
     def _compacted(self, update: JsonObject) -> list[SessionEvent]:
@@ -235,7 +224,7 @@ class UpdatesParser:
 
 
 class _Call(NamedTuple):
-    """What is known of a tool call: `held` until its input is known, `done` once it has its result."""
+    """What is known about a tool call: `held` until its input is known, `done` once it has its result."""
 
     call_id: str
     tool: str | None
@@ -273,26 +262,26 @@ def _life(summary: str, **more: Any) -> SessionEvent:
     return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(summary), **more)
 
 
-def _usage(told: JsonObject) -> Usage:
-    cached = count_or_zero(told.get("cachedReadTokens"))
-    reasoning = told.get("reasoningTokens")
+def _usage(usage: JsonObject) -> Usage:
+    cached = count_or_zero(usage.get("cachedReadTokens"))
+    reasoning = usage.get("reasoningTokens")
     return Usage(
-        max(0, count_or_zero(told.get("inputTokens")) - cached),
-        count_or_zero(told.get("outputTokens")),
+        max(0, count_or_zero(usage.get("inputTokens")) - cached),
+        count_or_zero(usage.get("outputTokens")),
         cached,
         reasoning=None if reasoning is None else count_or_zero(reasoning),
     )
 
 
-def _cost(told: JsonObject) -> float | None:
-    ticks = as_count(told.get("costUsdTicks"))
+def _cost(usage: JsonObject) -> float | None:
+    ticks = as_count(usage.get("costUsdTicks"))
     return None if ticks is None or ticks < 0 else ticks / TICKS_PER_DOLLAR
 
 
-def _main_model(told: JsonObject) -> str | None:
+def _main_model(usage: JsonObject) -> str | None:
     """The model that used most of a turn's tokens."""
     used = {
         name: count_or_zero(as_object(part).get("totalTokens"))
-        for name, part in as_object(told.get("modelUsage")).items()
+        for name, part in as_object(usage.get("modelUsage")).items()
     }
     return max(used, key=lambda name: used[name], default=None)

@@ -1,4 +1,5 @@
-"""Reports: what the memory says of usage, tools, files, tests, edits, patterns and weeks, computed in DuckDB.
+"""Reports: usage, tools, files, tests, edits, recurring trouble and weeks, computed in DuckDB.
 
-Which there are, and how one is made, stands in `kinds`; nothing is imported here, because sweeps need `files` alone.
+One module per report, listed in `all_reports`.
+Not here: the files of published reports (`keep.report_files`).
 """

@@ -8,8 +8,8 @@ from helix_assets.ask.reports.frame import Asking, Report
 VIEWS = ("file_operations",)
 TOTALS: dict[str, str] = {}
 _CHARTED = 15
-# An edit counts as changed again when another accepted one of the same file comes after it: all such edits behind it,
-# and those of them that are of another session.
+# An edit counts as modified later if another accepted edit of the same file comes after it, and as modified elsewhere
+# if that is of another session.
 _EDITS = """
     CREATE TEMP TABLE edits AS
     SELECT * FROM (
@@ -38,7 +38,7 @@ _SUMS = """
 
 
 def make(asking: Asking) -> Report:
-    """What became of the edits of the span; what came after it counts, too."""
+    """What became of the edits in the span, also because of later edits after it."""
     asking.run(_EDITS.format(span=asking.span.holds("day")))
     by = "SELECT {0}, {1} FROM edits GROUP BY ALL ORDER BY edits DESC, {0}"
     languages = asking.table("by_language", "By language", by.format("language", _SUMS))
@@ -70,7 +70,7 @@ def make(asking: Asking) -> Report:
         notes=(
             "An edit is accepted when it was done, denied when a person or the permissions refused it, undecided when "
             "it failed, was cancelled or has no result. `later_modified`: another accepted edit of the same file came "
-            "after it; `later_modified_elsewhere`: one of another session did. What people change by hand no log "
-            "tells.",
+            "after it; `later_modified_elsewhere`: one of another session did. Logs do not show what people change by "
+            "hand.",
         ),
     )

@@ -1,6 +1,6 @@
 """Which reports there are, and making one over the views.
 
-Belongs here: the table of reports. A report is a module with `VIEWS`, the views that it asks, `make`, and `TOTALS`,
+Belongs here: the table of reports. A report is a module with `VIEWS`, the views that it reads, `make`, and `TOTALS`,
 figures that must equal sums over the digests. Not here: what a report is made of (`frame`), its files (`files`).
 """
 
@@ -22,7 +22,7 @@ _ALWAYS = Span()
 
 
 class Kind(NamedTuple):
-    """A report that can be made: what it says, the views it asks, its own question, and what must add up."""
+    """A report that can be made: what it is about, the views it reads, the function, and what must add up."""
 
     about: str
     views: tuple[str, ...]
@@ -56,7 +56,7 @@ REPORTS: Mapping[str, Kind] = {
 
 
 def kind_of(name: str) -> Kind:
-    """The report of this name; QueryError names those there are."""
+    """The report of this name. QueryError lists the existing ones."""
     kind = REPORTS.get(name)
     if kind is None:
         raise QueryError(f"there is no report {name!r}; there are {', '.join(REPORTS)}")
@@ -64,7 +64,7 @@ def kind_of(name: str) -> Kind:
 
 
 def make_report(store: Store, name: str, span: Span = _ALWAYS, *, today: date | None = None) -> Report:
-    """Compute a report of the store as it is now; what is damaged is left out and named."""
+    """Compute a report of the store as it is now. Leaves out and names what is damaged."""
     kind = kind_of(name)
 
     def make(views: Views) -> Report:
@@ -75,16 +75,16 @@ def make_report(store: Store, name: str, span: Span = _ALWAYS, *, today: date | 
 
 
 def totals_of_digests(store: Store, name: str) -> dict[str, tuple[int, int]]:
-    """The figures of a report over all days that digests tell, too: the report's, and the sum over the digests."""
+    """The figures of a report over all days that digests contain, too: the report's, and the sum over the digests."""
     kind = kind_of(name)
     if not kind.totals:
         return {}
 
     def compare(views: Views) -> dict[str, tuple[int, int]]:
         asking = Asking(views.connection, _ALWAYS, datetime.now(UTC).date())
-        told = kind.make(asking).figures
+        reported = kind.make(asking).figures
         sums = ", ".join(f"coalesce(sum({sql}), 0)::BIGINT AS {figure}" for figure, sql in kind.totals.items())
         digests = asking.figures(f"SELECT {sums} FROM digests WHERE schema_version >= {FACTS_SINCE}")
-        return {figure: (int(told[figure] or 0), int(digests[figure])) for figure in kind.totals}
+        return {figure: (int(reported[figure] or 0), int(digests[figure])) for figure in kind.totals}
 
     return with_views(store, {*kind.views, "digests"}, compare)

@@ -48,8 +48,8 @@ def make(asking: Asking) -> Report:
         ),
         charts={"files_by_week": _heat(asking, files)},
         notes=(
-            "Changes are edits, writes and deletions, as the calls of tools tell them. The picture names files by "
-            "their rank in the table.",
+            "Changes are edits, writes and deletions by tool calls. The picture names files by their rank in the "
+            "table.",
         ),
     )
 

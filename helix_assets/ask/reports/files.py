@@ -1,8 +1,7 @@
-"""A report's files: Markdown, a CSV and a Parquet file per table, an SVG per picture, in a folder of its own.
+"""Report tables as CSV.
 
-Belongs here: writing them whole or not at all, and dropping them all. They hold words of sessions, so they go whenever
-a session is forgotten, the redaction rules change or a copy is put back; the next report makes them anew. Not here:
-what stands in them (`markdown`, the reports). Imported by every sweep, so nothing heavy is loaded.
+Belongs here: cells and rows as text that is safe in a spreadsheet. Not here: Markdown (`markdown`), or writing and
+deleting the files (`keep.report_files`, `keep.report_folder`). Every sweep imports this, so it imports nothing large.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def safe_cells(row: Iterable[Any]) -> list[str]:
-    """Cells without control characters; a text that a spreadsheet would take for a formula gets a quote before it."""
+    """Cells without control characters. A text that a spreadsheet would run as a formula gets a quote before it."""
     cells = []
     for value in row:
         text = "".join(char for char in cell_text(value) if char.isprintable() or char in "\n\t")

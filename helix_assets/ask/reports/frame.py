@@ -1,9 +1,9 @@
-"""What a report is made of: figures, tables and charts over a span of days, asked of the views in DuckDB.
+"""What a report is made of: figures, tables and charts over a span of days, from the views in DuckDB.
 
-Belongs here: the shapes, and asking. Which reports there are stands in the package's first page, how one becomes files
-in `files`. A column that is `private` holds words of a session (a path, a repository, a model): files may show it,
-because they go with the session; Dagster's records may not, because they outlive one that is forgotten, and no new
-redaction rule reaches them.
+Belongs here: the shapes, and the queries. Not here: which reports there are (`all_reports`), their files (`files`).
+A `private` column contains words of a session (a path, a repository, a model). Files may show it, because they are
+deleted with the session. Dagster's records may not, because they stay when a session is forgotten or the redaction
+rules change.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN_ROWS = 25
-"""Rows of a table that a person is shown; the files hold all."""
+"""The rows of a table that a person sees; the files contain all."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Days, the first and the last one included; None is open. UTC."""
+    """Days, including the first and the last; None is open. UTC."""
 
     since: date | None = None
     until: date | None = None
 
     def __post_init__(self) -> None:
         if self.since and self.until and self.since > self.until:
-            raise QueryError(f"{self.since} is later than {self.until}: the first day comes first, the last day second")
+            raise QueryError(f"{self.since} is later than {self.until}: give the first day, then the last")
 
     def holds(self, day: str) -> str:
-        """An SQL condition on an expression that gives a day."""
+        """An SQL condition that the day of an expression is in the span."""
         bounds = [f"{day} >= DATE '{self.since}'"] if self.since else []
         bounds += [f"{day} <= DATE '{self.until}'"] if self.until else []
         return " AND ".join(bounds) or "true"
@@ -49,7 +49,7 @@ class Span:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """Rows under named columns; `private` ones hold words of a session."""
+    """Rows with named columns; `private` columns contain words of a session."""
 
     name: str
     title: str
@@ -69,7 +69,7 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class Note:
-    """What the State Hub is told of a week: numbers, ids, names of repositories and our own words."""
+    """What the State Hub gets about a week: numbers, ids, names of repositories and our own words."""
 
     at: str
     week: str
@@ -79,7 +79,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Report:
-    """What was found. `edition` tells reports of one name apart that stand side by side, such as weeks."""
+    """A computed report. `edition` distinguishes reports of one name that are kept together, such as weeks."""
 
     title: str
     span: Span
@@ -92,7 +92,7 @@ class Report:
     left_out: Sequence[str] = ()
 
     def table(self, name: str) -> ReportTable:
-        """The table of this name; QueryError names those there are."""
+        """The table of this name. QueryError lists the existing ones."""
         found = next((table for table in self.tables if table.name == name), None)
         if found is None:
             there = ", ".join(table.name for table in self.tables)
@@ -102,14 +102,14 @@ class Report:
 
 @dataclass(frozen=True)
 class Asking:
-    """The open views, the days that are asked for, and the day on which it is asked."""
+    """The open views, the days asked for, and today's date."""
 
     connection: duckdb.DuckDBPyConnection
     span: Span
     today: date
 
     def run(self, sql: str) -> None:
-        """Make something ready for the questions that follow."""
+        """Run a statement that prepares later queries."""
         self.connection.execute(sql)
 
     def table(self, name: str, title: str, sql: str, private: Collection[str] = ()) -> ReportTable:
@@ -127,7 +127,7 @@ class Asking:
         return row
 
     def by_day(self, sql: str) -> dict[str, dict[str, float]]:
-        """An answer of name, day and number, as a chart takes it."""
+        """An answer of name, day and number, in the form of a chart."""
         series: dict[str, dict[str, float]] = {}
         for name, day, number in self.connection.execute(sql).fetchall():
             series.setdefault(str(name), {})[str(day)] = float(number or 0)

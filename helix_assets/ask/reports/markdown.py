@@ -1,6 +1,6 @@
-"""A report as Markdown, for people: figures, notes, pictures by their files, the head of every table.
+"""A report as Markdown, for people: figures, notes, links to pictures, the head of every table.
 
-Belongs here: putting text together; a cell is never more than its text, whatever it holds. Not here: files (`files`).
+Belongs here: putting the text together, and escaping cells so that they are only text. Not here: CSV (`files`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAMED = 5
 
 
 def as_markdown(report: Report, pictures: Mapping[str, str] | None = None) -> str:
-    """The report; `pictures` are the files of its charts by name, beside the text."""
+    """The report; `pictures` are the files of its charts by name, in the same folder."""
     parts = [f"# {report.title}", f"{report.span}, UTC.", *report.notes]
     if report.left_out:
         named = ", ".join(map(plain, report.left_out[:_NAMED]))
@@ -32,7 +32,7 @@ def as_markdown(report: Report, pictures: Mapping[str, str] | None = None) -> st
 
 
 def as_table(table: ReportTable) -> str:
-    """The head of a table, and how many rows more there are."""
+    """The head of a table, and how many more rows there are."""
     if not table.data.num_rows:
         return "Nothing."
     head = table.data.slice(0, SHOWN_ROWS).to_pylist()
@@ -63,6 +63,6 @@ def _cell(value: Any) -> str:
 
 
 def plain(text: str) -> str:
-    """A text on one line that Markdown shows as it is: no picture, link or tag comes of it."""
+    """A text on one line, escaped so that Markdown makes no picture, link or tag of it."""
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return _SPECIAL.sub(r"\\\1", line if len(line) <= _CELL_CHARS else line[: _CELL_CHARS - 1] + "…")

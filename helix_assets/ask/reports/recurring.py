@@ -10,7 +10,7 @@ TOTALS: dict[str, str] = {}
 
 
 def make(asking: Asking) -> Report:
-    """The patterns last seen in the span; how often and since when is told of all days."""
+    """The patterns last seen in the span; their counts and first days are over all days."""
     asking.run(f"CREATE TEMP TABLE found AS SELECT * FROM patterns WHERE {asking.span.holds('last_seen')}")
     order = "ORDER BY sessions DESC, times DESC, pattern_id"
     private = {"repo", "snippet", "file_path", "tool"}
@@ -42,5 +42,5 @@ def make(asking: Asking) -> Report:
         ),
         tables=tables,
         charts={"patterns_by_kind": Shares("Patterns by kind and trend", by_kind, "patterns")},
-        notes=("What counts as a pattern, and how its trend is told: docs/patterns.md.",),
+        notes=("What counts as a pattern, and how its trend is found: docs/patterns.md.",),
     )

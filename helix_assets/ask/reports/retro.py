@@ -1,4 +1,4 @@
-"""weekly_retro: a week by repository: what was done, what it cost, what failed, and how that was the week before."""
+"""weekly_retro: a week by repository: what was done, what it cost, what failed, and the same for the week before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SESSIONS = """
         tool_errors, interventions, longest_failure_streak, compactions, test_runs, test_runs_failed, edits,
         lines_added, lines_removed, files_touched, output_tokens, round(cost_usd * 1e12)::BIGINT AS pico
     FROM digests WHERE started_at::DATE BETWEEN DATE '{before}' AND DATE '{sunday}'"""
-# Whether more of it is better (1), worse (-1), or neither (0).
+# Whether more is better (1), worse (-1), or neither (0).
 _MEASURES: Mapping[str, tuple[str, int]] = {
     "sessions": ("count(*)", 0),
     "success_share": ("round(100.0 * count(*) FILTER (outcome = 'success') / "
@@ -51,9 +51,9 @@ def week_of(day: date) -> Span:
 
 
 def make(asking: Asking) -> Report:
-    """The week that the last day asked for is in; by default that of yesterday: Monday tells the week before."""
+    """The week of the last day asked for; by default that of yesterday, so that Monday reports the week before."""
     if asking.span.since is not None:
-        raise QueryError("weekly_retro is about one week: name any day of it as the last day, and no first day")
+        raise QueryError("weekly_retro is about one week: give any day of it as the last day, and no first day")
     span = week_of(asking.span.until or asking.today - timedelta(days=1))
     assert span.since is not None
     before = span.since - timedelta(days=7)
@@ -111,7 +111,7 @@ def make(asking: Asking) -> Report:
 
 def _note(today: date, span: Span, figures: Mapping[str, Any], tables: Mapping[str, ReportTable]) -> Note:
     """The week for the State Hub: no title, no prompt, no snippet."""
-    told: dict[str, tuple[str, ...]] = {
+    shown: dict[str, tuple[str, ...]] = {
         "by_repo": ("repo", "sessions", "failed_sessions", "abandoned_sessions", "cost_usd", "active_hours", "edits"),
         "changes": ("measure", "this_week", "week_before", "change", "verdict"),
         "failed": ("session_uid", "repo", "outcome", "outcome_reason", "tool_errors"),
@@ -119,11 +119,11 @@ def _note(today: date, span: Span, figures: Mapping[str, Any], tables: Mapping[s
         "worth_reading": ("session_uid", "repo", "points", "why"),
     }
     parts = [f"# The week from {span}"]
-    for name, columns in told.items():
+    for name, columns in shown.items():
         parts += [f"## {tables[name].title}", as_table(replace(tables[name], data=tables[name].data.select(columns)))]
     parts.append("All of it, with titles and pictures: `helix report weekly_retro`.")
-    told_figures = {name: number for name, number in figures.items() if number is not None}
-    return Note(today.isoformat(), str(span.since), told_figures, "\n\n".join(parts) + "\n")
+    known = {name: number for name, number in figures.items() if number is not None}
+    return Note(today.isoformat(), str(span.since), known, "\n\n".join(parts) + "\n")
 
 
 def _measured() -> str:
@@ -138,7 +138,7 @@ def _figures(asking: Asking, changes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _changes_sql(by: str = "") -> str:
-    """Every measure of this week beside the week before's, and whether the change is a good one."""
+    """Every measure of this week and of the week before, and whether the change is good."""
     names = ", ".join(_MEASURES)
     wide = ", ".join(f"({sql})::DOUBLE AS {name}" for name, (sql, _) in _MEASURES.items())
     good = " ".join(f"WHEN '{name}' THEN {sign}" for name, (_, sign) in _MEASURES.items())
@@ -146,12 +146,12 @@ def _changes_sql(by: str = "") -> str:
     key = f"{by}, " if by else ""
     join = f"USING ({key}measure)"
     return f"""
-        WITH told AS (
+        WITH measured AS (
             UNPIVOT (SELECT {key}is_now, {wide} FROM week GROUP BY {key}is_now) ON {names}
             INTO NAME measure VALUE number),
         pairs AS (
             SELECT {key}measure, n.number AS this_week, b.number AS week_before
-            FROM (FROM told WHERE is_now) n JOIN (FROM told WHERE NOT is_now) b {join})
+            FROM (FROM measured WHERE is_now) n JOIN (FROM measured WHERE NOT is_now) b {join})
         SELECT {key}measure, this_week, week_before, round(this_week - week_before, 4) AS change,
             CASE WHEN abs(this_week - week_before) < {_LARGE} * greatest(abs(this_week), abs(week_before)) THEN NULL
                 WHEN this_week = week_before THEN NULL
@@ -161,7 +161,7 @@ def _changes_sql(by: str = "") -> str:
 
 
 def _patterns_sql(span: Span) -> str:
-    """The patterns that sessions of the week show, as far as their evidence tells."""
+    """The patterns that have sessions of the week in their evidence."""
     return f"""
         SELECT pattern_id, kind, error_class, trend, count(*) AS seen_this_week, any_value(sessions) AS sessions,
             any_value(first_seen) AS first_seen, any_value(p.snippet) AS snippet
@@ -171,7 +171,7 @@ def _patterns_sql(span: Span) -> str:
 
 
 def _worth_reading_sql() -> str:
-    """Sessions that stand out, and by what: one point for every reason."""
+    """Sessions that stand out, and why: one point for every reason."""
     reasons = {
         "cost more than nine in ten": "pico > (SELECT quantile_cont(pico, 0.9) FROM week WHERE is_now)",
         "a person stepped in twice or more": "interventions >= 2",
@@ -180,9 +180,9 @@ def _worth_reading_sql() -> str:
         "tests failed, and then it succeeded": "outcome = 'success' AND test_runs_failed >= 2",
         "its context was compacted": "compactions > 0",
     }
-    told = ", ".join(f"CASE WHEN {sql} THEN '{words}' END" for words, sql in reasons.items())
+    cases = ", ".join(f"CASE WHEN {sql} THEN '{words}' END" for words, sql in reasons.items())
     return f"""
         SELECT session_uid, agent, repo, len(why) AS points, array_to_string(why, '; ') AS why, title FROM (
-            SELECT *, list_filter([{told}], lambda reason: reason IS NOT NULL) AS why FROM
+            SELECT *, list_filter([{cases}], lambda reason: reason IS NOT NULL) AS why FROM
             (SELECT * REPLACE (coalesce(title, first_prompt) AS title) FROM week WHERE is_now))
         WHERE len(why) > 0 ORDER BY points DESC, pico DESC NULLS LAST, session_uid LIMIT {WORTH_READING}"""

@@ -1,4 +1,4 @@
-"""test_report: runs of test tools, how they end, and what becomes of them over time."""
+"""test_report: runs of test tools, how they end, and their trend over time."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def make(asking: Asking) -> Report:
         figures=asking.figures(f"SELECT {_SUMS} FROM runs"),
         tables=tables,
         charts={"runs_by_day": _trend(asking)},
-        notes=("`passed_share` counts runs, `pass_rate` single tests where the output tells how many there were.",),
+        notes=("`passed_share` counts runs, `pass_rate` single tests if the output contains their number.",),
     )
 
 
 def _trend(asking: Asking) -> DayTrend:
-    """Runs and the share that passed by day; by week where days are too many to be told apart."""
+    """Runs and the share that passed, by day, or by week if there are too many days to distinguish."""
     (span,) = asking.rows("SELECT coalesce(max(day) - min(day), 0) AS days FROM runs")
     unit, days = ("week", 7) if span["days"] > _MOST_DAYS else ("day", 1)
-    told = asking.rows(
+    found = asking.rows(
         f"SELECT date_trunc('{unit}', day)::DATE AS start, {_SUMS} FROM runs GROUP BY start ORDER BY start"
     )
     by_result = {
-        result: {str(row["start"]): float(row[f"{result}_runs"]) for row in told}
+        result: {str(row["start"]): float(row[f"{result}_runs"]) for row in found}
         for result in ("passed", "failed", "unknown")
     }
-    share = {str(row["start"]): row["passed_share"] for row in told if row["passed_share"] is not None}
+    share = {str(row["start"]): row["passed_share"] for row in found if row["passed_share"] is not None}
     return DayTrend(f"Test runs by {unit}", by_result, share, "runs", "passed, %", days=days)

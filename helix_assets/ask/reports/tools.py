@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from helix_assets.agents import known_tool
 from helix_assets.ask.plots import Shares
 from helix_assets.ask.reports.frame import Asking, Report, ReportTable
-from helix_assets.derive.fact_builder import known_tool
 
 VIEWS = ("tool_calls",)
 TOTALS = {"calls": "tool_calls"}
@@ -55,7 +55,7 @@ def make(asking: Asking) -> Report:
 
 
 def _shares(tools: ReportTable) -> dict[str, dict[str, float]]:
-    """The most used tools; those that we know no name of are one."""
+    """The most used tools; unknown tools are put together."""
     shares: dict[str, dict[str, float]] = {}
     for row in tools.rows:
         counts = shares.setdefault(known_tool(row["tool"]), dict.fromkeys(_STATUSES, 0.0))

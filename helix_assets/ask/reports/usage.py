@@ -51,6 +51,6 @@ def make(asking: Asking) -> Report:
         },
         notes=(
             "Days are those of the messages. A message of a model without a price has no cost: it is in "
-            "`unpriced_messages`, not in `cost_usd`. `cost_usd` holds what subagents cost.",
+            "`unpriced_messages`, not in `cost_usd`. `cost_usd` includes what subagents cost.",
         ),
     )

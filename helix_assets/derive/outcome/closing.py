@@ -1,7 +1,7 @@
 """What a person's or an agent's last words say: done, failed, a question, a complaint, thanks.
 
-Belongs here: patterns over short English texts, each for a meaning that can be named. Not here: what follows from
-them for a session (`outcome`). A text of another language matches nothing, and `is_foreign` says so.
+Belongs here: patterns over short English texts, each for one meaning. Not here: what they mean for a session
+(`ending`). A text in another language matches nothing, and `is_foreign` detects it.
 """
 
 from __future__ import annotations
@@ -235,7 +235,6 @@ _AUTOMATED = _any(
     r"\A\s*(?:analy[sz]e|summari[sz]e) this (?:coding )?(?:conversation|message|session|transcript)\b",
     r"\A\s*you are an? [^.\n]{0,60}\b(?:classifier|grader|judge|security monitor|summari[sz]er|title generator)\b",
     r"\A\s*(?:reply|respond|answer) with (?:exactly|just|only)\b",
-    r"\A\s*the following is the (?:codex )?agent history",
 )
 
 _WORD = re.compile(r"[^\W\d_]+")
@@ -285,22 +284,22 @@ _ENGLISH = frozenset(
 
 
 def says_done(text: str) -> bool:
-    """The agent says that it did what was asked, or hands over what it made."""
+    """The agent says that it did what was asked, or presents its result."""
     return _DONE.search(text) is not None
 
 
 def gives_up(text: str) -> bool:
-    """The agent says of itself that it could not do it."""
+    """The agent says that it could not do it."""
     return _GIVES_UP.search(text) is not None
 
 
 def says_not_done(text: str) -> bool:
-    """The agent says that something failed, is left broken or was not done."""
+    """The agent says that something failed, is still broken or was not done."""
     return _NOT_DONE.search(text) is not None or gives_up(text)
 
 
 def says_not_ours(text: str) -> bool:
-    """The agent says that what fails has nothing to do with its work."""
+    """The agent says that the failures have nothing to do with its work."""
     return _NOT_OURS.search(text) is not None
 
 
@@ -321,48 +320,48 @@ def announces(text: str) -> bool:
 
 
 def is_report(text: str) -> bool:
-    """The text stands under headings or hands over code."""
+    """The text has headings or contains code."""
     return _HEADING.search(text) is not None
 
 
 def asks_for_words(text: str) -> bool:
-    """The person asks a question, or for a text: what is wanted is the reply itself."""
+    """The person asks a question or for a text, so the reply itself is the result."""
     return any(pattern.search(text) for pattern in (_PLAIN_QUESTION, _QUESTION, _WANTS_WORDS))
 
 
 def complains(text: str) -> bool:
-    """The person says that it does not work or is not what was wanted."""
+    """The person says that it does not work or is not what they wanted."""
     return _COMPLAINS.search(text) is not None
 
 
 def is_content(text: str) -> bool:
-    """The person is thankful or pleased, and asks for nothing more."""
+    """The person is thankful or pleased, and asks for nothing else."""
     words = {word.lower() for word in _WORD.findall(text)}
     return not words.isdisjoint(_PRAISE) and words <= _PRAISE | _FILLERS
 
 
 def drops_it(text: str) -> bool:
-    """The person says that it shall not be done after all."""
+    """The person does not want it done any longer."""
     return _DROPS.search(text) is not None
 
 
 def has_it_undone(text: str) -> bool:
-    """The person wants the agent's work taken back."""
+    """The person wants the agent's work undone."""
     return _UNDOES.search(text) is not None and (_THE_LOT.search(text) is not None or complains(text))
 
 
 def is_greeting(text: str) -> bool:
-    """A greeting or a sign of life, no task."""
+    """The text is a greeting or a test message, not a task."""
     return _GREETING.fullmatch(text) is not None
 
 
 def is_automated(text: str) -> bool:
-    """A prompt that programs send: warm-ups, titles, classifiers."""
+    """The prompt comes from a program: warm-ups, titles, classifiers."""
     return _AUTOMATED.search(text) is not None
 
 
 def is_foreign(text: str) -> bool:
-    """No English: mostly letters that it has not, or none of its commonest words in a longer text."""
+    """The text is not English: mostly words with foreign letters, or a longer text without common English words."""
     words = [word.lower() for word in _WORD.findall(_MARK.sub(" ", text))]
     plain = sum(word.isascii() for word in words)
     return plain * 2 < len(words) or (len(words) >= 9 and _ENGLISH.isdisjoint(words))

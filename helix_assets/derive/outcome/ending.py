@@ -1,7 +1,7 @@
-"""How a session ended: rules in order, each with the name that shows up as the reason (docs/outcome.md).
+"""How a session ended: rules in order, each with the name that is shown as the reason (docs/outcome.md).
 
-Belongs here: the last state of what tells how a session ended, and the verdict. What last words say is `closing`;
-what counts as a failed call or a test run is decided before (`link`). Fed with the main thread's light rows only.
+Belongs here: the last state of what shows how a session ended, and the verdict. Takes only light rows of the main
+thread. Not here: what last words say (`closing`), what counts as a failed call or a test run (`link`).
 """
 
 from __future__ import annotations
@@ -14,22 +14,20 @@ from typing import NamedTuple
 
 import orjson
 
-from helix_assets.derive.link import EDIT_TOOLS
 from helix_assets.derive.outcome import closing
+from helix_assets.derive.vocabulary import Vocabulary
 from helix_assets.model.event import EventKind, Row
 
-_PLAN_TOOLS = frozenset({"ExitPlanMode", "exit_plan_mode"})
-_ASKING_TOOLS = frozenset({"AskUserQuestion", "request_user_input", "ask_user_question"}) | _PLAN_TOOLS
 _STREAK = 3
 _NOBODY = "<synthetic>"
-"""The model of replies that the program makes up itself, such as those to a resumed session."""
+"""The model of replies that the agent's program writes itself, such as those to a resumed session."""
 _NO_CHANGE = "nothing to commit"
-UNTOLD = "untold"
-"""Status of a test run whose output does not tell how it went: the end of its call may."""
+_UNKNOWN = "unknown"
+"""Status of a test run whose output does not show how it went; the status of its call may."""
 
 
 class Verdict(NamedTuple):
-    """success, fail, abandoned or unknown; the rule that said so; high, medium or low."""
+    """success, fail, abandoned or unknown; the rule that decided; high, medium or low."""
 
     outcome: str
     reason: str
@@ -58,8 +56,9 @@ class _Turn:
 
 @dataclass
 class Ending:
-    """The last state of everything that tells how a session ended; takes rows in `seq` order."""
+    """The last state of everything that shows how a session ended; takes rows in `seq` order."""
 
+    words: Vocabulary
     last: str = ""
     prompts: int = 0
     replies: int = 0
@@ -88,7 +87,7 @@ class Ending:
 
     def _on_prompt(self, row: Row) -> None:
         text = _words(row.summary, row.detail)
-        if row.status != "queued":  # one typed meanwhile belongs to the turn that runs
+        if row.status != "queued":  # a queued prompt belongs to the running turn
             self.turn = _Turn()
             self.open_calls.clear()
             self.is_closed = False
@@ -110,7 +109,7 @@ class Ending:
         self.last_call = (row.call_id, row.tool)
         self._go_on("call")
         if row.call_id:
-            is_edit = row.tool in EDIT_TOOLS or row.lines_added is not None
+            is_edit = row.tool in self.words.edits or row.lines_added is not None
             self.open_calls[row.call_id] = (row.tool, is_edit, _purposes(row))
             if is_edit and row.file_path:
                 self.turn.files.add(row.file_path.replace("\\", "/").rpartition("/")[2])
@@ -128,15 +127,15 @@ class Ending:
                 turn.checks[purpose] = _Check(row.call_id, status, turn.calls)
 
     def _go_on(self, last: str) -> None:
-        """An interrupt stays the last word: what follows it unasked is only flushed late."""
+        """Note the last event, but keep an interrupt: what follows it is only flushed late."""
         if self.last != "interrupt":
             self.last = last
 
     def _on_test(self, row: Row) -> None:
         held = self.turn.checks.get("test")
         if held and held.call_id == row.call_id and held.status == "error":
-            return  # of several runs of one call all must have passed
-        self.turn.checks["test"] = _Check(row.call_id, row.status or UNTOLD, self.turn.calls)
+            return  # all runs of one call must have passed
+        self.turn.checks["test"] = _Check(row.call_id, row.status or _UNKNOWN, self.turn.calls)
 
     def _on_person(self, row: Row) -> None:
         if row.status == "interrupt":
@@ -173,22 +172,22 @@ _BY_KIND: dict[str | None, Callable[[Ending, Row], None]] = {
 
 
 def _words(summary: str | None, detail: str | None) -> str:
-    """The begin of a message and, of a long one, its end."""
+    """The beginning of a message and, if it is long, its end."""
     end = orjson.loads(detail).get("end") if detail and '"end"' in detail else None
     text = f"{summary}\n{end}" if isinstance(end, str) else summary or ""
     return text.replace("’", "'")  # noqa: RUF001 - the apostrophe of typesetters
 
 
 def _purposes(row: Row) -> list[str]:
-    """What a command is for, as the call's detail names it: build, lint, commit, push."""
+    """The purposes of a command in the call's detail: build, lint, commit, push."""
     does = orjson.loads(row.detail).get("does") if row.detail and '"does"' in row.detail else None
     return [purpose for purpose in does if isinstance(purpose, str)] if isinstance(does, list) else []
 
 
 class _Facts:
-    """The ending as the rules ask for it. `overruled` are the statuses that an agent's later record corrects.
+    """The ending in the terms of the rules. `overruled` are the statuses that an agent's later record corrects.
 
-    What words say is read when a rule first asks: most endings are decided before all has been.
+    Texts are read when a rule first needs them, because most endings are decided before.
     """
 
     def __init__(self, end: Ending, overruled: Mapping[str, str]) -> None:
@@ -220,9 +219,14 @@ class _Facts:
 
     @cached_property
     def not_done(self) -> bool:
-        """An answer about failures is no failure of the answer."""
+        """Whether the agent says that it failed. An answer about failures is not itself a failure."""
         reply = self.end.reply
         return closing.gives_up(reply) if self.wants_words else closing.says_not_done(reply)
+
+    @property
+    def is_automated(self) -> bool:
+        prompt = self.end.first_prompt
+        return closing.is_automated(prompt) or self.end.words.is_own_prompt(prompt)
 
     @property
     def names_its_edit(self) -> bool:
@@ -238,7 +242,7 @@ class _Facts:
         return self._overruled.get(call_id or "", status)
 
     def _checked(self, kind: str) -> _Check | None:
-        """The last check of a kind that nothing was edited after."""
+        """The last check of a kind, unless something was edited after it."""
         check = self.end.turn.checks.get(kind)
         return check if check and (check.step >= self.end.turn.last_edit or kind in ("commit", "push")) else None
 
@@ -248,18 +252,18 @@ class _Facts:
 
     def _ended(self, kind: str, check: _Check) -> str:
         """How a check ended; what a test run printed counts more than how its command ended."""
-        told = kind == "test" and check.status != UNTOLD
-        return check.status if told else self._said(check.call_id, check.status)
+        is_known = kind == "test" and check.status != _UNKNOWN
+        return check.status if is_known else self._said(check.call_id, check.status)
 
     def failed(self, kind: str) -> bool:
-        """Whether the last check of the kind failed, and it was the last thing done or is spoken of."""
+        """Whether the last check of the kind failed, and was the last call or the agent reports on its work."""
         check = self._checked(kind)
         if check is None or self._ended(kind, check) != "error":
             return False
         return self.done or self.not_done or check.step == self.end.turn.calls
 
     def passed_and_said(self, kind: str) -> bool:
-        """Whether the last check of the kind passed and the agent calls the work done, as far as it can be read."""
+        """Whether the last check of the kind passed and the agent says it is done, or replies in another language."""
         return self.passed(kind) and self.replied and (self.done or closing.is_foreign(self.end.reply))
 
     def outdated(self, kind: str) -> bool:
@@ -269,7 +273,7 @@ class _Facts:
 
 
 class Rule(NamedTuple):
-    """One rule: the first whose `holds` is true decides."""
+    """One rule. The first whose `holds` is true decides."""
 
     name: str
     outcome: str
@@ -281,7 +285,7 @@ RULES: tuple[Rule, ...] = (
     # nothing to judge
     Rule("nothing_was_asked", "unknown", "high",
          lambda f: not f.end.prompts and not f.end.replies and f.last not in ("api_error", "interrupt")),
-    Rule("automated", "unknown", "high", lambda f: closing.is_automated(f.end.first_prompt)),
+    Rule("automated", "unknown", "high", lambda f: f.is_automated),
     Rule("only_a_greeting", "unknown", "high",
          lambda f: f.replied and bool(f.end.prompts) and not f.end.has_task and not f.end.calls),
     # how it was cut
@@ -289,9 +293,9 @@ RULES: tuple[Rule, ...] = (
          lambda f: f.last == "api_error" or (f.last == "prompt" and f.end.after_error)),
     Rule("ended_on_interrupt", "abandoned", "high", lambda f: f.last == "interrupt"),
     Rule("plan_was_rejected", "abandoned", "high",
-         lambda f: f.last == "denied" and f.end.last_call[1] in _PLAN_TOOLS),
+         lambda f: f.last == "denied" and f.end.last_call[1] in f.end.words.approvals),
     Rule("waits_for_the_person", "abandoned", "high",
-         lambda f: f.last == "call" and f.end.last_call[1] in _ASKING_TOOLS),
+         lambda f: f.last == "call" and f.end.last_call[1] in f.end.words.asks),
     Rule("ended_on_a_refusal", "abandoned", "medium", lambda f: f.last == "denied"),
     # the person's last words
     Rule("person_had_it_undone", "fail", "medium",
@@ -341,7 +345,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def judge(end: Ending, overruled: Mapping[str, str]) -> Verdict:
-    """The first rule that fits decides; `overruled` corrects the status of calls by their id."""
+    """The verdict of the first rule that holds; `overruled` corrects the status of calls by their id."""
     facts = _Facts(end, overruled)
     rule = next(rule for rule in RULES if rule.holds(facts))
     return Verdict(rule.outcome, rule.name, rule.confidence)

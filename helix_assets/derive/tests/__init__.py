@@ -1,6 +1,6 @@
-"""Test runs read from what a command printed: the counts, and whether it went well.
+"""Test runs read from what a command printed: the counts, and whether they passed.
 
-Belongs here: text in, runs out, in time linear in the text. What a command line says of itself: `derive.commands`.
+Belongs here: text in, runs out, in time linear in the text. Not here: what a command line says (`derive.commands`).
 The rules with their reasons: docs/formats/test-runs.md.
 """
 
@@ -26,11 +26,11 @@ from helix_assets.derive.tests.text import readable, without_prefixes
 __all__ = ["TestRun", "parse_test_runs"]
 
 SCRIPT = "script"
-"""What `derive.commands` calls a command that may or may not run tests: only a summary makes it a run."""
+"""The name in `derive.commands` of a command that may or may not run tests: only a summary makes it a run."""
 MAKE = "make"
-"""Its target is named for tests, which may be anything: without a summary only a sign of tests makes it a run."""
+"""A target named after tests may do anything: without a summary only another sign of tests makes it a run."""
 MOST_RUNS = 100
-"""Of more runs in one output the last ones count: nobody prints so many but to flood a reader."""
+"""If one output contains more runs, only the last ones count."""
 
 _READERS: tuple[Callable[[str], Iterator[Found]], ...] = (
     pytest_runs, unittest_runs, jest_runs, vitest_runs, mocha_runs, node_runs, playwright_runs, nextest_runs,
@@ -54,18 +54,18 @@ _BEGUN = (
     ("ctest", re.compile(r"^Test project /", re.M)),
     ("unittest", re.compile(r"^Found \d{1,9} test\(s\)\.$", re.M)),
 )
-# One run of these gives a summary per package.
+# One run of these prints a summary per package.
 _MANY_SUMMARIES = {"go test", "cargo test"}
 
 
 def parse_test_runs(
     output: str, *, framework: str | None, exit_code: int | None, timed_out: bool = False
 ) -> list[TestRun]:
-    """The test runs that a command's output tells, in their order.
+    """The test runs in a command's output, in order.
 
-    `framework` is what the command line says (`derive.commands.test_framework`); None means that it runs no tests and
-    gives nothing, whatever the output looks like. A command that runs tests and prints no summary gives one run
-    without counts. A summary decides by itself; the exit code, which speaks for the whole command, only without one.
+    `framework` is from the command line (`derive.commands.test_framework`). None means that it does not run tests and
+    yields nothing, whatever the output looks like. A command that runs tests but prints no summary yields one run
+    without counts. The exit code, which is that of the whole command, counts only without a summary.
     """
     if framework is None:
         return []
@@ -91,18 +91,18 @@ def _found(text: str, cut: bool) -> list[Found]:
 
 
 def _begun(text: str) -> str | None:
-    """The framework that announced itself last, without a summary below."""
+    """The framework that announced itself last."""
     marks = [(match.start(), name) for name, pattern in _BEGUN for match in pattern.finditer(text)]
     return max(marks)[1] if marks else None
 
 
 def _settled(run: TestRun, exit_code: int | None) -> TestRun:
-    """A run of no test at all is judged by the exit code: some frameworks call that a failure."""
+    """The run; one without any test is judged by the exit code, because some frameworks call that a failure."""
     return run._replace(success=exit_code == 0) if run.success is None and exit_code is not None else run
 
 
 def _with_unfinished(runs: list[TestRun], rest: str) -> list[TestRun]:
-    """The runs and one that began after the last summary and never came to its own; `rest` is what stands there."""
+    """The runs, and one that began after the last summary and did not print its own; `rest` is the text from there."""
     name = _begun(rest)
     if name is None:
         return runs
@@ -112,7 +112,7 @@ def _with_unfinished(runs: list[TestRun], rest: str) -> list[TestRun]:
 
 
 def _verdict(text: str, exit_code: int | None, timed_out: bool) -> bool | None:
-    """Success without a summary: a pipe hides the exit code, so traces of failure outweigh its zero."""
+    """Success without a summary. A pipe hides the exit code, so traces of failure count more than a zero."""
     if timed_out or exit_code or _BROKEN.search(text):
         return False
     return None if exit_code is None else True

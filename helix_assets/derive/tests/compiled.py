@@ -34,7 +34,7 @@ _CTEST = re.compile(
 
 
 class _Go:
-    """What one `go test` told so far: packages one after another, the tests in front of their package's line."""
+    """What one `go test` printed so far: packages one after another, the tests before their package's line."""
 
     def __init__(self) -> None:
         self.at = self.begun = self.results = self.passed = self.failed = self.skipped = self.failed_here = 0
@@ -42,7 +42,7 @@ class _Go:
         self.times: list[float | None] = []
 
     def package(self, at: int, time: str | None, failed: bool) -> None:
-        # a package that fails without a failed test did not build, or fell over
+        # a package that fails without a failed test did not build, or crashed
         self.failed += max(self.failed_here, 1) if failed else self.failed_here
         self.broke |= failed
         self.failed_here = 0
@@ -51,7 +51,7 @@ class _Go:
 
     def run(self, cut: bool) -> Found:
         failed, time = self.failed + self.failed_here, total_of(self.times)
-        # results without their beginnings are what a tail or a grep left of more
+        # results without their beginnings are what a tail or a grep left of a longer output
         if self.verbose and self.begun >= self.results and not cut:
             return Found(self.at, counted("go test", (self.passed, failed, self.skipped), time, broke=self.broke))
         success = not (failed or self.broke)
@@ -59,7 +59,7 @@ class _Go:
 
 
 def go_runs(text: str, cut: bool) -> Iterator[Found]:
-    """All packages of one `go test` are one run; only -v tells how many tests passed. Subtests are part of theirs."""
+    """All packages of one `go test` are one run. Only -v shows how many tests passed. Subtests are part of a test."""
     if "--- " not in text and "ok" not in text and "FAIL" not in text and "DONE" not in text:
         return
     go, after_package = _Go(), False
@@ -88,8 +88,8 @@ def go_runs(text: str, cut: bool) -> Iterator[Found]:
         yield go.run(cut)
 
 
-def _gotestsum(told: str, time: str) -> TestRun:
-    counts = tally(told)
+def _gotestsum(done: str, time: str) -> TestRun:
+    counts = tally(done)
     failed = sum(counts.get(word, 0) for word in ("failure", "failures", "error", "errors"))
     total = counts.get("tests", counts.get("test", 0))
     skipped = counts.get("skipped", 0)
@@ -142,7 +142,7 @@ def nextest_runs(text: str) -> Iterator[Found]:
 
 
 def ctest_runs(text: str) -> Iterator[Found]:
-    """The percentage line; CMake counts skipped tests as passed and disabled ones not at all, the list below tells."""
+    """The percentage line. CMake counts skipped tests as passed and disabled ones not at all; a list below has both."""
     if "% tests passed" not in text:
         return
     found: list[tuple[int, int, int]] = []

@@ -39,7 +39,7 @@ _PLAYWRIGHT = re.compile(
 
 
 def jest_runs(text: str) -> Iterator[Found]:
-    """The "Tests:" line, its time below; a suite that did not even load counts as one failed test."""
+    """The "Tests:" line, its time below it. A suite that did not load counts as one failed test."""
     if "Tests:" not in text:
         return
     found: tuple[int, dict[str, int], int] | None = None
@@ -70,7 +70,7 @@ def _jest(at: int, counts: dict[str, int], unloaded: int, time: str | None) -> F
 
 
 def vitest_runs(text: str) -> Iterator[Found]:
-    """The "Tests" line, errors and duration below it; suites that did not load stand in a heading above."""
+    """The "Tests" line, errors and duration below it. A heading above counts suites that did not load."""
     if "Tests  " not in text:
         return
     found: Found | None = None
@@ -91,15 +91,15 @@ def vitest_runs(text: str) -> Iterator[Found]:
         yield found
 
 
-def _vitest(told: str, suites: int) -> TestRun:
-    counts = tally(told)
+def _vitest(tests: str, suites: int) -> TestRun:
+    counts = tally(tests)
     passed = counts.get("passed", 0)
     skipped = counts.get("skipped", 0) + counts.get("todo", 0) + counts.get("expected fail", 0)
     return counted("vitest", (passed, counts.get("failed", 0) + suites, skipped))
 
 
 def mocha_runs(text: str) -> Iterator[Found]:
-    """ "5 passing (12ms)" with the pending and the failing below; Cypress prints the same."""
+    """ "5 passing (12ms)" with pending and failing below it. Cypress prints the same."""
     if " passing (" not in text:
         return
     for mark in _MOCHA.finditer(text):
@@ -134,7 +134,7 @@ def _node(at: int, counts: dict[str, float]) -> Found:
 
 
 def playwright_runs(text: str) -> Iterator[Found]:
-    """The list of counts at the end; what was flaky passed at last, an error outside of the tests counts as failed."""
+    """The list of counts at the end. A flaky test has passed; an error outside of the tests counts as failed."""
     if (
         " passed (" not in text
         and " \u203a " not in text

@@ -58,7 +58,7 @@ _ISSUES = re.compile(r"(Errors|Failures|Skipped|Incomplete): (\d{1,9})")
 
 
 def maven_runs(text: str) -> Iterator[Found]:
-    """All modules of one build are one run: the totals, or the classes' lines where no total was reached."""
+    """All modules of one build are one run: the totals, or the lines of classes if there is no total."""
     if "Tests run: " not in text:
         return
     group: list[re.Match[str]] = []
@@ -84,7 +84,7 @@ def _maven(group: list[re.Match[str]]) -> Iterator[Found]:
 
 
 def gradle_runs(text: str) -> Iterator[Found]:
-    """Gradle tells counts only when a test failed, or per test where the build asks for it."""
+    """Gradle prints counts only if a test failed, or a line per test if the build is set so."""
     if (
         " > " not in text
         and " tests completed" not in text
@@ -117,7 +117,7 @@ def _gradle(group: list[re.Match[str]]) -> Iterator[Found]:
         if not singles:
             return
         failed, skipped, total, at = singles.count("FAILED"), singles.count("SKIPPED"), len(singles), group[-1].start()
-        if failed == total:  # only what failed is told by default
+        if failed == total:  # only failures are printed by default
             yield Found(at, TestRun("gradle", None, failed, None, None, None, False))
             return
     time = total_of([seconds(mark["time"]) for mark in executed])
@@ -125,28 +125,29 @@ def _gradle(group: list[re.Match[str]]) -> Iterator[Found]:
 
 
 def dotnet_runs(text: str) -> Iterator[Found]:
-    """A line per test project, added up; or the summary of the whole run, in any of three forms."""
+    """A line per test project, added up, or the summary of the whole run, in any of three forms."""
     if not any(
         word in text for word in ("! - Failed:", "!  - Failed:", "Test summary:", "Total tests:", "Test run summary:")
     ):
         return
     projects: list[re.Match[str]] = []
-    at, told, crashed = -1, dict[str, str](), False
+    at, counts, crashed = -1, dict[str, str](), False
     for mark in _DOTNET.finditer(text):
         if mark["summary"]:
-            at, told = mark.start(), dict(_SUMMED.findall(mark["summary"]))
+            at, counts = mark.start(), dict(_SUMMED.findall(mark["summary"]))
         elif mark["old"] or mark["new"]:
-            at, told = mark.start(), {}
+            at, counts = mark.start(), {}
         elif mark["crash"]:
             crashed = True
         elif mark["word"]:
             if at >= 0:
-                told.setdefault(_DOTNET_WORDS.get(mark["word"], mark["word"]), mark["value"])
+                counts.setdefault(_DOTNET_WORDS.get(mark["word"], mark["word"]), mark["value"])
         else:
             projects.append(mark)
     if at >= 0:
-        passed, failed, skipped = (_leading(told.get(word)) for word in ("succeeded", "failed", "skipped"))
-        yield Found(at, counted("dotnet test", (passed, failed, skipped), seconds(told.get("duration")), broke=crashed))
+        passed, failed, skipped = (_leading(counts.get(word)) for word in ("succeeded", "failed", "skipped"))
+        time = seconds(counts.get("duration"))
+        yield Found(at, counted("dotnet test", (passed, failed, skipped), time, broke=crashed))
     elif projects:
         passed, failed, skipped = (
             sum(int(mark[word]) for mark in projects) for word in ("passed", "failed", "skipped")
@@ -179,7 +180,7 @@ def rspec_runs(text: str) -> Iterator[Found]:
 
 
 def minitest_runs(text: str) -> Iterator[Found]:
-    """ "5 runs, 10 assertions, 1 failures, 0 errors, 1 skips"; test-unit writes "tests" and has more words."""
+    """ "5 runs, 10 assertions, 1 failures, 0 errors, 1 skips". Test-unit writes "tests" and has more counts."""
     if " assertions, " not in text:
         return
     time: str | None = None
@@ -195,7 +196,7 @@ def minitest_runs(text: str) -> Iterator[Found]:
 
 
 def phpunit_runs(text: str) -> Iterator[Found]:
-    """PHPUnit's closing line, time above it; Pest's and Artisan's with the time below. Risky tests have passed."""
+    """PHPUnit's last line, the time above it; Pest's and Artisan's with the time below. Risky tests have passed."""
     if " assertion" not in text and ", Assertions: " not in text:
         return
     time: str | None = None

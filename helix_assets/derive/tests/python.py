@@ -26,7 +26,7 @@ _CLOSING = "short test summary info"
 
 
 def pytest_runs(text: str) -> Iterator[Found]:
-    """Summary lines, with and without bars. One quoted in a failure's captured output is not a run of its own."""
+    """Summary lines, with and without bars. One inside a failure's captured output is not a run."""
     if " in " not in text:
         return
     marks = list(_PYTEST.finditer(text))
@@ -47,7 +47,7 @@ def pytest_runs(text: str) -> Iterator[Found]:
 
 
 def _next_headings(marks: list[re.Match[str]]) -> list[str | None]:
-    """For each mark the heading of a section that comes after it."""
+    """For each mark the next heading of a section."""
     headings: list[str | None] = []
     following: str | None = None
     for mark in reversed(marks):
@@ -76,11 +76,11 @@ def unittest_runs(text: str) -> Iterator[Found]:
     if "Ran " not in text:
         return
     for mark in _UNITTEST.finditer(text):
-        ran, time, verdict, told = mark.groups()
-        detail = {name.strip(): int(number) for name, number in _DETAIL.findall(told or "")}
+        ran, time, verdict, counts = mark.groups()
+        detail = {name.strip(): int(number) for name, number in _DETAIL.findall(counts or "")}
         failed = detail.get("failures", 0) + detail.get("errors", 0) + detail.get("unexpected successes", 0)
         skipped = detail.get("skipped", 0) + detail.get("expected failures", 0)
-        # an error in a class's set-up is none of the tests that ran
+        # an error in a class's set-up is not one of the tests that ran
         passed = max(0, int(ran) - failed - skipped)
         yield Found(
             mark.start(), counted("unittest", (passed, failed, skipped), seconds(time), broke=verdict == "FAILED")

@@ -1,4 +1,4 @@
-"""What a test run is, and the small readings that the summaries of all frameworks share.
+"""What a test run is, and small readers that the summaries of all frameworks share.
 
 Not here: what any one framework prints.
 """
@@ -15,9 +15,9 @@ _COUNT = re.compile(r"(\d{1,9}) ([a-z]+(?: [a-z]+)?)")
 
 
 class TestRun(NamedTuple):
-    """One run of a test framework. Counts are None where its output does not tell them, `success` where nothing does.
+    """One run of a test framework. Counts are None if its output does not contain them, `success` if nothing shows it.
 
-    `failed` counts errors too, also those of collection; `skipped` all that did not run or was expected to fail.
+    `failed` includes errors, also those of collection. `skipped` is all that did not run or was expected to fail.
     """
 
     framework: str
@@ -30,7 +30,7 @@ class TestRun(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A run and where in the text its summary stands."""
+    """A run and the position of its summary in the text."""
 
     at: int
     run: TestRun
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 def counted(
     framework: str, counts: tuple[int, int, int], duration_s: float | None = None, *, broke: bool = False
 ) -> TestRun:
-    """A run whose summary tells passed, failed and skipped; `broke` says that it failed by more than its tests."""
+    """A run whose summary has the counts passed, failed and skipped; `broke` means that more than its tests failed."""
     passed, failed, skipped = counts
     # a run without a single test proves nothing
     success = False if failed or broke else True if passed or skipped else None
@@ -47,7 +47,7 @@ def counted(
 
 
 def tally(text: str) -> dict[str, int]:
-    """Counts by their word: "2 failed, 5 passed" gives {"failed": 2, "passed": 5}; one word told twice is added up."""
+    """Counts by their word: "2 failed, 5 passed" gives {"failed": 2, "passed": 5}. A repeated word is added up."""
     counts: dict[str, int] = {}
     for number, word in _COUNT.findall(text):
         counts[word] = counts.get(word, 0) + int(number)
@@ -72,6 +72,6 @@ def _unit(name: str) -> float:
 
 
 def total_of(values: list[float | None]) -> float | None:
-    """The sum of those durations that are known; None when none is."""
+    """The sum of the known durations, None if there are none."""
     known = [value for value in values if value is not None]
     return round(sum(known), 6) if known else None

@@ -1,6 +1,6 @@
-"""An output as it is read: without colours, carriage returns and what makes lines long.
+"""An output prepared for reading: without colours and carriage returns, in short lines.
 
-Everything here is linear in the output's length, whatever it holds; later stages see short lines only.
+Everything here is linear in the output's length, whatever it contains. Later stages see only short lines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CUT = re.compile(r"\[[^\]\n]{0,60}(?:truncated|omitted)[^\]\n]{0,30}\]|…\d{1,
 
 
 def readable(output: str) -> tuple[str, bool]:
-    """The output as plain short lines, and whether some of it is missing. Of a huge one head and tail remain."""
+    """The output as plain short lines, and whether some of it is missing. A huge one keeps its head and tail."""
     cut = len(output) > HEAD_CHARS + TAIL_CHARS
     if cut:
         output = output[:HEAD_CHARS] + "\n" + output[-TAIL_CHARS:]
@@ -41,5 +41,5 @@ def readable(output: str) -> tuple[str, bool]:
 
 
 def without_prefixes(text: str) -> str:
-    """The lines without the name that monorepo tools and containers put in front of each."""
+    """The lines without the name that monorepo tools and containers put before each."""
     return _PREFIX.sub("", text)

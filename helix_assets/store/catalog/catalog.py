@@ -63,7 +63,7 @@ INDEX_FOLDER = "search"
 _ROOM_TO_READ = 64 << 10
 _MANY = 5_000
 _FEW = 50
-# Made once: a sweep without news asks it ten times, and making it takes as long as the answer.
+# Built once: a sweep without news runs it ten times, and building it takes as long as running it.
 _META_VALUE = select(meta.c.value).where(meta.c.name == bindparam("name"))
 
 
@@ -72,6 +72,10 @@ class KnownSources(NamedTuple):
 
     states: dict[str, FileState]
     unusual: dict[str, str]
+
+
+_DAMAGED_KEYS = """SELECT DISTINCT session_uid FROM session_keys JOIN sessions ON sessions.id = session_id
+    WHERE length(records) % 8 OR length(bad_lines) % 8 OR length(messages) % 16"""
 
 
 class Catalog:
@@ -88,11 +92,11 @@ class Catalog:
 
     @cached_property
     def _watcher(self) -> sqlite3.Connection:
-        """A connection that never writes, and is told of what all others do."""
+        """A connection that never writes, and so notices what all others do."""
         return sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
 
     def change(self) -> int:
-        """A number that is another one whenever something was committed since it was asked for."""
+        """A number that changes with every commit."""
         try:
             return int(self._watcher.execute("PRAGMA data_version").fetchone()[0])
         except sqlite3.Error as exc:
@@ -100,7 +104,7 @@ class Catalog:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection whose reads all speak of one moment."""
+        """A connection whose reads all see one moment."""
         with _plainly(self.path, "read"), self.engine.connect() as connection:
             yield connection
 
@@ -117,9 +121,9 @@ class Catalog:
         with self.reading() as connection:
             s = sources.c
             rows = connection.execute(select(s.path_key, s.dev, s.inode, s.size, s.mtime_ns))
-            # Straight from the driver: this is most of a sweep that finds nothing new.
+            # Straight from the driver: this takes most of the time of a sweep that finds nothing new.
             states = {row[0]: row[1:] for row in rows.cursor.fetchall()}
-            is_unusual = s.status != literal_column("'ok'")  # no parameter: SQLite finds them by an index of just these
+            is_unusual = s.status != literal_column("'ok'")  # without a parameter SQLite can use a partial index
             unusual = connection.execute(select(s.path_key, s.status).where(is_unusual))
             return KnownSources(states, {row[0]: row[1] for row in unusual})
 
@@ -206,7 +210,7 @@ class Catalog:
             ).scalar_one_or_none()
         if text is None:
             return None
-        from helix_assets.model.digest import Digest  # loads pydantic: only who asks for a digest pays for it
+        from helix_assets.model.digest import Digest  # loads pydantic, which few callers need
 
         return Digest.model_validate_json(text)
 
@@ -223,7 +227,7 @@ class Catalog:
             return connection.execute(_META_VALUE, {"name": name}).scalar_one_or_none()
 
     def raw_usage(self) -> int:
-        """Bytes of Tier 1 as accounted: the sum over live files, without the search index."""
+        """Bytes of Tier 1: the sum over live files, without the search index."""
         with self.reading() as connection:
             return int(connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one())
 
@@ -235,6 +239,8 @@ class Catalog:
                     yield str(line)
             for table, *_ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
                 yield f"a row of {table} points nowhere"
+            for (uid,) in connection.exec_driver_sql(_DAMAGED_KEYS):
+                yield f"what {uid} counts is recorded in numbers that are cut"
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -254,12 +260,12 @@ class Catalog:
         )
 
     def next_ids(self, connection: Connection, count: int) -> range:
-        """Ids for so many new sessions; there is one writer, so they are free until the transaction ends."""
+        """Ids for so many new sessions. There is one writer, so they stay free until the transaction ends."""
         last = connection.execute(select(func.coalesce(func.max(sessions.c.id), 0))).scalar_one()
         return range(last + 1, last + 1 + count)
 
     def put_sessions(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Insert or update sessions by uid; what is fixed at first sight stays. All rows have the same columns."""
+        """Insert or update sessions by uid. Columns that never change are kept. All rows have the same columns."""
         _upsert(connection, sessions, rows, ["session_uid"], keep=("id", "day", "discovered_at", "file_key"))
 
     def update_session(self, connection: Connection, session_id: int, **values: Any) -> None:
@@ -276,7 +282,7 @@ class Catalog:
             connection.execute(update(sources).where(sources.c.path_key.in_(part)).values(**values))
 
     def drop_sources(self, connection: Connection, path_keys: Collection[str]) -> None:
-        """Forget files that came to lie elsewhere."""
+        """Remove files that were moved elsewhere."""
         for part in in_parts(path_keys):
             connection.execute(delete(sources).where(sources.c.path_key.in_(part)))
 
@@ -286,16 +292,16 @@ class Catalog:
             connection.execute(insert(raw_files), list(rows))
 
     def replace_raw_file(self, connection: Connection, number: int, **values: Any) -> None:
-        """Name another file in the place of a live one."""
+        """Replace a live file by another."""
         connection.execute(update(raw_files).where(raw_files.c.id == number).values(**values))
 
     def join_raw_files(self, connection: Connection, numbers: Collection[int], joined: Mapping[str, Any]) -> None:
-        """Name one file in the place of several live ones."""
+        """Replace several live files by one."""
         connection.execute(delete(raw_files).where(raw_files.c.id.in_(numbers)))
         connection.execute(insert(raw_files).values(**joined))
 
     def drop_raw_files(self, connection: Connection, session_ids: Collection[int]) -> list[str]:
-        """Forget the live files of sessions; gives their names so that they can be unlinked after the commit."""
+        """Remove the live files of sessions. Returns their names so that they can be unlinked after the commit."""
         names: list[str] = []
         for part in in_parts(session_ids):
             names += connection.execute(
@@ -304,7 +310,7 @@ class Catalog:
         return names
 
     def put_fact_files(self, connection: Connection, files: Sequence[FactFile], gone: Sequence[FactFile]) -> None:
-        """Name these files as live, each in the place of the one before; `gone` are those that nothing follows."""
+        """Name these files as live, each replacing the one before. `gone` ones have no successor."""
         _upsert(connection, fact_files, [file._asdict() for file in files], ["fact", "flavor", "day"])
         for file in gone:
             connection.execute(delete(fact_files).where(fact_files.c.name == file.name))
@@ -314,22 +320,22 @@ class Catalog:
         _upsert(connection, digests, rows, ["session_uid"])
 
     def put_shared(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Note who owns keys that several sessions tell."""
+        """Record which session owns each key that several sessions contain."""
         _upsert(connection, shared_keys, rows, ["key"])
 
     def put_problems(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Keep what could not be read, once each."""
+        """Record what could not be read, once each."""
         if rows:
             connection.execute(upsert(problems).on_conflict_do_nothing(), list(rows))
 
     def drop_problems(self, connection: Connection, ones: Collection[tuple[str, str]]) -> None:
-        """Forget problems of whole files and folders, by path key and reason."""
+        """Remove problems of whole files and folders, by path key and reason."""
         for path_key, reason in ones:
             is_it = (problems.c.path_key == path_key) & (problems.c.reason == reason) & (problems.c.line == 0)
             connection.execute(delete(problems).where(is_it))
 
     def clear_problems(self, connection: Connection, read_from: Mapping[str, int]) -> None:
-        """Forget the problems of what is read again: by path key, the line from which it is (0 for all of the file)."""
+        """Remove the problems of files that are read again: by path key, from which line on (0 for the whole file)."""
         by_line: dict[int, list[str]] = {}
         for path_key, line in read_from.items():
             by_line.setdefault(line, []).append(path_key)
@@ -346,15 +352,15 @@ class Catalog:
         connection.execute(insert(losses).values(**values))
 
     def put_sweep(self, connection: Connection, **values: Any) -> int:
-        """Note a finished sweep."""
+        """Record a finished sweep."""
         return int(connection.execute(insert(sweeps).values(**values).returning(sweeps.c.id)).scalar_one())
 
 
 def index_bytes(data_dir: Path) -> int:
-    """What the search index takes on the disk; it belongs to Tier 1 and goes with the texts."""
+    """Bytes of the search index on disk. It belongs to Tier 1 and goes with the texts."""
     try:
         entries = list(os.scandir(data_dir / INDEX_FOLDER))
-    except OSError:  # there is none, or what lies there is not one
+    except OSError:  # there is no index, or it is not a folder
         return 0
     return sum(map(_size_of, entries))
 
@@ -362,7 +368,7 @@ def index_bytes(data_dir: Path) -> int:
 def _size_of(entry: os.DirEntry[str]) -> int:
     try:
         return entry.stat(follow_symlinks=False).st_size
-    except OSError:  # replaced just now: then it is counted next time
+    except OSError:  # just replaced: it is counted next time
         return 0
 
 
@@ -395,20 +401,20 @@ def _version(catalog: Catalog) -> int:
         raise
     except Exception as exc:
         raise StoreError(
-            f"{catalog.path} is no catalog of helix_assets, or is damaged: {exc}. Restore it from a backup, "
+            f"{catalog.path} is not a catalog of helix_assets, or is damaged: {exc}. Restore it from a backup, "
             "or move it away"
         ) from exc
 
 
 def create_catalog(data_dir: Path) -> None:
-    """Make a fresh catalog under a temporary name: a half-made one is never met. Needs the writer lock."""
+    """Make a new catalog under a temporary name, so that nobody sees a half-made one. Needs the writer lock."""
     path = data_dir / CATALOG
     fresh = path.with_name(f".{CATALOG}")
     for suffix in ("", "-wal", "-shm"):
         fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_CREAT | os.O_WRONLY, 0o600))
     with closing(sqlite3.connect(fresh)) as connection:
-        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # see `pages.shrink`; here alone, for it writes
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # see `pages.shrink`; only here, because it writes
         connection.execute("VACUUM")
     engine = _engine(fresh)
     for number in range(CATALOG_VERSION):
@@ -464,13 +470,13 @@ def _upsert(
 
 @contextmanager
 def _plainly(path: Path, what: str) -> Iterator[None]:
-    """Tell damage, a full disk and the like in one sentence; what only a wrong statement can cause stays as it is."""
+    """Describe damage, a full disk and the like in one sentence. Errors of a wrong statement stay as they are."""
     try:
         yield
     except (DatabaseError, JSONDecodeError) as exc:
         if isinstance(exc, IntegrityError | ProgrammingError):
             raise
-        if isinstance(exc, DatabaseError) and _is_for_want_of_room(exc, path):
+        if isinstance(exc, DatabaseError) and _is_disk_full(exc, path):
             raise DiskFullError(
                 f"{path} cannot be {what}: the disk is full. Make room, or set a lower cap and evict "
                 "(HELIX_RAW_SOFT_CAP_BYTES=1GiB helix evict --apply); the next run goes on"
@@ -481,17 +487,15 @@ def _plainly(path: Path, what: str) -> Iterator[None]:
         ) from exc
 
 
-def _is_for_want_of_room(error: DatabaseError, path: Path) -> bool:
-    """Whether SQLite failed because the disk is full. It needs some room even to read, and where it gets none it speaks
-    of an error of the device.
-    """
+def _is_disk_full(error: DatabaseError, path: Path) -> bool:
+    """Whether SQLite failed because the disk is full. Even reading needs some room, or SQLite reports an I/O error."""
     name = getattr(error.orig, "sqlite_errorname", "")
-    is_of_the_device = name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN"))
-    return name == "SQLITE_FULL" or (is_of_the_device and shutil.disk_usage(path.parent).free < _ROOM_TO_READ)
+    is_io_error = name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN"))
+    return name == "SQLITE_FULL" or (is_io_error and shutil.disk_usage(path.parent).free < _ROOM_TO_READ)
 
 
 def in_parts(values: Collection[Any]) -> Iterator[list[Any]]:
-    """So many values at once as a statement may name."""
+    """The values in parts of the size that one statement may contain."""
     items = list(values)
     for start in range(0, len(items), _MANY):
         yield items[start : start + _MANY]

@@ -1,8 +1,8 @@
-"""The ledger: which sessions tell a record, or use a message, that others may tell too; and who owns what several tell.
+"""The ledger: which sessions contain a record or message that others may contain too, and who owns the shared ones.
 
-Keys are hashes, so that each of a few new ones would be written to a page of its own, the more of them the larger the
-store. They are kept as news at first, one row for each session and commit, and put in their places once they are many.
-Belongs here: asking and filling the ledger. Who owns what is decided by `sweep.settle`.
+Keys are hashes, so each of a few new ones would be written to another page, and the larger the store the more pages.
+They are kept as news at first, one row for each session and commit, and sorted into the ledger once they are many.
+Belongs here: reading and filling the ledger. `sweep.settle` decides who owns what.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from helix_assets.store.catalog.catalog import in_parts
 from helix_assets.store.catalog.schema import ledger, ledger_news, shared_keys
 
 NEWS_KEYS = 20_000
-"""Whoever asks reads all news: so many take two milliseconds."""
+"""Every query reads all news: so many take two milliseconds."""
 _FEW = 2_000
 
 Claim = tuple[int, int]
-"""A key, and the id of a session that tells it."""
+"""A key, and the id of a session that contains it."""
 News = Mapping[int, Set[int]]
 """Sessions by key, of those claims that are news."""
 
 
 class Shared(NamedTuple):
-    """A key that several sessions tell, one of them, and who owns it; with the message's id where it is a message's."""
+    """A key that several sessions contain, one of them, and its owner; with the message's id if it is a message's."""
 
     key: int
     owner_id: int
@@ -37,7 +37,7 @@ class Shared(NamedTuple):
 
 
 def claim(connection: Connection, claims: Sequence[Claim]) -> None:
-    """Note which sessions tell which keys."""
+    """Record which sessions contain which keys."""
     if not claims:
         return
     if len(claims) > _FEW:
@@ -57,7 +57,7 @@ def claim(connection: Connection, claims: Sequence[Claim]) -> None:
 
 
 def unclaim(connection: Connection, claims: Collection[Claim]) -> None:
-    """Take back claims: these sessions tell these keys no more."""
+    """Remove claims: these sessions no longer contain these keys."""
     by_session: dict[int, set[int]] = defaultdict(set)
     for key, session_id in claims:
         by_session[session_id].add(key)
@@ -65,13 +65,13 @@ def unclaim(connection: Connection, claims: Collection[Claim]) -> None:
         for part in in_parts(keys):
             connection.execute(delete(ledger).where(ledger.c.key.in_(part), ledger.c.session_id == session_id))
         for row in connection.execute(select(ledger_news).where(ledger_news.c.session_id == session_id)).all():
-            told = [key for key in row.told if key not in keys]
+            left = [key for key in row.told if key not in keys]
             is_it = ledger_news.c.id == row.id
-            connection.execute(update(ledger_news).where(is_it).values(told=told, count=len(told)))
+            connection.execute(update(ledger_news).where(is_it).values(told=left, count=len(left)))
 
 
 def _put(connection: Connection, claims: Collection[Claim]) -> None:
-    """Put claims in their places, in the order in which these lie."""
+    """Write claims to the ledger, in its order."""
     statement = upsert(ledger).on_conflict_do_nothing()
     compiled = statement.compile(dialect=connection.dialect, column_keys=["key", "session_id"])
     if compiled.positional:
@@ -91,7 +91,7 @@ def news_of(connection: Connection) -> News:
 
 
 def claims_on(connection: Connection, keys: Collection[int], news: News | None = None) -> set[Claim]:
-    """Which sessions tell any of these keys; `news` spares reading it, for who asks often."""
+    """Which sessions contain any of these keys. Pass `news` to avoid reading it for each of many calls."""
     wanted = set(keys)
     news = news_of(connection) if news is None else news
     found = {(key, number) for key in wanted & news.keys() for number in news[key]}
@@ -103,7 +103,7 @@ def claims_on(connection: Connection, keys: Collection[int], news: News | None =
 
 
 def claims_of(connection: Connection, session_ids: Collection[int]) -> set[int]:
-    """The keys that these sessions tell. Goes through all of the ledger."""
+    """The keys that these sessions contain. Reads the whole ledger."""
     mine = set(session_ids)
     found = {key for key, numbers in news_of(connection).items() if numbers & mine}
     for part in in_parts(session_ids):
@@ -112,19 +112,19 @@ def claims_of(connection: Connection, session_ids: Collection[int]) -> set[int]:
 
 
 def owners_of(connection: Connection, keys: Collection[int]) -> dict[int, int]:
-    """Of keys that several sessions tell, which session owns each."""
+    """The owner of each key that several sessions contain."""
     return {row.key: row.owner_id for row in _shared(connection, keys)}
 
 
 def shared_with(connection: Connection, session_ids: Collection[int]) -> list[Shared]:
-    """The shared keys that any of these sessions tells, with every session that tells them."""
+    """The shared keys that any of these sessions contains, with every session that contains them."""
     if connection.execute(select(shared_keys.c.key).limit(1)).first() is None:
         return []
-    told = select(shared_keys.c.key).join(ledger, ledger.c.key == shared_keys.c.key).distinct()
+    claimed = select(shared_keys.c.key).join(ledger, ledger.c.key == shared_keys.c.key).distinct()
     mine, news = set(session_ids), news_of(connection)
     keys = {key for key, numbers in news.items() if numbers & mine}
     for part in in_parts(session_ids):
-        keys.update(connection.execute(told.where(ledger.c.session_id.in_(part))).scalars())
+        keys.update(connection.execute(claimed.where(ledger.c.session_id.in_(part))).scalars())
     shared = {row.key: row for row in _shared(connection, keys)}
     return [
         Shared(key, shared[key].owner_id, shared[key].message_id, number)
@@ -133,12 +133,12 @@ def shared_with(connection: Connection, session_ids: Collection[int]) -> list[Sh
 
 
 def sharers_of(connection: Connection, owner_ids: Collection[int]) -> set[int]:
-    """Sessions that tell what one of these owns."""
+    """Sessions that contain what one of these owns."""
     return {number for _, number in _claims_on_owned(connection, owner_ids)}
 
 
 def forget(connection: Connection, session_ids: Collection[int]) -> None:
-    """Remove what these sessions tell, and what they own; until they are read again others tell nothing of that."""
+    """Remove the claims of these sessions, and all claims on what they own: other sessions make those again."""
     unclaim(connection, _claims_on_owned(connection, session_ids))
     for part in in_parts(session_ids):
         for column in (shared_keys.c.owner_id, ledger.c.session_id, ledger_news.c.session_id):

@@ -1,7 +1,7 @@
-"""The catalog's pages on disk: what was erased leaves no byte, and the file falls with what is in it.
+"""The catalog's pages on disk: erased rows leave no bytes behind, and the file shrinks with its contents.
 
-Belongs here: what SQLite does on demand with a whole file. SQLite writes over what it deletes (`secure_delete`), but an
-older copy may lie in the write-ahead log, and one of a row that moved in another page. All of it needs the writer lock.
+Belongs here: what SQLite does on demand with a whole file. SQLite overwrites what it deletes (`secure_delete`), but the
+write-ahead log may contain an older copy, and another page a copy of a row that moved. All of it needs the writer lock.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ CHECKPOINT_WAIT_MS = 2_000
 _BUSY_TIMEOUT_MS = 60_000
 _FREE_SHARE = 0.1
 _ROOM = 3
-"""A file is rewritten where so many of it fit on the disk: the new one, its log, and some air."""
+"""A file is rewritten if the disk has room for so many of it: the new one, its log, and some reserve."""
 
 
 def truncate_log(catalog: Catalog) -> bool:
-    """Empty the write-ahead log, so that nothing evicted lingers in it; False if a reader is in the way."""
+    """Empty the write-ahead log, so that nothing evicted stays in it. False if a reader prevents it."""
     with _cursor(catalog) as cursor:
         cursor.execute(f"PRAGMA busy_timeout={CHECKPOINT_WAIT_MS}")
         busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -32,16 +32,16 @@ def truncate_log(catalog: Catalog) -> bool:
 
 
 def rewrite(catalog: Catalog) -> None:
-    """Write all pages anew, for one may hold an old copy of what has moved to another since."""
+    """Rewrite all pages, because one may contain an old copy of a row that has moved since."""
     with _cursor(catalog) as cursor:
         cursor.execute("VACUUM")
 
 
 def shrink(catalog: Catalog) -> int:
-    """Give free pages back to the disk where they are more than a tenth of the file; gives how many.
+    """Free unused pages if they are more than a tenth of the file. Returns how many were freed.
 
-    The file falls with the next `truncate_log`. A catalog made before it could shrink in steps is rewritten, once and
-    if there is room. On a full disk nothing happens.
+    The file shrinks with the next `truncate_log`. A catalog from before incremental vacuum is rewritten once, if there
+    is room. On a full disk nothing happens.
     """
     with _cursor(catalog) as cursor:
         free, pages = _ask(cursor, "freelist_count"), _ask(cursor, "page_count")

@@ -1,8 +1,8 @@
-"""Sessions that are set aside because their analysis failed: which, why, and when each is tried again.
+"""Failed sessions: which could not be analysed, why, and when each is tried again.
 
-Belongs here: the record of them, in the catalog, and the back-off. A session whose digest failed is stored all the same
-and has its reason in its own row; one that could not even be read has a row of `store.catalog.retries`. Neither counts
-as covered, so neither is evicted. Not here: what failed it (`sweep.workers`, `sweep.read`).
+Belongs here: their record in the catalog, and the back-off. A session whose digest failed is stored all the same, with
+the reason in its own row. One that could not even be read has a row in the table `retries`. Neither counts as covered,
+so neither is evicted. Not here: how sessions fail (`sweep.workers`, `sweep.read`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _TRIED_WITH = "tried_with"
 
 
 @dataclass(frozen=True)
-class SetAside:
-    """A session that waits, and why."""
+class FailedSession:
+    """A session that failed, why, how often, and when it is tried again."""
 
     session_uid: str
     failure: str
@@ -58,12 +58,12 @@ def is_waiting(session: Row[Any] | None, now: datetime) -> bool:
 
 
 def is_due(retry_at: ColumnElement[str | None], now: datetime) -> ColumnElement[bool]:
-    """Whether the pause is over; one that ends in more than a day was set by a clock that ran ahead."""
+    """Whether the pause is over. One that ends in more than a day was set by a clock that ran ahead."""
     return or_(retry_at <= iso(microseconds(now)), retry_at > iso(microseconds(now + LONGEST)))
 
 
 def end_pauses(connection: Connection, uids: Sequence[str], now: datetime) -> None:
-    """Have the next sweep try these sessions whatever their pause: they are about to be lost."""
+    """Let the next sweep try these sessions whatever their pause: they are about to be lost."""
     for start in range(0, len(uids), _MANY):
         some = uids[start : start + _MANY]
         for table in (sessions, retries):
@@ -72,7 +72,7 @@ def end_pauses(connection: Connection, uids: Sequence[str], now: datetime) -> No
 
 
 def try_all_with_new_code(catalog: Catalog, code: str, now: datetime) -> None:
-    """End every pause when the code is not the one of the last sweep: what failed with that may work with this."""
+    """End every pause if the code has changed since the last sweep: what failed with the old code may work now."""
     if catalog.meta_value(_TRIED_WITH) != code:
         with catalog.writing() as connection:
             for table in (sessions, retries):
@@ -92,20 +92,20 @@ def waiting(catalog: Catalog, now: datetime) -> Waiting:
     return Waiting(frozenset(row[0] for row in rows), frozenset(key for row in rows for key in row[1]))
 
 
-def set_aside(connection: Connection) -> list[SetAside]:
-    """All sessions that are set aside, the newest first."""
+def failed_sessions(connection: Connection) -> list[FailedSession]:
+    """All failed sessions, the newest first."""
     s, r = sessions.c, retries.c
     stored = select(s.session_uid, s.failure, s.failures, s.retry_at)
     stored = stored.where(s.failure.is_not(None), s.evicted_at.is_(None)).order_by(s.ingest_order.desc())
     unread = select(r.session_uid, r.failure, r.failures, r.retry_at).order_by(r.retry_at.desc())
-    found = [SetAside(*row) for query in (unread, stored) for row in connection.execute(query)]
+    found = [FailedSession(*row) for query in (unread, stored) for row in connection.execute(query)]
     return list({one.session_uid: one for one in reversed(found)}.values())[::-1]
 
 
 def note_failure(
     connection: Connection, session_uid: str, *, path_keys: Collection[str], failure: str, now: datetime
 ) -> None:
-    """Set a session aside, or once more, and for twice as long."""
+    """Record that a session failed, or failed again. The pause doubles each time."""
     before = connection.execute(
         select(retries.c.failures, retries.c.path_keys).where(retries.c.session_uid == session_uid)
     ).one_or_none()
@@ -121,21 +121,21 @@ def note_failure(
 
 
 def clear(connection: Connection, uids: Iterable[str]) -> None:
-    """Sessions that were brought up to date are set aside no more."""
+    """Remove the failures of sessions that were brought up to date."""
     names: Sequence[str] = list(uids)
     for start in range(0, len(names), _MANY):
         connection.execute(delete(retries).where(retries.c.session_uid.in_(names[start : start + _MANY])))
 
 
 def clear_rederivation(connection: Connection, session_uid: str) -> None:
-    """What was evicted is derived no more; what is new in its files is tried again all the same."""
+    """An evicted session is not derived again. New lines in its files are tried all the same."""
     held = connection.execute(select(retries.c.path_keys).where(retries.c.session_uid == session_uid)).scalar()
     if held == []:
         clear(connection, [session_uid])
 
 
 def clear_gone(connection: Connection) -> None:
-    """There is nothing left to try of a session whose files are all gone; what was lost unread is told of these."""
+    """Remove failures of sessions whose files are all gone: nothing is left to try. The files count as lost unread."""
     held = connection.execute(select(retries.c.session_uid, retries.c.path_keys)).all()
     gone = sources.c.status == "gone"
     for uid, keys in held:

@@ -1,4 +1,4 @@
-"""The catalog's tables, and the numbered steps that lead an older catalog to them.
+"""The catalog's tables, and the numbered steps that upgrade an older catalog.
 
 Belongs here: shapes only. Times are ISO UTC text (sortable); `*_us` are microseconds; sizes are bytes.
 """
@@ -40,7 +40,7 @@ sources = Table(
     "sources",
     metadata,
     _id(),
-    # The path as it is on disk, or a keyed hash of it where the path itself holds a secret.
+    # The path as it is on disk, or a keyed hash of it if the path itself contains a secret.
     Column("path_key", Text, nullable=False, unique=True),
     Column("path", Text, nullable=False),
     Column("flavor", Text, nullable=False),
@@ -52,13 +52,13 @@ sources = Table(
     Column("inode", BigInteger, nullable=False),
     Column("size", BigInteger, nullable=False),
     Column("mtime_ns", BigInteger, nullable=False),
-    # Of all bytes before the offset: only while they hash to this may reading go on from there.
+    # The hash of all bytes before the offset: reading goes on from there only if it still fits.
     Column("read_hash", Text),
     Column("offset", BigInteger, nullable=False, default=0),
     Column("line", BigInteger, nullable=False, default=1),
-    # Whether it is read from the start when it is next looked at, and compared with what is stored of it.
+    # Whether the next sweep reads it from the start and compares it with what is stored of it.
     Column("is_doubted", Boolean, nullable=False, default=False, server_default="0"),
-    # Whether records are stored of it that it tells no more: it was rewritten, and is not all there was.
+    # Whether records are stored that it no longer contains: it was rewritten, and is not all there was.
     Column("is_outlived", Boolean, nullable=False, default=False, server_default="0"),
     Column("order_us", BigInteger),
     Column("parser_state", JSON),
@@ -67,7 +67,7 @@ sources = Table(
     Column("discovered_at", Text, nullable=False),
     Column("ingested_at", Text),
     Column("gone_at", Text),
-    # Every look at the disk asks for these.
+    # Every scan of the disk reads these.
     Index("sources_by_state", "path_key", "dev", "inode", "size", "mtime_ns"),
     Index("sources_not_fine", "status", sqlite_where=text("status != 'ok'")),
 )
@@ -108,20 +108,20 @@ sessions = Table(
     Column("discovered_at", Text, nullable=False),
     Column("ingested_at", Text, nullable=False),
     Column("analyzed_at", Text),
-    # Set while raw bytes are going: whoever holds the writer lock next finishes it, for the reason kept here.
+    # Set while raw bytes are being evicted: the next writer finishes it, for the reason kept here.
     Column("evicting_at", Text),
     Column("evicting_reason", Text),
     Column("evicted_at", Text),
-    # Places in the order of work: they tell older from newer even when the clock lied.
+    # Places in the order of work: they distinguish older from newer even if the clock was wrong.
     Column("ingest_order", BigInteger, nullable=False),
     Column("analyze_order", BigInteger),
     Column("failure", Text),
     Column("failures", Integer, nullable=False, default=0),
     Column("retry_at", Text),
     Column("is_pinned", Boolean, nullable=False, default=False),
-    # Whether its digest was merged, for the log held only a part of what the digest counts.
+    # Whether its digest was merged, because the log contained only a part of what the digest counts.
     Column("is_partial", Boolean, nullable=False, default=False),
-    # How many of the records that it counts are stored no longer, and how many without their texts.
+    # How many of the records that it counts are no longer stored, and how many without their texts.
     Column("evicted_records", BigInteger, nullable=False, default=0, server_default="0"),
     Column("light_records", BigInteger, nullable=False, default=0, server_default="0"),
     Index("sessions_by_partition", "flavor", "day"),
@@ -140,11 +140,11 @@ raw_files = Table(
     Column("hash", Text, nullable=False),
     Column("row_count", BigInteger, nullable=False),
     Column("record_count", BigInteger, nullable=False),
-    # How many bytes of the file are the texts of its records; unknown of files of older versions.
+    # How many bytes of the file are the texts of its records; null for files of older versions.
     Column("text_bytes", BigInteger),
 )
 
-# One live file per fact and partition; a new version takes the place of the old one in the same step as the digests.
+# One live file per fact and partition. A new version replaces the old one in the same transaction as the digests.
 fact_files = Table(
     "fact_files",
     metadata,
@@ -179,7 +179,7 @@ digests = Table(
     Column("written_at", Text, nullable=False),
 )
 
-# Which sessions tell a record (or use a message) that others may tell too: ids of agents that copy history.
+# Which sessions contain a record or message that others may contain too: ids of agents that copy history.
 ledger = Table(
     "ledger",
     metadata,
@@ -188,7 +188,7 @@ ledger = Table(
     sqlite_with_rowid=False,
 )
 
-# New claims of the ledger, a row for each session and commit, until there are many: see `store.catalog.ledger`.
+# New claims of the ledger, one row for each session and commit, until there are many: see `store.catalog.ledger`.
 ledger_news = Table(
     "ledger_news",
     metadata,
@@ -197,6 +197,9 @@ ledger_news = Table(
     Column("count", BigInteger, nullable=False),
     Column("told", JSON, nullable=False),
 )
+
+KEYS_SINCE = "keys_since"
+"""In the order of work, what was derived later than this has its keys recorded; an upgraded store has it in `meta`."""
 
 # The keys of all that a session counts, as 64-bit integers: see `store.catalog.session_keys`.
 session_keys = Table(
@@ -212,7 +215,7 @@ session_keys = Table(
     Column("is_gathered", Boolean, nullable=False, default=False),
 )
 
-# Who owns what is told by several sessions; `message_id` is set where the key is a message's.
+# Who owns a key that several sessions contain; `message_id` is set if the key is a message's.
 shared_keys = Table(
     "shared_keys",
     metadata,
@@ -263,7 +266,7 @@ losses = Table(
     Column("reason", Text, nullable=False),
 )
 
-# A mark per day of work: what the age of raw bytes is counted by (core.days).
+# A mark per day of work, by which the age of raw bytes is counted (`model.days`).
 day_marks = Table(
     "day_marks",
     metadata,
@@ -292,11 +295,11 @@ forgotten = Table(
     metadata,
     Column("mark", Text, primary_key=True),
     Column("at", Text, nullable=False),
-    # The uid, as long as traces of it may lie outside the catalog: whoever holds the writer lock next removes them.
+    # The uid, as long as traces of it may be left outside the catalog: the next writer removes them.
     Column("unfinished", Text),
 )
 
-# Sessions that could not be read, in whole or in what is new of them: set aside, with the reason, until `retry_at`.
+# Sessions that could not be read, or whose new lines could not: the reason, and the pause until `retry_at`.
 retries = Table(
     "retries",
     metadata,
@@ -308,7 +311,7 @@ retries = Table(
 )
 
 
-# When things happened by the agents' own hooks: times that their logs do not hold.
+# When things happened according to the agents' own hooks: times that their logs do not contain.
 hook_events = Table(
     "hook_events",
     metadata,
@@ -316,7 +319,7 @@ hook_events = Table(
     Column("session_uid", Text, nullable=False),
     Column("at", Text, nullable=False),
     Column("event", Text, nullable=False),
-    # The agent's id of a tool call; empty for what is none, so that the same event is the same row.
+    # The agent's id of a tool call; empty for other events, so that the same event is the same row.
     Column("call_id", Text, nullable=False),
     UniqueConstraint("session_uid", "at", "event", "call_id"),
 )
@@ -335,7 +338,7 @@ execution_files = Table(
     Column("mtime_ns", BigInteger, nullable=False),
     Column("offset", BigInteger, nullable=False),
     Column("line", BigInteger, nullable=False),
-    # Of all bytes before the offset: a file of which they changed is read from the start.
+    # The hash of all bytes before the offset: if they changed, the file is read from the start.
     Column("read_hash", Text, nullable=False),
     Column("unparsed", BigInteger, nullable=False),
 )
@@ -366,7 +369,7 @@ def _first(connection: Connection) -> None:
 
 
 def _second(connection: Connection) -> None:
-    """Facts. Sessions derived before have a digest of an older version, so the next sweep makes theirs."""
+    """Facts. Sessions derived before have a digest of an older version, so the next sweep makes their facts."""
     fact_files.create(connection, checkfirst=True)
 
 
@@ -384,18 +387,18 @@ def _fifth(connection: Connection) -> None:
 
 
 def _sixth(connection: Connection) -> None:
-    """Texts can go before light rows do. What is stored already goes whole."""
+    """Texts can go before light rows do. Files stored already go as a whole."""
     _add_columns(connection, "raw_files", "text_bytes BIGINT")
 
 
 def _seventh(connection: Connection) -> None:
-    """What every look at the disk asks for is found without a walk over all sources."""
+    """Indexes for what every scan of the disk reads, so that it does not walk all sources."""
     for index in sources.indexes:
         index.create(connection, checkfirst=True)
 
 
 def _eighth(connection: Connection) -> None:
-    """Files that tell less than what is stored of them; those rewritten before are found out when they change again."""
+    """Files that contain less than what is stored of them. Those rewritten before are noticed at their next change."""
     flags = (f"{name} BOOLEAN NOT NULL DEFAULT 0" for name in ("is_doubted", "is_outlived"))
     _add_columns(connection, "sources", *flags)
 
@@ -405,13 +408,13 @@ def _ninth(connection: Connection) -> None:
 
 
 def _tenth(connection: Connection) -> None:
-    """Identity decides what counts. The next sweep reads again what places decided on: logs of evicted sessions."""
+    """Identity decides what counts. The next sweep rereads the logs that were judged by places: of evicted sessions."""
     session_keys.create(connection, checkfirst=True)
     counts = (f"{name} BIGINT NOT NULL DEFAULT 0" for name in ("evicted_records", "light_records"))
     _add_columns(connection, "sessions", *counts)
     _add_columns(connection, "sources", "read_hash TEXT")
-    # How many they are is known once the log was read again; until then it matters that there are some. The places of a
-    # log that was rewritten since went back to its start.
+    # The true numbers are known once the log was read again; until then it matters that they are not zero. The places
+    # of a log that was rewritten since were set back to its start.
     without_texts = "SELECT session_id FROM raw_files WHERE row_count > 0 AND record_count = 0"
     for new, went in (
         ("evicted_records", "evicted_at IS NOT NULL OR is_partial"),
@@ -424,6 +427,9 @@ def _tenth(connection: Connection) -> None:
             connection.exec_driver_sql(f"UPDATE sessions SET {new} = max(row_count, 1) WHERE id IN ({went})")
     for gone in _columns(connection, "sources") & {"evicted_offset", "dropped_offset", "head_hash", "tail_hash"}:
         connection.exec_driver_sql(f"ALTER TABLE sources DROP COLUMN {gone}")
+    connection.exec_driver_sql(
+        f"INSERT OR REPLACE INTO meta (name, value) SELECT '{KEYS_SINCE}', value FROM meta WHERE name = 'order'"
+    )
     judged = "SELECT id FROM sessions WHERE evicted_records > 0 OR light_records > 0 OR is_partial"
     connection.exec_driver_sql(f"UPDATE sources SET mtime_ns = -1 WHERE status = 'ok' AND session_id IN ({judged})")
 

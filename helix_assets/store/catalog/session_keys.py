@@ -1,16 +1,15 @@
 """What each session has counted: the keys of its records, bad lines and messages. They outlive the raw bytes.
 
 A record counts if and only if its key is new to its session, whatever happened to the log: a place in a file that may
-be cut, rewritten or replaced proves nothing. Keys are kept in chunks, one for each commit that added some.
-Belongs here: asking for the keys and keeping them. Who owns a record that several sessions hold is
-`store.catalog.ledger`.
+be cut, rewritten or replaced proves nothing. Keys are stored in chunks, one for each commit that added some.
+Belongs here: reading and writing the keys. Not here: who owns a record that several sessions contain
+(`store.catalog.ledger`).
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from helix_assets.store.key import hasher
 MAX_CHUNKS = 32
 """A session with more chunks gets them joined into one."""
 Chunk = tuple[int, "SessionKeys"]
-"""A session's id, and keys of it."""
+"""A session's id and some of its keys."""
 
 
 class SessionKeys(NamedTuple):
@@ -40,11 +39,11 @@ class SessionKeys(NamedTuple):
 
     @property
     def all(self) -> frozenset[int]:
-        """Whatever is known to be counted, as one set."""
+        """All keys that are counted, as one set."""
         return self.records | self.bad_lines | self.messages.keys()
 
     def with_more(self, more: SessionKeys) -> SessionKeys:
-        """These keys and some more; of a message in both the later record counts."""
+        """These keys and some more. For a message in both, the later record counts."""
         return SessionKeys(
             self.records | more.records, self.bad_lines | more.bad_lines, {**self.messages, **more.messages}
         )
@@ -58,17 +57,20 @@ class SessionKeys(NamedTuple):
 
 
 def keys_of(connection: Connection, session_id: int) -> SessionKeys | None:
-    """All that the session has counted; None where nothing is recorded, as by earlier versions."""
+    """All that the session has counted. None if nothing is recorded, as with earlier versions."""
     return all_keys(connection, [session_id]).get(session_id)
 
 
 def all_keys(connection: Connection, session_ids: Collection[int]) -> dict[int, SessionKeys]:
-    """The keys of several sessions, of those that have any recorded."""
+    """The keys of those of these sessions that have any recorded. StoreError if they are damaged."""
     found: dict[int, SessionKeys] = {}
     for part in in_parts(session_ids):
         query = select(session_keys).where(session_keys.c.session_id.in_(part)).order_by(session_keys.c.id)
         for row in connection.execute(query):
-            found[row.session_id] = found.get(row.session_id, SessionKeys()).with_more(_unpacked(row))
+            try:
+                found[row.session_id] = found.get(row.session_id, SessionKeys()).with_more(_unpacked(row))
+            except ValueError as exc:
+                raise StoreError(f"what session {row.session_id} counts is recorded in numbers that are cut") from exc
     return found
 
 
@@ -88,7 +90,7 @@ def recorded(connection: Connection, session_ids: Collection[int]) -> set[int]:
 
 
 def add_keys(connection: Connection, chunks: Iterable[Chunk], *, is_gathered: bool = False) -> None:
-    """Record what sessions count beside what is recorded of them."""
+    """Add keys to those that are recorded of the sessions."""
     rows = [_packed(number, keys, is_gathered) for number, keys in chunks if keys]
     if not rows:
         return
@@ -101,19 +103,19 @@ def add_keys(connection: Connection, chunks: Iterable[Chunk], *, is_gathered: bo
 
 
 def replace_keys(connection: Connection, chunks: Sequence[Chunk]) -> None:
-    """Record what these sessions count in the place of what is recorded of them."""
+    """Replace the keys that are recorded of these sessions."""
     drop_keys(connection, [number for number, _ in chunks])
     add_keys(connection, chunks)
 
 
 def drop_keys(connection: Connection, session_ids: Collection[int]) -> None:
-    """Forget the keys of sessions."""
+    """Remove the keys of sessions."""
     for part in in_parts(session_ids):
         connection.execute(delete(session_keys).where(session_keys.c.session_id.in_(part)))
 
 
 def keys_of_rows(paths: Sequence[Path], key: bytes) -> SessionKeys:
-    """The keys that a session's part files hold; StoreError where one is damaged."""
+    """The keys that a session's part files contain. StoreError if one is damaged."""
     from helix_assets.store.parquet import read_rows  # loads pyarrow
 
     hash64, messages, keys = hasher(key), dict[int, int](), dict[int, str]()
@@ -152,9 +154,3 @@ def _unpacked(row: Any) -> SessionKeys:
         frozenset(array("q", row.bad_lines)),
         dict(zip(pairs[::2], pairs[1::2], strict=True)),
     )
-
-
-def put_unrecorded(connection: Connection, session_id: int, paths: Sequence[Path], key: bytes) -> None:
-    """Record the keys of a session that its digest covers and of which an earlier version recorded none."""
-    with suppress(StoreError):  # of a damaged one they are gathered when it matters
-        add_keys(connection, [(session_id, keys_of_rows(paths, key))])

@@ -1,7 +1,7 @@
-"""Tombstones: what keeps a forgotten session from coming back, without saying what it was.
+"""Tombstones: they keep a forgotten session from coming back, without saying what it was.
 
-Belongs here: keyed hashes of session uids and of source paths, and asking for them. Every sweep asks, so nothing heavy
-is loaded. Not here: the erasing (`keep.forget`).
+Belongs here: keyed hashes of session uids and of source paths, and reading them. Every sweep does, so nothing heavy
+is loaded. Not here: the erasing (`keep.erase`).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _HIDDEN = "hidden:"
 
 
 def session_mark(store: Store, uid: str) -> str:
-    """What a tombstone says in place of a session's uid."""
+    """What a tombstone contains instead of a session's uid."""
     return text_hash(store.key, b"session:" + uid.encode("utf-8", "surrogateescape"))
 
 
 def source_mark(store: Store, path: str) -> str:
-    """What a tombstone says in place of a source's path, the one under which it lies on disk."""
+    """What a tombstone contains instead of a source's path on disk."""
     return text_hash(store.key, os.fsencode(path))
 
 
 def mark_of_key(store: Store, path_key: str) -> str:
-    """The mark of a source by its name in the catalog, which is its path, or that very hash."""
+    """The mark of a source by its name in the catalog, which is its path or that same hash."""
     return path_key.removeprefix(_HIDDEN) if path_key.startswith(_HIDDEN) else source_mark(store, path_key)
 
 
@@ -49,14 +49,14 @@ def forgotten_marks(store: Store) -> frozenset[str]:
 
 
 def stay_forgotten(store: Store, path: str, *, at: str) -> None:
-    """Remember a file that tells a forgotten session again, so that it is not looked at once more."""
+    """Remember a file that contains a forgotten session, so that it is not read again."""
     with store.catalog.writing() as connection:
         mark = source_mark(store, path)
         connection.execute(upsert(forgotten).values(mark=mark, at=at).on_conflict_do_nothing())
 
 
 def keep_tombstones(store: Store, catalog: Path) -> None:
-    """Take over the tombstones of another catalog, if it can be read; what they stand for has to go once more."""
+    """Copy the tombstones of another catalog, if it can be read. Their sessions have to be erased again."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{catalog.absolute().as_uri()}?mode=ro", uri=True)) as other:
         rows = other.execute("select mark, at from forgotten").fetchall()
         with store.catalog.writing() as connection:
@@ -66,7 +66,7 @@ def keep_tombstones(store: Store, catalog: Path) -> None:
 
 
 def without_parent(store: Store, connection: Connection, uids: Iterable[str]) -> None:
-    """Have the children of these sessions name no parent, in the catalog and in their digests."""
+    """Remove these sessions as parents of others, in the catalog and in digests."""
     from helix_assets.model.digest import Digest  # loads pydantic: only where something is forgotten
 
     d = digests.c
@@ -77,5 +77,5 @@ def without_parent(store: Store, connection: Connection, uids: Iterable[str]) ->
         store.catalog.update_session(connection, child.id, parent_uid=None, facts=facts)
         if child.digest is not None:
             text = Digest.model_validate_json(child.digest).model_copy(update={"parent_uid": None}).model_dump_json()
-            anew = {"digest": text, "hash": text_hash(store.key, text.encode())}
-            connection.execute(digests.update().where(d.session_uid == child.session_uid).values(**anew))
+            values = {"digest": text, "hash": text_hash(store.key, text.encode())}
+            connection.execute(digests.update().where(d.session_uid == child.session_uid).values(**values))

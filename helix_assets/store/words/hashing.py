@@ -1,12 +1,12 @@
-"""Text to keyed hashes of its words, many words at a time: what the search index is made of.
+"""Turns text into keyed hashes of its words, many words at a time, for the search index.
 
-A word is a run of ASCII letters and digits or of other alphabets' letters, in lower case as far as ASCII goes; a sign
-of Chinese, Japanese or Korean is a word by itself. The first four and eight bytes of longer words are hashed too, for
-queries by prefix. Belongs here: finding and hashing words in the JSON text of records. Not here: where hashes lie
-(`store.words.segment`), what a query is (`ask.query`).
+A word is a run of ASCII letters and digits or of other alphabets' letters; ASCII letters are put into lower case. A
+sign of Chinese, Japanese or Korean is a word by itself. The first four and eight bytes of longer words are hashed too,
+for queries by prefix. Belongs here: finding and hashing words in the JSON text of records. Not here: where hashes are
+stored (`store.words.segment`), what a query is (`ask.query`).
 
-Nobody can read a text out of these hashes, least of all without the store's key. A hash may stand for two words: who
-finds one looks into the text.
+A text cannot be read back from these hashes, least of all without the store's key. Two words may have the same hash, so
+a search checks each hit in the text.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Array = np.ndarray[Any, Any]
 
 PREFIX, LONG_PREFIX = 4, 8
 _SLICE = 1 << 18
-"""So many bytes at a time: the arrays made of them stay in the processor's cache."""
+"""How many bytes at a time: the arrays made of them fit in the processor's cache."""
 _LONG_RUN = 512
-"""Runs of letters joined by + / - that are longer than this are packed data, such as a picture, and hold no words."""
+"""Runs of letters joined by + / - that are longer than this are encoded data, such as a picture, without words."""
 _PAD = 40
 _LONG_WORD = 128
 _ESCAPE = re.compile(rb"\\u([0-9a-fA-F]{4})")
@@ -35,7 +35,7 @@ _IS_COLOUR = np.isin(np.arange(256), list(b"0123456789;?"))
 _IS_LETTER = np.array([chr(b).isalpha() and b < 128 for b in range(256)])
 _IS_ESCAPE = np.isin(np.arange(256), list(b"bfnrt"))
 _IS_JOINT = np.isin(np.arange(256), list(b"+/-"))
-# Lead byte, bytes in all, lowest and highest second byte of what is no letter. `ask.query` has the same ones.
+# Lead byte, bytes in all, lowest and highest second byte of signs that are not letters. `ask.query` has the same.
 _MARKS = ((0xE2, 3, 0x80, 0xBF), (0xF0, 4, 0x90, 0xBF), (0xC2, 2, 0x80, 0xBF), (0xE3, 3, 0x80, 0x80),
           (0xEF, 3, 0xB8, 0xBF), (0xD8, 2, 0x8C, 0x9F), (0xE0, 3, 0xA5, 0xA5))  # fmt: skip
 
@@ -70,7 +70,7 @@ class WordHasher:
         return self._one(word.encode())
 
     def prefix(self, prefix: str) -> list[int] | None:
-        """Hashes one of which every word with this prefix has; None for one that is too short to tell."""
+        """Every word with this prefix has one of these hashes. None if the prefix is too short."""
         data = _lower(prefix.encode())
         if len(data) < PREFIX:
             return None
@@ -85,7 +85,7 @@ class WordHasher:
         return int(self._of(data, np.array([0]), np.array([len(word)]))[0] >> np.uint64(32))
 
     def _hashes(self, part: bytes) -> tuple[Array, int]:
-        """Hashes of all words of a part, and of the prefixes of its different words, unordered; how many words."""
+        """Unordered hashes of all words of a part and of the prefixes of its distinct words; the number of words."""
         data, starts, sizes = _words(part)
         if not len(starts):
             return np.empty(0, np.uint32), 0
@@ -101,7 +101,7 @@ class WordHasher:
         return np.concatenate((hashes, short, long)), len(marked)
 
     def _of(self, data: Array, starts: Array, sizes: Array) -> Array:
-        """64 bits per word: of the first and last eight bytes and the eight behind the first."""
+        """64 bits per word: of the first and last eight bytes, and of the eight after the first."""
         view, k = _eights(data), self._k
         hashes: Array = view[starts] & _MASKS[np.minimum(sizes, 8)]
         hashes *= k[0]
@@ -125,7 +125,7 @@ class WordHasher:
 
 
 def _parts(text: bytes) -> list[bytes]:
-    """The text in slices that tear no word."""
+    """The text in slices that do not split words."""
     parts, start = [], 0
     while start < len(text):
         end = start + _SLICE
@@ -161,7 +161,7 @@ def _words(text: bytes) -> tuple[Array, Array, Array]:
         starts, ends = _without_packed(given, starts, ends)
     if len(unsure) and len(starts):
         at = np.minimum(np.searchsorted(ends, unsure, "right"), len(ends) - 1)
-        is_inside = (starts[at] < unsure) & (unsure < ends[at])  # behind the last word there is none to be in
+        is_inside = (starts[at] < unsure) & (unsure < ends[at])  # after the last word there is none to be in
         starts, ends = np.append(starts, unsure[is_inside]), np.append(ends, ends[at][is_inside])
     return data, starts, ends - starts
 
@@ -186,8 +186,8 @@ def _character(match: re.Match[bytes]) -> bytes:
 def _clear_escapes(given: Array, data: Array, escapes: Array) -> Array:
     r"""Blank escapes: the n of `\nword`, and all of `\u001b[31m`, which colours a terminal.
 
-    Behind two backslashes, JSON within JSON or a path, nobody knows whether an n is an escape's: gives where words
-    begin if it is.
+    After two backslashes, in JSON within JSON or in a path, an n may or may not be an escape. Returns where words begin
+    if it is.
     """
     codes = escapes[given[escapes] == _U]
     for offset in range(5 if len(codes) else 0):
@@ -206,7 +206,7 @@ def _clear_escapes(given: Array, data: Array, escapes: Array) -> Array:
 
 
 def _clear_marks(data: Array) -> Array:
-    """Blank what is no letter beyond ASCII: punctuation, arrows, boxes, emoji. Gives where CJK signs begin."""
+    """Blank non-ASCII signs that are not letters: punctuation, arrows, boxes, emoji. Returns where CJK signs begin."""
     places = np.flatnonzero(data >= 0xC2)
     leads, seconds = data[places], data[places + 1]
     for lead, size, low, high in _MARKS:
@@ -218,7 +218,7 @@ def _clear_marks(data: Array) -> Array:
 
 
 def _around_signs(is_word: Array, signs: Array) -> tuple[Array, Array]:
-    """Words where some signs are words by themselves."""
+    """The words of a text in which some signs are words by themselves."""
     begins = np.zeros(len(is_word) + 1, bool)
     begins[signs] = begins[np.minimum(signs + 3, len(is_word))] = True
     before = np.append(False, is_word)
@@ -229,7 +229,7 @@ def _around_signs(is_word: Array, signs: Array) -> tuple[Array, Array]:
 
 
 def _without_names(given: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
-    """Without the names of JSON's values, nor the numbers, true, false and null behind them: nobody looks for these."""
+    """Leave out the names in JSON objects, and numbers, true, false and null after them: nobody searches for these."""
     names = np.flatnonzero((given[ends] == _QUOTE) & (given[ends + 1] == _COLON))
     is_kept = np.ones(len(starts), bool)
     is_kept[names] = False
@@ -263,7 +263,7 @@ def _eights(data: Array) -> Array:
 
 
 def _firsts(ordered: Array) -> Array:
-    """Where each value of an ordered array stands first."""
+    """The first place of each value in an ordered array."""
     if not len(ordered):
         return np.empty(0, np.int64)
     return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))

@@ -1,9 +1,9 @@
-"""Keeping the search index in step with the raw cache: whatever counts is in it, whatever went is not.
+"""Keeping the search index in step with the raw cache: it contains what is stored, and nothing that is gone.
 
-The index is a function of the live part files and of the digests of evicted sessions, so there is one way to make it,
-to bring it up to date and to mend it: compare the names, erase what is gone, add what is missing. A kill costs the part
-that was being read. Belongs here: what ought to be in the index, and reading it. Not here: how an index lies on disk
-(`store.words.segment`), or asking it (`ask.search`).
+The index is a function of the live part files and of the digests of evicted sessions, so there is one way to build,
+update and repair it: compare the names, erase what is gone, add what is missing. A kill costs the part that was being
+read. Belongs here: what the index should contain, and reading that. Not here: the files of the index
+(`store.words.segment`), or searching it (`ask.search`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from helix_assets.store.words.segment import Document, WordIndex
 
 FoundWords = Mapping[str, Sequence["Words"]]
-"""The words of each row group of part files, by name, found while these were written."""
+"""The words of each row group of part files, by file name, found while the files were written."""
 STAMP = "stamp"
 _log = logging.getLogger(__name__)
 DIGEST = "digest:"
 AT_ONCE_BYTES = 24 << 20
-"""So many bytes of part files make a segment; a kill costs no more than that."""
+"""How many bytes of part files make a segment. A kill costs no more than that."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def index_of(store: Store) -> WordIndex:
 
 
 def live_names(store: Store) -> dict[str, Any]:
-    """What ought to be in the index, by name: live part files, and digests of sessions whose texts went."""
+    """What the index should contain, by name: live part files, and digests of sessions whose texts went."""
     s, d, f = sessions.c, digests.c, raw_files.c
     with store.catalog.reading() as connection:
         parts = select(f.name, f.bytes, f.hash, s.session_uid, s.id).join(sessions).where(s.evicting_at.is_(None))
@@ -62,7 +62,7 @@ def live_names(store: Store) -> dict[str, Any]:
         light = select(f.session_id).where(f.name.endswith(LIGHT))
         t = sessions.alias().c
         gone = t.evicted_at.is_not(None) | t.evicting_at.is_not(None) | t.id.in_(light)
-        # Asked first, since else all digests, a large table, would be gone through.
+        # As a subquery, because otherwise all digests, a large table, would be read.
         rowless = select(d.session_uid, d.hash, s.id).join(sessions, s.session_uid == d.session_uid)
         rowless = rowless.where(d.session_uid.in_(select(t.session_uid).where(gone)))
         found |= {DIGEST + row.hash: row for row in connection.execute(rowless)}
@@ -70,10 +70,10 @@ def live_names(store: Store) -> dict[str, Any]:
 
 
 def update_index(store: Store, *, words: FoundWords | None = None, thorough: bool = False) -> Indexed:
-    """Bring the index up to date, piece by piece; off: remove it. Needs the writer lock.
+    """Bring the index up to date, piece by piece; remove it if it is off. Needs the writer lock.
 
-    Of files named in `words` these are taken, without reading them again. `thorough` proves all of what is there, and
-    makes anew what is damaged.
+    Files whose words are in `words` are not read again. `thorough` proves all of the index and rebuilds what is
+    damaged.
     """
     from helix_assets.store.words.segment import names_of
 
@@ -98,13 +98,13 @@ def update_index(store: Store, *, words: FoundWords | None = None, thorough: boo
             index.add(read)
         added += len({document.name for document, _ in read})
     if not known & live.keys() <= names_of(index.open()[0]):
-        return update_index(store, words=words)  # a segment proved damaged when it was to be merged, and went
+        return update_index(store, words=words)  # a segment was found damaged during a merge, and removed
     _write_stamp(store, stamp)
     return Indexed(gone, added)
 
 
 def keep_up(store: Store, *, changed: bool, words: FoundWords | None = None) -> None:
-    """Bring the index up to date if it is not; what cannot be written, on a full disk say, is the next sweep's."""
+    """Bring the index up to date if needed. If it cannot be written, as on a full disk, the next sweep does it."""
     try:
         if changed or is_behind(store):
             update_index(store, words=words)
@@ -113,14 +113,13 @@ def keep_up(store: Store, *, changed: bool, words: FoundWords | None = None) -> 
 
 
 def is_behind(store: Store) -> bool:
-    """Whether anything was written since the index was last brought up to date. Cheap, for every sweep asks."""
+    """Whether anything was written since the index was last brought up to date. Cheap, because every sweep asks."""
     try:
         with open_plain(store.data_dir / INDEX_FOLDER / STAMP) as file:
             stamped = file.read()
     except OSError:
-        return (
-            store.settings.search.index == "on" or (store.data_dir / INDEX_FOLDER).is_dir()
-        )  # off: none should be there
+        # If it is off, there should be none.
+        return store.settings.search.index == "on" or (store.data_dir / INDEX_FOLDER).is_dir()
     return stamped != _stamp(store).encode()
 
 
@@ -132,7 +131,7 @@ def _write_stamp(store: Store, text: str) -> None:
 
 
 def _stamp(store: Store) -> str:
-    """Differs whenever other files or digests may be live, or there may be more room for them."""
+    """Changes whenever other files or digests may be live, or there may be more room for them."""
     with store.catalog.reading() as connection:
         files = connection.execute(select(func.max(raw_files.c.id))).scalar_one()
         gone = connection.execute(select(func.max(evictions.c.id))).scalar_one()
@@ -142,14 +141,14 @@ def _stamp(store: Store) -> str:
 
 
 def drop_gone(store: Store) -> None:
-    """Erase from the index what is in the raw cache no more; what it lacks is the next sweep's. Needs the lock."""
+    """Erase from the index what is gone from the raw cache. The next sweep adds what is missing. Needs the lock."""
     from helix_assets.store.words.segment import names_of
 
     folder = store.data_dir / INDEX_FOLDER
     if folder.is_dir():
         index, live = index_of(store), live_names(store)
         index.keep(live.__contains__)
-        # Digests that were written over have other names now, and a segment that cannot be written anew goes whole.
+        # A replaced digest has another name now, and a segment that cannot be rewritten goes as a whole.
         if not live.keys() <= names_of(index.open()[0]):
             drop(folder / STAMP)
 
@@ -168,9 +167,9 @@ def _pieces(missing: Mapping[str, Any]) -> Iterator[list[tuple[str, Any]]]:
 
 
 def _read_all(store: Store, piece: Sequence[tuple[str, Any]], known: FoundWords) -> list[tuple[Document, Words]]:
-    """The words of some files and digests, read where not known.
+    """The words of some files and digests; those not known are read.
 
-    What is damaged is left for `verify` to name, and what trips over the words stays unindexed, as `search` says.
+    Damaged files are left for `verify` to name. Where finding words fails, the file stays unindexed, as `search` says.
     """
     from helix_assets.store.words.hashing import WordHasher
 
@@ -184,7 +183,7 @@ def _read_all(store: Store, piece: Sequence[tuple[str, Any]], known: FoundWords)
     parts = [(name, row) for name, row in piece if not name.startswith(DIGEST) and name not in known]
     if not parts:
         return found
-    # Reading and hashing let go of Python's lock for most of their time.
+    # Reading and hashing release Python's lock for most of their time.
     with ThreadPoolExecutor(store.settings.sweep.workers) as pool:
         for one in pool.map(lambda part: _read_part(store, hasher, *part), parts):
             found += one
@@ -202,7 +201,7 @@ def _documents(name: str, first: int, hasher: WordHasher, texts: Iterable[bytes]
         return [_document(name, place, hasher.words(text)) for place, text in enumerate(texts, first)]
     except StoreError:
         return []
-    except Exception as exc:  # noqa: BLE001 - a fault of what is derived must not stop the sweep
+    except Exception as exc:  # noqa: BLE001 - a fault of the index must not stop the sweep
         _log.warning("%s stays out of the search index: %s while its words were found", name, type(exc).__name__)
         return []
 
@@ -214,7 +213,7 @@ def _document(name: str, place: int, words: Words) -> tuple[Document, Words]:
 
 
 def _digest_texts(store: Store, uids: Sequence[str]) -> dict[str, bytes]:
-    """What is searched of digests: title, prompts, last message, error samples and the places they speak of."""
+    """The searched texts of digests: title, prompts, last message, error samples, paths and places."""
     wanted = set(uids)
     if not wanted:
         return {}
@@ -228,7 +227,7 @@ def _digest_texts(store: Store, uids: Sequence[str]) -> dict[str, bytes]:
 
 
 def digest_passages(digest: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """The texts of a digest that are searched, each with what it is."""
+    """The texts of a digest that are searched, each with its kind."""
     for name in ("title", "first_prompt", "last_assistant", "repo", "git_branch", "task_ref", "cwd"):
         if digest.get(name):
             yield name, digest[name]

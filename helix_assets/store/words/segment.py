@@ -1,9 +1,9 @@
-"""The search index on disk: segments, each a file of word hashes by document. It can be made anew from the raw cache.
+"""The search index on disk: segments, each a file of word hashes by document. It can be rebuilt from the raw cache.
 
 A document is a row group of a part file, or the digest of an evicted session. A segment is written once, under another
-name, then renamed; a document is erased by writing its segment without it, or by removing the segment. Belongs here:
-the inside of a segment, and the folder of them. Which documents there ought to be is `store.words.keep`'s; what a word
-is, `store.words.hashing`'s.
+name, then renamed. A document is erased by rewriting its segment without it, or by removing the segment. Belongs here:
+the inside of a segment, and the folder of them. Not here: which documents belong in it (`store.words.keep`), or what a
+word is (`store.words.hashing`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Document(NamedTuple):
-    """What words stand in: the name of a part file and the number of its row group, or a digest; and how many words."""
+    """Where words occur: the name of a part file and the number of its row group, or a digest; and how many words."""
 
     name: str
     group: int
@@ -45,10 +45,10 @@ class Document(NamedTuple):
 
 
 class Segment:
-    """An open segment. Every stretch of it is proven by its hash when it is first looked at."""
+    """An open segment. Every chunk of it is proven by its hash when it is first read."""
 
     def __init__(self, path: Path, key: bytes) -> None:
-        """StoreError when it is no segment or damaged."""
+        """StoreError if it is damaged or not a segment."""
         self.path, self._key = path, key
         try:
             with open_plain(path) as file:
@@ -71,7 +71,7 @@ class Segment:
         return orjson.loads(text)
 
     def find(self, word: int) -> tuple[Array, Array]:
-        """In which documents a word is, by their place, and how often."""
+        """The places of the documents that contain a word, and how often each does."""
         first, last = self._range(word >> 16)
         low = self._array(np.uint16, self._low, first, last)
         begin, end = np.searchsorted(low, [word & 0xFFFF, (word & 0xFFFF) + 1])
@@ -151,11 +151,11 @@ class WordIndex:
         return sorted(self.root.glob("*.words"))
 
     def open(self, *, thorough: bool = False) -> tuple[list[Segment], list[Path]]:
-        """All segments, and the files of those that are damaged; `thorough` proves every byte, not the heads alone."""
+        """All segments, and the files of damaged ones. `thorough` proves every byte, not only the heads."""
         while True:
             paths = self.paths()
             whole, damaged = self._opened(paths, thorough)
-            if self.paths() == paths:  # else segments were merged meanwhile, and some were met in neither form
+            if self.paths() == paths:  # else segments were merged meanwhile, and some may be missing
                 return whole, damaged
 
     def _opened(self, paths: Sequence[Path], thorough: bool) -> tuple[list[Segment], list[Path]]:
@@ -173,7 +173,7 @@ class WordIndex:
         return whole, damaged
 
     def _segment(self, path: Path) -> Segment:
-        """The segment in a file, opened once: it never changes, but another may get its name when it is gone."""
+        """The segment in a file, opened once. It never changes, but another may get its name when it is gone."""
         try:
             info = path.stat()
         except OSError as exc:
@@ -185,7 +185,7 @@ class WordIndex:
         return held[1]
 
     def add(self, found: Sequence[tuple[Document, Words]]) -> None:
-        """Add documents, together with segments that are not much larger, so that there are always few."""
+        """Add documents, merged with segments that are not much larger, so that there are always few."""
         documents = [document for document, _ in found]
         packed = [_packed(place, words) for place, (_, words) in enumerate(found)]
         pairs = sum(map(len, packed))
@@ -198,7 +198,7 @@ class WordIndex:
             try:
                 pairs_of = segment.packed()
             except StoreError as exc:
-                _log.warning("%s: what it held is read anew from the raw cache", exc)
+                _log.warning("%s: its words are read again from the raw cache", exc)
                 continue
             pairs_of += np.uint64(len(documents) << 8)
             packed.append(pairs_of)
@@ -211,12 +211,12 @@ class WordIndex:
             segment.path.unlink()
 
     def keep(self, is_live: Callable[[str], bool], *, thorough: bool = False) -> int:
-        """Erase the documents whose name is not live, damaged segments and leftovers; gives how many documents went."""
+        """Erase documents that are not live, damaged segments and leftovers. Returns how many documents went."""
         for path in self.root.glob("*.new"):
             drop(path)
         whole, damaged = self.open(thorough=thorough)
         for path in damaged:
-            _log.warning("%s of the search index is damaged: what it held is read anew from the raw cache", path.name)
+            _log.warning("%s of the search index is damaged: its words are read again from the raw cache", path.name)
             drop(path)
         return sum(self._erase(segment, is_live) for segment in whole)
 
@@ -227,8 +227,8 @@ class WordIndex:
         try:
             if stays.any():
                 self._write(*_only(segment, stays))
-        except (OSError, StoreError) as exc:  # a full disk, say: then all of it goes, and the next sweep reads it anew
-            _log.warning("the search index loses %s, which cannot be written anew (%s)", segment.path.name, exc)
+        except (OSError, StoreError) as exc:  # on a full disk, say: all of it goes, and the next sweep reads it again
+            _log.warning("the search index loses %s, which cannot be rewritten (%s)", segment.path.name, exc)
         segment.path.unlink(missing_ok=True)
         return int((~stays).sum())
 
@@ -238,7 +238,7 @@ class WordIndex:
             drop(self.root)
 
     def make_folder(self) -> None:
-        """Make the index's folder; whatever lies in its place goes."""
+        """Make the index's folder, removing anything else of that name."""
         if not self.root.is_dir():
             drop(self.root)
         self.root.mkdir(mode=0o700, exist_ok=True)
@@ -292,7 +292,7 @@ def _only(segment: Segment, stays: Array) -> tuple[list[Document], Array]:
 
 
 def _arrays(packed: Array) -> Iterator[bytes]:
-    """The body of a segment: the high half of each hash, by a directory where that is smaller, then the rest."""
+    """The body of a segment: the high half of each hash, as a directory if that is smaller, then the rest."""
     if len(packed) * 2 > _DIRECTORY * 4:
         starts = np.arange(_DIRECTORY + 1, dtype=np.uint64) << np.uint64(40)
         yield np.searchsorted(packed, starts).astype(np.uint32).tobytes()
@@ -304,7 +304,7 @@ def _arrays(packed: Array) -> Iterator[bytes]:
 
 
 def _bytes(packed: Array, first: int, last: int) -> bytes:
-    """Some of the bytes of each number, the lowest first, without a copy of all of them in between."""
+    """Some of the bytes of each number, the lowest first, without copying all of them."""
     return packed.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)[:, first:last].tobytes()
 
 

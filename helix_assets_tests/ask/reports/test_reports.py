@@ -156,7 +156,7 @@ def test_what_is_damaged_is_left_out_and_named(memory: Memory) -> None:
 
 
 def test_days_the_wrong_way_round_are_refused() -> None:
-    with pytest.raises(QueryError, match="the first day comes first"):
+    with pytest.raises(QueryError, match="give the first day, then the last"):
         Span(date(2026, 2, 1), date(2026, 1, 31))
 
 

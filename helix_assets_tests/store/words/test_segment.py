@@ -77,7 +77,7 @@ def test_nothing_left_leaves_no_file(index: WordIndex) -> None:
     assert index.paths() == []
 
 
-def test_segment_that_cannot_be_written_anew_goes_as_a_whole(index: WordIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_that_cannot_be_rewritten_goes_as_a_whole(index: WordIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     add(index, one="alpha", two="beta")
 
     def full(*_: object) -> None:

@@ -16,20 +16,20 @@ import pytest
 from helix_assets.keep.restore import choose_copy, restore
 from helix_assets.prove.verify_secrets import surviving_secrets
 from helix_assets.settings import load_settings
+from helix_assets.store.before_restore import BeforeRestore, read_before_restore
 from helix_assets.store.key import load_key, text_hash
 from helix_assets.store.parquet import read_rows
 from helix_assets.store.raw import file_hash
-from helix_assets.store.set_aside import SetAside, read_set_aside
 from helix_assets.store.store import open_store
-from helix_assets.sweep import aside
-from helix_assets.sweep.aside import redact_set_aside
+from helix_assets.sweep import rescan_folders
+from helix_assets.sweep.rescan_folders import redact_before_restore
 from helix_assets_tests.home import Memory, call, conversation, prompt, result
 from helix_assets_tests.sweep.test_rescan import WORD, with_new_rules
 
 FAILED = result("r2", "11:00:02", "toolu_2", f"Error: {WORD} is not there", failed=True)
 
 
-def told_session(name: str) -> list[bytes]:
+def session_text(name: str) -> list[bytes]:
     """A session that says the word in its text, branch, command, error and path."""
     asked = prompt(f"p{name}", "11:00:00", f"the word is {WORD}", gitBranch=f"fix-{WORD}")
     return [asked, call(f"c{name}", "11:00:01", "Bash", "toolu_2", command=f"cat {WORD}"), FAILED]
@@ -40,9 +40,9 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     """A store put back from a copy: what it was lies aside, with two sessions that the copy does not know."""
     os.umask(0o077)
     made = Memory(tmp_path, {"HELIX_AGENTS": "claude"})
-    made.write("s1", *told_session("1"))
+    made.write("s1", *session_text("1"))
     made.sweep()
-    made.write("s2", *told_session("2"))
+    made.write("s2", *session_text("2"))
     made.write(f"{WORD}x", *conversation(1, session="c"))
     made.sweep()
     made.close()
@@ -88,7 +88,7 @@ def test_no_byte_below_the_data_folder_keeps_what_new_rules_hide(memory: Memory)
     memory.sweep()
     assert files_that_say(memory.store.data_dir, WORD[:-4]) == set()
     after = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    assert after - before == {Path(aside.NOTE), Path("lock")} & after
+    assert after - before == {Path(rescan_folders.NOTE), Path("lock")} & after
     assert before - after <= {Path("helix.db-wal"), Path("helix.db-shm")}
 
 
@@ -169,12 +169,12 @@ def test_one_sweep_goes_through_a_bounded_part_and_status_says_how_far(
 ) -> None:
     store = with_new_rules(memory)
     monkeypatch.setattr("helix_assets.sweep.sweep.RESCAN_BYTES", 1)
-    assert read_set_aside(store) == SetAside(1, 1, [])
+    assert read_before_restore(store) == BeforeRestore(1, 1, [])
     files = len(list(folder_of(memory).rglob("*.parquet"))) + 1
     for _ in range(files):
-        assert read_set_aside(store) == SetAside(1, 1, [])
+        assert read_before_restore(store) == BeforeRestore(1, 1, [])
         memory.sweep()
-    assert read_set_aside(store) == SetAside(1, 0, [])
+    assert read_before_restore(store) == BeforeRestore(1, 0, [])
     assert files_that_say(store.data_dir, WORD) == set()
 
 
@@ -190,12 +190,12 @@ def test_killed_at_any_step_it_is_done_again(memory: Memory, monkeypatch: pytest
 
     store = with_new_rules(memory)
     with monkeypatch.context() as patch:
-        patch.setattr(f"helix_assets.sweep.aside.{step}", kill)
+        patch.setattr(f"helix_assets.sweep.rescan_folders.{step}", kill)
         with pytest.raises(KilledError):
-            redact_set_aside(store, 1 << 40)
-    assert read_set_aside(store).waiting == 1
+            redact_before_restore(store, 1 << 40)
+    assert read_before_restore(store).waiting == 1
     memory.sweep()
-    assert read_set_aside(store) == SetAside(1, 0, [])
+    assert read_before_restore(store) == BeforeRestore(1, 0, [])
     test_what_was_set_aside_still_proves_itself(memory)
     assert files_that_say(store.data_dir, WORD) == set()
 
@@ -210,7 +210,7 @@ def test_damaged_files_stay_are_told_once_and_named_until_they_go(memory: Memory
     store = with_new_rules(memory)
     assert [path for path, _ in memory.sweep().problems] == names
     assert memory.sweep().problems == []
-    assert read_set_aside(store) == SetAside(1, 0, names)
+    assert read_before_restore(store) == BeforeRestore(1, 0, names)
     assert damaged.read_bytes() == before
     assert [(found.what, found.place) for found in surviving_secrets(store)] == [
         ("cannot be searched (StoreError)", names[0])
@@ -223,19 +223,19 @@ def test_file_of_other_columns_costs_no_sweep(memory: Memory) -> None:
     pq.write_table(pa.table({"other": ["x"]}), path)
     store = with_new_rules(memory)
     memory.sweep()
-    assert read_set_aside(store) == SetAside(1, 0, [str(path.relative_to(store.data_dir))])
+    assert read_before_restore(store) == BeforeRestore(1, 0, [str(path.relative_to(store.data_dir))])
 
 
 def test_full_disk_leaves_it_to_the_next_sweep(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     store = with_new_rules(memory)
     with monkeypatch.context() as patch:
-        patch.setattr("helix_assets.sweep.aside._has_room", lambda *_: False)
-        assert redact_set_aside(store, 1 << 40) == []
-        assert read_set_aside(store) == SetAside(1, 1, [])
-        patch.setattr("helix_assets.sweep.aside.replace_file", failing)
-        assert redact_set_aside(store, 1 << 40) == []
+        patch.setattr("helix_assets.sweep.rescan_folders._has_room", lambda *_: False)
+        assert redact_before_restore(store, 1 << 40) == []
+        assert read_before_restore(store) == BeforeRestore(1, 1, [])
+        patch.setattr("helix_assets.sweep.rescan_folders.replace_file", failing)
+        assert redact_before_restore(store, 1 << 40) == []
     memory.sweep()
-    assert read_set_aside(store) == SetAside(1, 0, [])
+    assert read_before_restore(store) == BeforeRestore(1, 0, [])
 
 
 def failing(*_: object) -> None:
@@ -267,8 +267,8 @@ def test_files_that_rules_do_not_touch_stay_byte_for_byte(memory: Memory) -> Non
     settings = load_settings({"HOME": str(memory.folder), "HELIX_DATA_DIR": str(memory.store.data_dir),
                               "HELIX_REDACTION_RULES": "[{name = 'other', pattern = 'nowhere5678'}]"})  # fmt: skip
     with closing(open_store(settings)) as store:
-        assert redact_set_aside(store, 1 << 40) == []
-        assert read_set_aside(store).waiting == 0
+        assert redact_before_restore(store, 1 << 40) == []
+        assert read_before_restore(store).waiting == 0
     assert {path: path.read_bytes() for path in files} == files
 
 
@@ -277,8 +277,8 @@ def test_catalog_that_is_still_the_stores_own_is_left_to_the_store(memory: Memor
     (folder / "helix.db").unlink()
     os.link(memory.store.catalog.path, folder / "helix.db")
     store = with_new_rules(memory)
-    assert redact_set_aside(store, 1 << 40) == []
-    assert read_set_aside(store).waiting == 1
+    assert redact_before_restore(store, 1 << 40) == []
+    assert read_before_restore(store).waiting == 1
 
 
 def test_catalog_that_two_restores_set_aside_is_redacted_in_both(memory: Memory) -> None:
@@ -288,7 +288,7 @@ def test_catalog_that_two_restores_set_aside_is_redacted_in_both(memory: Memory)
     os.link(folder / "helix.db", other / "helix.db")
     store = with_new_rules(memory)
     memory.sweep()
-    assert read_set_aside(store) == SetAside(2, 0, [])
+    assert read_before_restore(store) == BeforeRestore(2, 0, [])
     assert files_that_say(store.data_dir, WORD) == set()
 
 

@@ -1,0 +1,249 @@
+"""Lists the sessions of shared files, which contain many: the step between the look at the disk and the plan.
+
+A look knows only that such a file changed. Here it is opened, its sessions are listed, and each becomes a source, which
+is then planned, read, evicted and forgotten like a file. News are noted in the catalog before anything is read: the
+state of the file, and each changed session as one to be read again. So a kill, a failure or a rest loses no news, and
+a file without news is not opened.
+Belongs here: opening, listing, noting. Not here: copying and querying (`agents.database`), cutting (`agents.cutting`),
+reading (`sweep.read`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+
+from helix_assets.agents import ADAPTERS
+from helix_assets.agents.cutting import Cut, Cutting, rests
+from helix_assets.agents.database import PrivateCopies, asking, closing_fd, number_of
+from helix_assets.agents.discover import Exclusions
+from helix_assets.agents.jsonl import MAX_LINE_BYTES, begins_alike, hash_of_read, open_source
+from helix_assets.agents.kinds import Held, ReadsDatabases, ReadsTexts
+from helix_assets.agents.roles import DATABASE, SHARED, TEXT, is_part, is_shared, part_path, shared_path
+from helix_assets.agents.spec import FoundFile
+from helix_assets.model.changes import Changes
+from helix_assets.model.errors import RetryLater, SkipSource
+from helix_assets.model.time import iso, microseconds
+from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark, source_mark
+from helix_assets.store.store import Store
+from helix_assets.sweep.look import OPEN, Scan, compare
+from helix_assets.sweep.plan import Candidate
+from helix_assets.sweep.task import FileTask, IngestTask
+
+_LATEST_NS = 1 << 62
+_START: dict[str, Any] = {"offset": 0, "line": 1, "read_hash": None, "parser_state": None}
+
+
+@dataclass
+class Refused:
+    """Shared files that were not opened: `busy` ones are tried again by the next sweep, others once they change."""
+
+    busy: list[tuple[str, str]] = field(default_factory=list)
+    skipped: list[tuple[Candidate, str, str | None]] = field(default_factory=list)
+
+
+class _Opened(NamedTuple):
+    """A shared file with its sessions, their working folders, and the cursor to continue from."""
+
+    candidate: Candidate
+    parts: list[FoundFile]
+    cwds: dict[str, str | None]
+    status: str = "shared"
+    cursor: dict[str, Any] = _START
+
+
+class _Reach(NamedTuple):
+    """How far a text is read in this sweep, and whether its last block is complete."""
+
+    until: int
+    is_over: bool
+
+
+class SharedFiles:
+    """The shared files that one sweep opens."""
+
+    def __init__(self, store: Store, exclusions: Exclusions) -> None:
+        self._store, self._exclusions = store, exclusions
+        self._copies = PrivateCopies(store.raw.staging / "databases", store.settings.sweep.database_bytes)
+        self._texts: dict[str, _Reach] = {}
+        self._cwds: dict[str, str | None] = {}
+        self.refused = Refused()
+
+    def close(self) -> None:
+        """Remove the private copies."""
+        self._copies.close()
+
+    def unfold(self, scan: Scan, now: datetime, *, patient: bool, natives: Collection[str] | None) -> Scan:
+        """The look again, with the sessions of shared files instead of the files that have news.
+
+        With `natives` only files are opened that are known to contain one of these sessions.
+        """
+        self._texts = {
+            file.path: _Reach(file.size, rests(file.mtime_ns, now)) for file in scan.shared if file.role == TEXT
+        }
+        tried = [self._opened(candidate, scan) for candidate in self._with_news(scan, natives)]
+        opened = [self._without_forgotten(one, scan) for one in tried if one is not None]
+        listed = {one.candidate.file.path: one.parts for one in opened}
+        after = scan
+        if opened:
+            self._note(opened, scan, iso(microseconds(now)) or "", is_whole=natives is None)
+            after = compare(self._store, scan.seen, now, patient=patient, listed=listed)
+        readable = [key for key in after.changes.changed if _is_readable(after.found[key], listed)]
+        return replace(after, changes=Changes(tuple(readable), after.changes.gone))
+
+    def is_excluded(self, part: FoundFile, cwd: str | None) -> bool:
+        """Whether a session in a shared file is excluded; `cwd` is its known folder if it was not listed now."""
+        return bool(self._exclusions) and self._exclusions.covers_part(part.path, self._cwds.get(part.path, cwd))
+
+    def with_opened(self, task: IngestTask) -> IngestTask:
+        """The task with the files to open. A database that cannot be copied counts as missing."""
+        if not any(file.role in SHARED for file in task.files):
+            return task
+        return replace(task, files=tuple(map(self._with_opened, task.files)))
+
+    def _with_opened(self, file: FileTask) -> FileTask:
+        path = shared_path(file.path)
+        if file.role == TEXT and path in self._texts:
+            return replace(file, opens=path, **self._texts[path]._asdict())
+        if file.role == DATABASE:
+            try:
+                return replace(file, opens=os.path.realpath(self._copies.of(path)))
+            except (RetryLater, SkipSource):
+                return file
+        return file
+
+    # -- opening -----------------------------------------------------------------------------------------------------
+
+    def _with_news(self, scan: Scan, natives: Collection[str] | None) -> list[Candidate]:
+        """The shared files to open: changed ones, and those with a session to be read again."""
+        changed = [scan.found[key] for key in scan.changes.changed]
+        paths = {file.path for file in changed if is_shared(file)}
+        paths |= {shared_path(file.path) for file in changed if is_part(file)}
+        if natives is not None:
+            known = [file for file in scan.found.values() if is_part(file) and file.native_id in natives]
+            paths &= {shared_path(file.path) for file in known}
+        store = self._store
+        return [
+            Candidate(store.path_key(file.path), store.shown_path(file.path), file)
+            for file in scan.shared
+            if file.path in paths
+        ]
+
+    def _opened(self, candidate: Candidate, scan: Scan) -> _Opened | None:
+        """A shared file with its sessions, None if it is not opened; then the reason is noted."""
+        path = candidate.file.path
+        if self._exclusions and self._exclusions.covers_path(path):
+            self.refused.skipped.append((candidate, "excluded", None))
+            return None
+        open_it = self._database if candidate.file.role == DATABASE else self._text
+        try:
+            return open_it(candidate, scan)
+        except RetryLater as exc:
+            self.refused.busy.append((candidate.shown, str(exc)))
+        except SkipSource as exc:
+            self.refused.skipped.append((candidate, "damaged", str(exc)))
+        except Exception as exc:  # noqa: BLE001 - any error is this file's problem
+            reason = exc.strerror if isinstance(exc, OSError) else type(exc).__name__
+            self.refused.skipped.append((candidate, "damaged", f"its sessions cannot be listed: {reason}"))
+        return None
+
+    def _database(self, candidate: Candidate, scan: Scan) -> _Opened:
+        """All sessions of a database, from its private copy."""
+        file = candidate.file
+        adapter = cast(ReadsDatabases, ADAPTERS[scan.seen.flavors[file.path]])
+        with asking(self._copies.of(file.path), adapter.queries) as ask:
+            held = list(adapter.sessions(ask))
+        cwds = {part_path(file.path, one.native_id): one.cwd for one in held}
+        return _Opened(candidate, [_part(file, one) for one in held], cwds)
+
+    def _text(self, candidate: Candidate, scan: Scan) -> _Opened:
+        """The sessions of a text: those in its new blocks and, if it only grew, those known before."""
+        file = candidate.file
+        before = {one.path: one for one in scan.found.values() if is_part(one) and shared_path(one.path) == file.path}
+        known = self._store.catalog.sources_by_key([candidate.path_key]).get(candidate.path_key)
+        proven = known.offset if known is not None and begins_alike(self._store.key, file.path, known) else 0
+        # The working folder of a session to be read again is known only from its first block.
+        waits = any(scan.found[key] in before.values() for key in scan.changes.changed)
+        has_grown = known is not None and proven and known.parser_state is not None and not waits
+        cuts, cursor = self._cut(file, scan.seen.flavors[file.path], known._asdict() if known and has_grown else _START)
+        parts = dict(before) if has_grown else {}
+        for cut in cuts:
+            path = part_path(file.path, cut.block.session)
+            state = file.dev, file.inode, cut.end, file.mtime_ns
+            is_known = cut.end <= proven and path in before
+            parts[path] = before[path] if is_known else FoundFile(path, TEXT, cut.block.session, *state)
+        cwds = {part_path(file.path, cut.block.session): cut.block.cwd for cut in cuts}
+        reach = self._texts[file.path]
+        is_open = not reach.is_over and cursor["offset"] < reach.until
+        return _Opened(candidate, list(parts.values()), cwds, OPEN if is_open else "shared", cursor)
+
+    def _cut(self, file: FoundFile, flavor: str, start: Mapping[str, Any]) -> tuple[list[Cut], dict[str, Any]]:
+        """The blocks of a text from a position on, and the cursor for the next look to continue after them."""
+        offset = start["offset"]
+        splitter = cast(ReadsTexts, ADAPTERS[flavor]).splitter(file.path, start["parser_state"])
+        with closing_fd(open_source(file.path)) as fd:
+            data = os.pread(fd, MAX_LINE_BYTES + 1, offset)
+            if len(data) > MAX_LINE_BYTES:
+                raise SkipSource("too large: it has more new text than is read at once")
+            reach = self._texts[file.path] = self._texts[file.path]._replace(until=offset + len(data))
+            cutting = Cutting(data, splitter, offset, start["line"], is_over=reach.is_over)
+            cuts = list(cutting)
+            read_hash = hash_of_read(fd, file.path, cutting.offset, self._store.key)
+        return cuts, {"offset": cutting.offset, "line": cutting.line, "read_hash": read_hash,
+                      "parser_state": cutting.state}  # fmt: skip
+
+    # -- noting ------------------------------------------------------------------------------------------------------
+
+    def _without_forgotten(self, opened: _Opened, scan: Scan) -> _Opened:
+        """The file without forgotten sessions, of which not even the name is noted."""
+        store, flavor = self._store, scan.seen.flavors[opened.candidate.file.path]
+        marks = forgotten_marks(store)
+
+        def is_forgotten(part: FoundFile) -> bool:
+            uid = f"{flavor}:{store.shown_path(part.native_id or '')}"
+            return session_mark(store, uid) in marks or source_mark(store, part.path) in marks
+
+        self._cwds |= opened.cwds
+        parts = [part for part in opened.parts if not is_forgotten(part)] if marks else opened.parts
+        return opened._replace(parts=parts)
+
+    def _note(self, opened: Iterable[_Opened], scan: Scan, at: str, *, is_whole: bool) -> None:
+        """Write the state of these files to the catalog, and which of their sessions are to be read.
+
+        Unless the sweep `is_whole`, the files themselves stay news.
+        """
+        store, catalog = self._store, self._store.catalog
+        files, fresh, changed = list[dict[str, Any]](), list[dict[str, Any]](), list[str]()
+        for one in opened:
+            more = {"flavor": scan.seen.flavors[one.candidate.file.path], "discovered_at": at}
+            files.append({**one.candidate.as_unread(store, one.status), **one.cursor, **more})
+            parts = {store.path_key(part.path): part for part in one.parts}
+            known = catalog.sources_by_key(parts)
+            changed += [key for key, part in parts.items() if key in known and _state(known[key]) != part[-4:]]
+            for key in parts.keys() - known.keys():
+                part = Candidate(key, store.shown_path(parts[key].path), parts[key]._replace(mtime_ns=-1))
+                fresh.append({**part.as_unread(store, "new"), **more})
+        with catalog.writing() as connection:
+            catalog.put_sources(connection, fresh)
+            catalog.mark_sources(connection, changed, mtime_ns=-1)
+            if is_whole:
+                catalog.put_sources(connection, files)
+                catalog.clear_problems(connection, {row["path_key"]: 0 for row in files})
+
+
+def _part(file: FoundFile, held: Held) -> FoundFile:
+    """A session of a database as a source. Its state is its mark, which other sessions in the file do not change."""
+    updated_ns = min(max(held.updated_us, 0) * 1000, _LATEST_NS)
+    state = file.dev, number_of(held.mark), held.bytes, updated_ns
+    return FoundFile(part_path(file.path, held.native_id), file.role, held.native_id, *state)
+
+
+def _state(source: Any) -> tuple[int, int, int, int]:
+    return source.dev, source.inode, source.size, source.mtime_ns
+
+
+def _is_readable(file: FoundFile, listed: Collection[str]) -> bool:
+    return file.role not in SHARED or (is_part(file) and shared_path(file.path) in listed)

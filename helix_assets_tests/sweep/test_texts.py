@@ -1,0 +1,180 @@
+"""Texts that hold many sessions: cut into blocks, read on in the middle, the last block only once it is whole."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helix_assets.agents.cutting import Cut, Cutting
+from helix_assets.prove.verify import verify
+from helix_assets.sweep.look import scan
+from helix_assets_tests.agents.twins import Told, TwinAdapter, both, make_told
+from helix_assets_tests.home import NOW, Memory, conversation, cut, prompt
+
+told = make_told  # the fixture
+
+
+def text(*sessions: str) -> bytes:
+    """Two blocks of each of these sessions, in turn."""
+    blocks = [
+        f'=== {name} /home/u/{name}\n--- {n}\n{{\n"n": "{n} é "}}\n\n--- {n}b\n{{}}\n'
+        for n, name in enumerate(sessions)
+    ]
+    return "".join(blocks).encode()
+
+
+def cuts(data: bytes, *, is_over: bool = True) -> list[Cut]:
+    return list(Cutting(data, TwinAdapter().splitter("x", None), 0, 1, is_over=is_over))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 400), max_size=5))
+def test_text_cut_at_any_places_comes_to_the_same_blocks(places: list[int]) -> None:
+    data = text("one", "two", "one", "three")
+    whole = cuts(data)
+    offset, line, state, found = 0, 1, None, list[Cut]()
+    for end in [*itertools.accumulate(map(len, cut(data, places)))]:
+        cutting = Cutting(data[offset:end], TwinAdapter().splitter("x", state), offset, line, is_over=False)
+        found += cutting
+        offset, line, state = cutting.offset, cutting.line, cutting.state
+    assert found == whole[:-1]
+    assert (offset, line) == (whole[-1].offset, whole[-1].line)
+    for one in whole:
+        assert data[one.offset :].startswith((b"=== ", b"--- "))
+        assert data[: one.offset].count(b"\n") + 1 == one.line
+    assert [one.end for one in whole] == [*(one.offset for one in whole[1:]), len(data)]
+
+
+def test_last_block_is_given_only_once_it_is_over() -> None:
+    data = text("one")
+    assert [len(cuts(data, is_over=over)) for over in (False, True)] == [1, 2]
+
+
+def age(home: Told, seconds: float) -> None:
+    """Have the text have been written so long ago."""
+    ns = int((home.memory.now.timestamp() - seconds) * 1e9)
+    os.utime(home.folder / "agent.md", ns=(ns, ns))
+
+
+def counted(home: Told, session: str = "one") -> int:
+    return int(home.memory.digest(f"twin:{session}")["record_count"])
+
+
+def test_last_block_waits_until_the_text_rests(told: type[Told]) -> None:
+    home = told("text")
+    home.say({"one": conversation(2, session="a")})
+    age(home, 5)
+    home.memory.sweep()
+    assert counted(home) == 7
+    assert (scan(home.memory.store, NOW).changes.changed, home.memory.sweep().files_changed) == ((), 0)
+    home.memory.now = NOW + timedelta(minutes=2)
+    assert len(scan(home.memory.store, home.memory.now).changes.changed) == 1
+    home.memory.sweep()
+    assert counted(home) == 8
+    assert scan(home.memory.store, home.memory.now).changes.changed == ()
+    assert not verify(home.memory.store)
+
+
+def test_text_that_grows_is_read_on_where_it_ended(told: type[Told]) -> None:
+    home, once = told("text"), told("lines")
+    for turns in (20, 21, 22):
+        home.say({"one": conversation(turns, session="a")})
+        age(home, 5)
+        report = home.memory.sweep()
+    assert (report.lines_read, counted(home)) == (4, 22 * 4 - 1)
+    state = home.memory.store.catalog.session("twin:one")
+    assert len(home.memory.store.catalog.files_of([state.id])[state.id]) == 3
+    age(home, 100)
+    home.memory.sweep()
+    once.sweep({"one": conversation(22, session="a")})
+    assert home.logical() == once.logical()
+    assert not verify(home.memory.store)
+
+
+def test_sessions_that_take_turns_in_a_text_are_told_apart(told: type[Told]) -> None:
+    home, once = told("text"), told("lines")
+    for turns, others in ((1, 1), (1, 2), (2, 2), (3, 4)):
+        home.say(both(turns, others))
+        age(home, 5)
+        home.memory.sweep()
+    age(home, 100)
+    home.memory.sweep()
+    once.sweep(both(3, 4))
+    assert home.logical() == once.logical()
+    assert (home.folder / "agent.md").read_text().count("=== ") == 4
+    assert not verify(home.memory.store)
+
+
+def test_only_the_session_that_grew_is_read(told: type[Told]) -> None:
+    home = told("text")
+    home.say(both(2))
+    age(home, 5)
+    home.memory.sweep()
+    home.say(both(2, 3))
+    age(home, 3)
+    report = home.memory.sweep()
+    assert (report.touched, report.files_opened) == ({"twin:two"}, 1)
+
+
+def test_block_that_goes_on_after_a_rest_counts_once(told: type[Told]) -> None:
+    home = told("text")
+    home.say({"one": conversation(1, session="a")})
+    path = home.folder / "agent.md"
+    whole = path.read_text()
+    record = json.loads(conversation(1, session="a")[-1])
+    record["message"]["usage"]["output_tokens"] = 3
+    start = whole.rindex("--- ")
+    path.write_text(f"{whole[:start]}--- {record['uuid']}\n{json.dumps(record)}\n")
+    age(home, 100)
+    home.memory.sweep()
+    before = home.memory.digest("twin:one")
+    path.write_text(whole)
+    age(home, 90)
+    home.memory.sweep()
+    after = home.memory.digest("twin:one")
+    assert (before["record_count"], after["record_count"]) == (4, 4)
+    assert after["tokens"]["output"] - before["tokens"]["output"] == 10 - 3
+
+
+def test_session_whose_place_is_only_known_from_earlier_blocks_stays_excluded(told: type[Told]) -> None:
+    home = told("text", HELIX_EXCLUDE_PATHS="/home/u/shop")
+    for turns in (1, 2, 3):
+        home.say({"one": conversation(turns, session="a")})
+        age(home, 5)
+        home.memory.sweep()
+    assert home.logical() == []
+
+
+def test_session_in_the_middle_stays_excluded_when_other_exclusions_come(told: type[Told]) -> None:
+    home = told("text", HELIX_EXCLUDE_PATHS="/home/u/hidden")
+    hidden = [prompt("q1", "11:00:00", "hidden", cwd="/home/u/hidden")]
+    home.say({"two": hidden, "one": conversation(2, session="a")})
+    age(home, 5)
+    home.memory.sweep()
+    first = home.memory
+    more = {**first.environ, "HELIX_EXCLUDE_PATHS": "/home/u/hidden,/home/u/other"}
+    home.memory = Memory(first.folder, more)
+    home.memory.sweep()
+    first.close()
+    assert {one["session_uid"] for one in home.logical()} == {"twin:one"}
+
+
+@pytest.mark.parametrize("seconds", [5, 100])
+def test_text_that_was_cut_and_goes_on_counts_what_is_new(told: type[Told], seconds: int) -> None:
+    home = told("text")
+    home.say(both(3))
+    age(home, seconds)
+    home.memory.sweep()
+    (home.folder / "agent.md").write_text("")
+    home.say({"one": conversation(4, session="a")[12:]})
+    age(home, 100)
+    home.memory.sweep()
+    assert counted(home) == 16
+    assert counted(home, "two") == (8 if seconds == 100 else 7)  # its last block was gone before it was whole
+    assert not verify(home.memory.store)
