@@ -104,4 +104,4 @@ def test_from_hook_to_digest_in_under_ten_seconds(tree: HelixTree) -> None:
     begin = time.monotonic()
     subprocess.run([sys.executable, "-c", "import helix_assets.definitions"], check=True, env=tree.environment)
     allowed = max(_WITHIN_S, 4 * (time.monotonic() - begin))
-    assert min(_seconds_to_digest(tree, number) for number in range(3)) < allowed
+    assert any(_seconds_to_digest(tree, number) < allowed for number in range(3))
