@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 import random
 from collections import defaultdict
@@ -23,17 +24,21 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
+from helix_assets.agents.cutting import Cut, Cutting
+from helix_assets.agents.database import asking, copy_database
 from helix_assets.agents.jsonl import block_reader, decode, open_source
+from helix_assets.agents.kinds import ReadsDatabases, ReadsTexts, SplitsDocuments
+from helix_assets.agents.roles import DATABASE, ONE_RECORD, SHARED, TEXT, UNITS, UNREADABLE
 from helix_assets.agents.spec import Adapter, FoundFile, Identity, JsonObject, Parser, SessionFacts
 from helix_assets.model.agent import AgentSpec
 from helix_assets.model.errors import Problem
 from helix_assets.model.event import SUMMARY_CHARS, EventKind, Record, SessionEvent, Usage
 
-ONE_OBJECT = ("document", "about")
-"""Roles of files that are one object each; all others are JSON Lines."""
 ROUNDS = 20
+_SEVERAL = 5
 _LARGEST = 1 << 63
 _TEXTS = ("role", "tool", "summary", "status", "call_id", "message_id", "model", "agent_id", "file_path", "text")
 _NUMBERS = ("exit_code", "duration_ms", "lines_added", "lines_removed", "size", "ts_us")
@@ -73,27 +78,73 @@ def record_of(adapter: Adapter, obj: JsonObject, *, order_us: int = 0, file: int
 
 def sessions(adapter: Adapter, home: Path) -> list[list[Sample]]:
     """The sessions of a sample home, each with its files as a sweep passes them to parsers."""
-    found = defaultdict(list)
+    found = defaultdict[str, list[tuple[FoundFile, _Objects]]](list)
     for file in adapter.discover(str(home), []):
-        found[file.native_id or adapter.native_id_from_head(file.path, _bytes_of(file.path))].append(file)
+        for session, objects in _objects_of(adapter, file).items():
+            found[session].append((file, objects))
     return [_session(adapter, files) for files in found.values()]
 
 
-def _session(adapter: Adapter, files: Sequence[FoundFile]) -> list[Sample]:
-    has_main = any(file.role == "main" for file in files)
+def _session(adapter: Adapter, files: Sequence[tuple[FoundFile, _Objects]]) -> list[Sample]:
+    has_main = any(file.role == "main" for file, _ in files)
     samples = []
-    for rank, file in enumerate(files):
-        data = _bytes_of(file.path)
+    for rank, (file, objects) in enumerate(files):
         lines, order_us = [], 0
-        for number, line in enumerate([data] if file.role in ONE_OBJECT else data.split(b"\n"), 1):
-            obj = decode(line)
-            if isinstance(obj, dict):
-                record = record_of(adapter, obj, order_us=order_us, file=rank, line=number)
-                order_us = record.order_us
-                lines.append((obj, record))
+        for number, obj in objects:
+            record = record_of(adapter, obj, order_us=order_us, file=rank, line=number)
+            order_us = record.order_us
+            lines.append((obj, record))
         role = "aside" if file.role == "fallback" and has_main else file.role
         samples.append(Sample(file.path, role, tuple(lines)))
     return samples
+
+
+_Objects = list[tuple[int, JsonObject]]
+"""The objects of a file that are records, each with its line or number."""
+
+
+def _objects_of(adapter: Adapter, file: FoundFile) -> dict[str, _Objects]:
+    """The records of a file by session, read as its kind is: see `agents.kinds`."""
+    if file.role == DATABASE:
+        return _rows_of(adapter, file.path)
+    data = _bytes_of(file.path)
+    if file.role == TEXT:
+        blocks = defaultdict[str, _Objects](list)
+        for cut in _cut(adapter, file.path, data):
+            blocks[cut.block.session].append((cut.line, cut.block.unit))
+        return dict(blocks)
+    session = file.native_id or adapter.native_id_from_head(file.path, data)
+    if file.role == UNREADABLE:
+        return {session: []}
+    lines = [decode(line) for line in ([data] if file.role in (UNITS, *ONE_RECORD) else data.split(b"\n"))]
+    if file.role == UNITS:
+        lines = [unit for obj in lines for unit in cast(SplitsDocuments, adapter).units(cast(JsonObject, obj))]
+    return {session: [(number, obj) for number, obj in enumerate(lines, 1) if isinstance(obj, dict)]}
+
+
+def _rows_of(adapter: Adapter, path: str) -> dict[str, _Objects]:
+    """The sessions of a database, by the queries that the adapter declares and no others."""
+    reads = cast(ReadsDatabases, adapter)
+    with TemporaryDirectory() as folder:
+        copy_database(path, Path(folder) / "copy.db", os.path.getsize(path))
+        with asking(Path(folder) / "copy.db", reads.queries) as ask:
+            held = list(reads.sessions(ask))
+            _must(len({one.native_id for one in held}) == len(held), f"{path}: a session is listed twice")
+            return {one.native_id: list(enumerate(reads.rows(ask, one.native_id), 1)) for one in held}
+
+
+def _cut(adapter: Adapter, path: str, data: bytes) -> list[Cut]:
+    """The blocks of a text; a splitter that continues from any state on yields the same ones."""
+    reads = cast(ReadsTexts, adapter)
+    cutting = Cutting(data, reads.splitter(path, None), 0, 1, is_over=True)
+    cuts, starts = list[Cut](), list[tuple[int, int, JsonObject]]()
+    for cut in cutting:
+        starts.append((cutting.offset, cutting.line, json.loads(json.dumps(cutting.state))))
+        cuts.append(cut)
+    for place, (offset, line, state) in enumerate(starts):
+        later = Cutting(data[offset:], reads.splitter(path, state), offset, line, is_over=True)
+        _must(list(later) == cuts[place:], f"{path}: other blocks when continued in line {line}")
+    return cuts
 
 
 def _bytes_of(path: str) -> bytes:
@@ -122,6 +173,7 @@ def every_kind_of_file_is_found_and_declared(adapter: Adapter, homes: Sequence[P
     """Discovery finds the same files twice, copes with odd folders, and yields what the spec declares."""
     spec: AgentSpec = getattr(adapter, "spec", AgentSpec(flavor=adapter.flavor))
     roles = set()
+    _must(spec.flavor == adapter.flavor and type(adapter.version) is int, f"{adapter.flavor}: spec of {spec.flavor}")
     for home in homes:
         problems: list[Problem] = []
         files = list(adapter.discover(str(home), problems))
@@ -141,6 +193,8 @@ def every_kind_of_file_is_found_and_declared(adapter: Adapter, homes: Sequence[P
 def a_line_names_itself_the_same_each_time(adapter: Adapter, homes: Sequence[Path]) -> None:
     """`identify` returns valid ids and times, and does not change the object."""
     for sample in _files(adapter, homes):
+        named = [record.native_id for _, record in sample.lines if record.native_id]
+        _must(len(named) < _SEVERAL or len({*named}) > 1, f"{sample.path}: one id for all of {len(named)} records")
         for obj, record in sample.lines:
             before = copy.deepcopy(obj)
             first, again = adapter.identify(obj), adapter.identify(json.loads(json.dumps(obj)))
@@ -155,7 +209,9 @@ def a_head_names_its_session_however_short(adapter: Adapter, homes: Sequence[Pat
             data = _bytes_of(file.path)
             name = adapter.native_id_from_head(file.path, data)
             ends = [place + 1 for place in range(len(data)) if data[place : place + 1] == b"\n"][:ROUNDS]
-            for end in ends if file.native_id is None else ():
+            if file.role in SHARED:
+                continue  # its sessions are known once it is read
+            for end in ends if file.native_id is None and file.role not in (UNITS, *ONE_RECORD) else ():
                 early = adapter.native_id_from_head(file.path, data[:end])
                 _must(early == name, f"{file.path}: {early!r} by its first {end} bytes, {name!r} by all")
             for head in (b"", b"\n", b"{", b"[]\n1\n", b"\0\xff\xfe", b"[" * 9000, b'{"a":' * 9000, *_cuts(data)):
@@ -170,6 +226,8 @@ def known_lines_give_sound_events(adapter: Adapter, homes: Sequence[Path]) -> No
         for session in sessions(adapter, home):
             events = [event for sample in session for event in _read(adapter, sample)[0]]
             kinds = {event.kind for event in events}
+            if all(sample.role == UNREADABLE for sample in session):
+                continue
             _must(not kinds.isdisjoint(EventKind), f"{session[0].path}: no event at all")
 
 
@@ -179,7 +237,7 @@ def reading_goes_on_from_any_state(adapter: Adapter, homes: Sequence[Path]) -> N
     The state goes through JSON in between. If it is None, the same parser continues.
     """
     for sample in _files(adapter, homes):
-        if sample.role in ONE_OBJECT:
+        if sample.role in ONE_RECORD:
             continue
         whole = _read(adapter, sample)
         for cut in range(1, len(sample.lines)):
@@ -321,7 +379,7 @@ def _sound(events: list[SessionEvent], where: str) -> list[SessionEvent]:
         numbers = [*(getattr(event, name) for name in _NUMBERS), *(event.usage or Usage())]
         whole = all(one is None or (type(one) is int and abs(one) < _LARGEST) for one in numbers)
         _must(whole, f"{where}: no whole number in {event}")
-        _must(event.cost_usd is None or event.cost_usd >= 0, f"{where}: a cost below nothing in {event}")
+        _must(event.cost_usd is None or 0 <= event.cost_usd < math.inf, f"{where}: no cost in {event}")
         _must(len(event.summary or "") <= SUMMARY_CHARS, f"{where}: a summary of {len(event.summary or '')}")
         _must(event.detail is None or isinstance(json.loads(event.detail), dict), f"{where}: detail {event.detail}")
     return events

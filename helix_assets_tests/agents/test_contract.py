@@ -30,6 +30,7 @@ from helix_assets.model.agent import AgentSpec
 from helix_assets.model.errors import Problem
 from helix_assets.model.event import EventKind, Record, SessionEvent, shorten
 from helix_assets_tests.agents.reading import FIXTURES
+from helix_assets_tests.agents.twins import Told, TwinAdapter, TwinSplitter, both
 
 Check = Callable[[Adapter, Sequence[Path]], None]
 
@@ -42,6 +43,42 @@ def homes_of(agent: str) -> list[Path]:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_every_agent_keeps_the_contract(check: Check, agent: str) -> None:
     check(ADAPTERS[agent], homes_of(agent))
+
+
+@pytest.fixture
+def homes_of_all_kinds(tmp_path: Path) -> list[Path]:
+    """Sample homes of the test agent that has each kind of source."""
+    homes = []
+    for kind in ("lines", "units", "database", "text"):
+        told = Told(tmp_path / kind, kind)
+        told.say(both(2))
+        told.memory.close()
+        homes.append(told.folder)
+    (homes[0] / "hidden.enc").write_bytes(b"\0\1")
+    return homes
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_sources_of_every_kind_are_held_to_the_contract(check: Check, homes_of_all_kinds: list[Path]) -> None:
+    check(TwinAdapter(), homes_of_all_kinds)
+
+
+@pytest.mark.parametrize("name", ["units", "rows", "sessions", "splitter", "queries"])
+def test_a_fault_in_what_a_kind_adds_is_seen(
+    name: str, homes_of_all_kinds: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = {} if name == "queries" else lambda *_: {}[name]
+    monkeypatch.setattr(TwinAdapter, name, fault)
+    with pytest.raises((AssertionError, KeyError)):
+        known_lines_give_sound_events(TwinAdapter(), homes_of_all_kinds)
+
+
+def test_a_splitter_that_loses_its_state_is_seen(
+    homes_of_all_kinds: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TwinSplitter, "state", lambda self: {"session": "", "cwd": None})
+    with pytest.raises(AssertionError, match="when continued"):
+        known_lines_give_sound_events(TwinAdapter(), homes_of_all_kinds)
 
 
 # -- the suite itself: a sound adapter passes, and each fault is seen by the check that is for it ----------------------

@@ -25,6 +25,7 @@ from helix_assets.agents.kinds import Ask, Block, Held, Query
 from helix_assets.agents.roles import SHARED
 from helix_assets.agents.spec import FoundFile, JsonObject, SessionFacts
 from helix_assets.agents.walk import entries
+from helix_assets.model.agent import AgentSpec
 from helix_assets.model.errors import Problem
 from helix_assets_tests.home import Memory, conversation
 
@@ -37,6 +38,7 @@ class TwinAdapter(ClaudeAdapter):
     """Reads the sources of all kinds; what they say are Claude's records."""
 
     flavor = "twin"
+    spec = AgentSpec(flavor="twin")
     unreadable_because = "it is encrypted"
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:

@@ -141,7 +141,9 @@ def test_each_room_imports_only_what_it_may() -> None:
 
 
 def test_rooms_are_those_of_the_table() -> None:
-    folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
+    packages = {path.parent for path in PACKAGE.rglob("*.py")}
+    assert [path for path in packages if not (path / "__init__.py").exists()] == []
     assert folders <= ROOMS.keys() | SKINS | {"adapters"}  # a door that has to be a package
     assert {path.stem for path in PACKAGE.glob("*.py")} == ROOT
 
