@@ -6,9 +6,11 @@ from contextlib import closing
 from typing import Any
 
 import click
+import orjson
 from sqlalchemy import ColumnElement, func, select
 
-from helix_assets.ask.reading import digest_shown, has_store, open_existing, row_shown
+from helix_assets.ask.reading import has_store, open_existing
+from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.cli.limits import AGENT, SINCE, UNTIL, refuse_backwards, refuse_unknown_agent
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
 from helix_assets.model.time import iso, microseconds
@@ -50,6 +52,7 @@ def sessions(limit: int, as_json: bool, **filters: Any) -> None:
         found, total = list[dict[str, Any]](), 0
     else:
         with closing(open_existing(settings)) as store:
+            refuse_unredacted(store)
             refuse_unknown_agent(filters["agent"], store, set(settings.roots))
             found, total = _find(store, wanted, limit)
     emit(found, as_json, _listing(found))
@@ -74,10 +77,7 @@ def _find(store: Store, wanted: list[ColumnElement[bool]], limit: int) -> tuple[
 
 
 def _describe(row: Any, store: Store) -> dict[str, Any]:
-    version = row.redaction_version
-    digest = digest_shown(store, row.digest, version) if row.digest and is_proven(row, store.key) else {}
-    if version != store.redactor.version:
-        row = row_shown(store, row)
+    digest = orjson.loads(row.digest) if row.digest and is_proven(row, store.key) else {}
     return {
         "session_uid": row.session_uid,
         "flavor": row.flavor,

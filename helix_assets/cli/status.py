@@ -9,6 +9,7 @@ import click
 
 from helix_assets.ask.reading import has_store, open_existing
 from helix_assets.ask.status import TOKEN_KINDS, AgentFigures, Status, read_status
+from helix_assets.ask.withheld import Withheld
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
 from helix_assets.keep.backup import Copy, copies
 from helix_assets.prove.drift import Tally, drift_of
@@ -30,6 +31,8 @@ def status(as_json: bool) -> None:
         found = read_status(store)
         soon = vanishing(store, utc_now())
         drifts = {flavor: drift for flavor, drift in drift_of(store).items() if drift.types}
+        if found.withheld.digests:
+            drifts = {}  # their types are named by the logs
     unknown = {flavor: dict(drift.types) for flavor, drift in drifts.items()}
     versions = {flavor: drift.versions_with_unknown() for flavor, drift in drifts.items()}
     copy = next(reversed(copies(settings)), None)
@@ -60,7 +63,7 @@ def _store(found: Status) -> Table:
         *([f"parser of {flavor}", _held(held)] for flavor, held in versions["parsers"].items()),
         ["digest rules", _held(versions["derivation"])],
         ["redaction rules", _held(versions["redaction"])],
-        *_rescan(versions["redaction"]),
+        *_withheld(found.withheld),
         *_before_restore(found.set_aside),
     ]
     return Table([Column("memory"), Column("")], rows)
@@ -96,13 +99,13 @@ def _last_copy(copy: Copy | None) -> Table:
     return Table([Column("last copy"), Column("")], [[copy.made_at, f"{hours:.0f} h old, {human_size(copy.bytes)}"]])
 
 
-def _rescan(redaction: dict[str, Any]) -> list[list[str]]:
-    """How much sweeps have redacted again by new rules; nothing once everything is done."""
-    held = redaction["sessions"]
-    done, total = held.get(redaction["current"], 0), sum(held.values())
-    if done == total:
+def _withheld(found: Withheld) -> list[list[str]]:
+    """How many sessions readers withhold because of new redaction rules; nothing once sweeps are through."""
+    if not found.texts:
         return []
-    return [["redacted by them", f"{human_count(done)} of {human_count(total)} sessions; sweeps do the rest"]]
+    what = "sessions" if found.digests else "sessions' texts"
+    count = f"{human_count(found.texts)} of {human_count(found.sessions)}"
+    return [["withheld", f"{count} {what} withheld until the next sweep (new redaction rules): run `helix sweep`"]]
 
 
 def _before_restore(found: BeforeRestore) -> list[list[str]]:

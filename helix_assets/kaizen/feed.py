@@ -18,10 +18,10 @@ import orjson
 from sqlalchemy import delete, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from helix_assets.ask.reading import digest_shown
+from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.model.errors import StoreError
 from helix_assets.redaction.again import digest_again
-from helix_assets.store.catalog.schema import digests, feed, sessions
+from helix_assets.store.catalog.schema import digests, feed
 from helix_assets.store.catalog.tombstones import alias
 from helix_assets.store.durable import replace_file
 from helix_assets.store.proof import is_proven
@@ -55,10 +55,12 @@ def read_feed(data_dir: Path, after: int = 0) -> Iterator[Entry]:
 
 
 def append_news(store: Store, now: str) -> Fed:
-    """Add every digest that is new or changed since the last call. Needs the writer lock.
+    """Add every digest that is new or changed since the last call. Needs the writer lock. WithheldError if no sweep has
+    redacted the digests by the rules in force.
 
     A kill at any moment doubles nothing: entries that the catalog does not know yet are found by their positions.
     """
+    refuse_unredacted(store)
     first = last = _recover(store)
     fed = Fed(position=last)
     for uids in _parts(_outdated(store)):
@@ -69,9 +71,8 @@ def append_news(store: Store, now: str) -> Fed:
                 fed = replace(fed, damaged=fed.damaged + 1)
                 continue
             last += 1
-            shown = digest_shown(store, row.digest, row.redaction_version)
-            is_new = row.fed is None
-            entries.append(_entry(last, "new" if is_new else "revised", now, row.session_uid, shown, row.hash))
+            is_new, digest = row.fed is None, orjson.loads(row.digest)
+            entries.append(_entry(last, "new" if is_new else "revised", now, row.session_uid, digest, row.hash))
             fed = replace(fed, position=last, new=fed.new + is_new, revised=fed.revised + (not is_new))
         _append(store.data_dir / FOLDER, entries)
         _note(store, entries, last)
@@ -142,9 +143,8 @@ def _outdated(store: Store) -> list[str]:
 
 def _rows(store: Store, uids: Collection[str]) -> list[Any]:
     query = (
-        select(digests, feed.c.hash.label("fed"), sessions.c.redaction_version)
+        select(digests, feed.c.hash.label("fed"))
         .outerjoin(feed, feed.c.session_uid == digests.c.session_uid)
-        .outerjoin(sessions, sessions.c.session_uid == digests.c.session_uid)
         .where(digests.c.session_uid.in_(uids))
         .order_by(digests.c.written_at, digests.c.session_uid)
     )

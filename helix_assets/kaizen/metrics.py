@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from helix_assets.agents.jsonl import Chunk, WholeLines, block_reader, decode, open_source
 from helix_assets.agents.repositories import repository_root
 from helix_assets.agents.walk import entries
+from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.derive.places import repo_of
 from helix_assets.kaizen.executions import Execution, read_execution
 from helix_assets.model.errors import Problem, SkipSource
@@ -77,7 +78,8 @@ def _files_of(project: str, unread: list[Problem]) -> list[str]:
 
 
 def read_executions(store: Store) -> Iterator[Execution]:
-    """Every stored execution, redacted by the rules in force."""
+    """Every stored execution. WithheldError if no sweep has redacted them by the rules in force."""
+    refuse_unredacted(store)
     files, e = execution_files.c, executions.c
     query = select(files.path_key, files.project, files.agent, e.line, e.record).join(
         execution_files, files.id == e.file_id
@@ -85,8 +87,7 @@ def read_executions(store: Store) -> Iterator[Execution]:
     with store.catalog.reading() as connection:
         rows = connection.execute(query.order_by(files.path_key, e.line)).all()
     for row in rows:
-        path, project, agent = map(store.shown_path, (row.path_key, row.project, row.agent))
-        yield read_execution(value_again(store.redactor, row.record), project, agent, f"{path}:{row.line}")
+        yield read_execution(row.record, row.project, row.agent, f"{row.path_key}:{row.line}")
 
 
 def redact_executions(store: Store, connection: Connection) -> int:

@@ -32,21 +32,6 @@ def text_again(redactor: Redactor, text: str) -> str:
     return redactor.text(text).text
 
 
-def line_again(redactor: Redactor, line: bytes, pieces: Iterable[Pieces]) -> bytes:
-    """Redact a source line that is shown alone, by the rules in force. The text of a piece of a message is left out:
-    only all pieces together show whether it contains a part of a secret."""
-    clean = redactor.lines(line).data
-    for one in pieces:
-        if any(kind.encode() in clean for kind in one.kinds):
-            try:
-                obj = orjson.loads(clean)
-                if isinstance(obj, dict) and one.piece(obj).kind in one.kinds:
-                    return orjson.dumps(one.with_text(obj, _CUT))
-            except (ValueError, TypeError):
-                continue
-    return clean
-
-
 def value_again(redactor: Redactor, value: Any) -> Any:
     """Redact each text of a decoded JSON value, keys too, by the rules in force."""
     if isinstance(value, str):

@@ -29,6 +29,8 @@ from helix_assets.store.reserve import make_reserve
 ENGINE = "engine"
 """The automaton that skips lines without secrets, as hyperscan serializes it."""
 _MOST_OF_ENGINE = 128 << 20
+MEMORY_REDACTED = "memory_redacted_with"
+"""The name in `meta` of the rules that everything was redacted by, except for the texts of sessions."""
 HIDDEN = "hidden:"
 """The beginning of the keys of sources that do not show their path."""
 
@@ -64,6 +66,10 @@ class Store:
                 if not (self.data_dir / ENGINE).is_file():
                     drop(self.data_dir / ENGINE)  # a folder cannot be replaced by a file
                 replace_file(self.data_dir / ENGINE, built)
+
+    def is_memory_redacted(self) -> bool:
+        """Whether the catalog and the facts are redacted by the rules in force. Texts of sessions may not be yet."""
+        return self.catalog.meta_value(MEMORY_REDACTED) == self.redactor.version
 
     def path_key(self, path: str) -> str:
         """The name of a source in the catalog: its path, or a keyed hash if that contains a secret or is not UTF-8."""
