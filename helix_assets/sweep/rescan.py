@@ -3,7 +3,7 @@
 The sweep rewrites stored sessions, a limited part each time (`sweep.sweep`). Here is the rest: names in the catalog and
 notes in the hub folder, all at once, because they are small; reports, which are deleted; digests and facts of evicted
 sessions, partition by partition; stored rows that cannot be derived again. Not here: how a text is redacted
-(`redaction.again`), or before-restore folders (`sweep.rescan_folders`).
+(`redaction.again`).
 """
 
 from __future__ import annotations

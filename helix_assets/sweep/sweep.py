@@ -61,7 +61,6 @@ from helix_assets.sweep.plan import (
 )
 from helix_assets.sweep.pricing import reprice
 from helix_assets.sweep.rescan import RESCAN_BYTES, redact_memory, redact_names, redact_rows
-from helix_assets.sweep.rescan_folders import redact_before_restore
 from helix_assets.sweep.settle import Standing, Wanted, settle
 from helix_assets.sweep.stale import code_versions, is_settled, note_settled, stale_sessions
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
@@ -206,8 +205,6 @@ class _Sweep:
                 self._shared.close()
             if self._workers:
                 self._workers.close()
-        if self._natives is None:
-            report.problems += redact_before_restore(self._store, RESCAN_BYTES)
         report.seconds = time.perf_counter() - begin
         self._note_sweep(started)
         if self._redacted_again:
