@@ -25,7 +25,7 @@ _Row = tuple[str, str, str, int | None, str | None]
 _QUERY = """
 select d.session_uid, d.digest, d.hash, (
     select s.redaction_version = m.value from sessions s, meta m
-    where s.session_uid = d.session_uid and m.name = 'names_redacted_with'
+    where s.session_uid = d.session_uid and m.name = 'memory_redacted_with'
 ), (select value from meta where name = 'rules_stamp') from digests d where """
 _EXACT = _QUERY + "d.session_uid = ?"
 _PREFIX = (

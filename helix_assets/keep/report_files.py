@@ -20,7 +20,7 @@ from helix_assets.keep.report_folder import FOLDER
 from helix_assets.keep.writing import writing
 from helix_assets.store.catalog.schema import forgotten
 from helix_assets.store.durable import sync
-from helix_assets.store.store import Store
+from helix_assets.store.store import MEMORY_REDACTED, Store
 
 if TYPE_CHECKING:
     from helix_assets.ask.reports.frame import Report
@@ -50,7 +50,7 @@ def _erasures(store: Store) -> tuple[Any, ...]:
     """A value that changes when something in the memory must no longer be shown."""
     with store.catalog.reading() as connection:
         gone = connection.execute(select(func.count(), func.max(forgotten.c.at))).one()
-    return (*gone, store.catalog.meta_value("names_redacted_with"))
+    return (*gone, store.catalog.meta_value(MEMORY_REDACTED))
 
 
 def _publish(data_dir: Path, name: str, report: Report) -> Path:

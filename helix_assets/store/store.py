@@ -31,6 +31,8 @@ ENGINE = "engine"
 _MOST_OF_ENGINE = 128 << 20
 HIDDEN = "hidden:"
 """The beginning of the keys of sources that do not show their path."""
+MEMORY_REDACTED, RULES_STAMP = "memory_redacted_with", "rules_stamp"
+"""In `meta`: the version of the rules by which all of the catalog and the facts is redacted, and these rules' stamp."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class Store:
                 if not (self.data_dir / ENGINE).is_file():
                     drop(self.data_dir / ENGINE)  # a folder cannot be replaced by a file
                 replace_file(self.data_dir / ENGINE, built)
+
+    def is_memory_redacted(self) -> bool:
+        """Whether the catalog and the facts are redacted by the rules in force. The texts of a session are if its
+        `redaction_version` is that of these rules."""
+        return self.catalog.meta_value(MEMORY_REDACTED) == self.redactor.version
 
     def path_key(self, path: str) -> str:
         """The name of a source in the catalog: its path, or a keyed hash if that contains a secret or is not UTF-8."""

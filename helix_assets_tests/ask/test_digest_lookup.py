@@ -131,7 +131,7 @@ def test_a_digest_of_older_rules_is_shown_by_the_newer_ones(
 ) -> None:
     monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "steps", pattern = "please do step [0-9]"}]')
     with sqlite3.connect(memory.store.settings.catalog_path) as connection:  # as after the first part of a sweep
-        connection.execute("update meta set value = 'newer' where name = 'names_redacted_with'")
+        connection.execute("update meta set value = 'newer' where name = 'memory_redacted_with'")
     connection.close()
     assert main([UID, "--json"]) == FOUND
     assert orjson.loads(capfd.readouterr().out)["first_prompt"].startswith("[redacted:steps")
