@@ -20,7 +20,6 @@ from helix_assets.ask.coverage import is_covered
 from helix_assets.ask.withheld import Withheld, count_withheld
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.settings import Settings
-from helix_assets.store.before_restore import BeforeRestore, read_before_restore
 from helix_assets.store.catalog.catalog import Catalog, index_bytes
 from helix_assets.store.catalog.retries import failed_sessions
 from helix_assets.store.catalog.schema import (
@@ -92,7 +91,6 @@ class Status:
     withheld: Withheld
     last_sweep: dict[str, Any] | None
     writer: str | None
-    set_aside: BeforeRestore
 
 
 def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
@@ -142,7 +140,6 @@ def read_status(store: Store) -> Status:
             withheld=count_withheld(store, connection),
             last_sweep=_last_sweep(connection),
             writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,
-            set_aside=read_before_restore(store),
         )
 
 

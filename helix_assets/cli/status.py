@@ -15,7 +15,6 @@ from helix_assets.keep.backup import Copy, copies
 from helix_assets.prove.drift import Tally, drift_of
 from helix_assets.prove.vanishing import Vanishing, vanishing
 from helix_assets.settings import Settings, load_settings
-from helix_assets.store.before_restore import BeforeRestore
 from helix_assets.sweep.sweep import utc_now
 
 
@@ -64,7 +63,6 @@ def _store(found: Status) -> Table:
         ["digest rules", _held(versions["derivation"])],
         ["redaction rules", _held(versions["redaction"])],
         *_withheld(found.withheld),
-        *_before_restore(found.set_aside),
     ]
     return Table([Column("memory"), Column("")], rows)
 
@@ -106,18 +104,6 @@ def _withheld(found: Withheld) -> list[list[str]]:
     what = "sessions" if found.digests else "sessions' texts"
     count = f"{human_count(found.texts)} of {human_count(found.sessions)}"
     return [["withheld", f"{count} {what} withheld until the next sweep (new redaction rules): run `helix sweep`"]]
-
-
-def _before_restore(found: BeforeRestore) -> list[list[str]]:
-    """The folders that restores left in the data folder, and how many of them sweeps have redacted."""
-    if not found.folders:
-        return []
-    done = found.folders - found.waiting
-    rows = [["from before restores", f"{human_count(done)} of {human_count(found.folders)} redacted by them"]]
-    if found.waiting:
-        rows[0][1] += "; sweeps do the rest"
-    what = "cannot be read, so it is not redacted; delete it when you no longer need it"
-    return rows + [["", f"{name} {what}"] for name in found.unread]
 
 
 def agents_table(agents: list[AgentFigures]) -> Table:

@@ -29,10 +29,10 @@ from helix_assets.store.reserve import make_reserve
 ENGINE = "engine"
 """The automaton that skips lines without secrets, as hyperscan serializes it."""
 _MOST_OF_ENGINE = 128 << 20
-MEMORY_REDACTED = "memory_redacted_with"
-"""The name in `meta` of the rules that everything was redacted by, except for the texts of sessions."""
 HIDDEN = "hidden:"
 """The beginning of the keys of sources that do not show their path."""
+MEMORY_REDACTED, RULES_STAMP = "memory_redacted_with", "rules_stamp"
+"""In `meta`: the version of the rules by which all of the catalog and the facts is redacted, and these rules' stamp."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ class Store:
                 replace_file(self.data_dir / ENGINE, built)
 
     def is_memory_redacted(self) -> bool:
-        """Whether the catalog and the facts are redacted by the rules in force. Texts of sessions may not be yet."""
+        """Whether the catalog and the facts are redacted by the rules in force. The texts of a session are if its
+        `redaction_version` is that of these rules."""
         return self.catalog.meta_value(MEMORY_REDACTED) == self.redactor.version
 
     def path_key(self, path: str) -> str:

@@ -1,7 +1,7 @@
 """Stale sessions, which were derived by older rules: which they are, and the note that there are none.
 
-Belongs here: the query of the catalog. Not here: deriving them again (`sweep.sweep`), or redacting what is kept of
-sessions without rows (`sweep.rescan`).
+Belongs here: the queries of the catalog. Not here: deriving them again (`sweep.sweep`), or redacting them
+(`sweep.rescan`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, or_, select, true
+from sqlalchemy import ColumnElement, Row, Select, or_, select, true
 
 from helix_assets import __version__
 from helix_assets.agents import ADAPTERS
@@ -29,22 +29,34 @@ def stale_sessions(
     only: Collection[tuple[str, str]] | None,
     among: Collection[str] | None = None,
 ) -> Sequence[Row[Any]]:
-    """Sessions to derive again now. `by_rules` (of redaction) and `otherwise` (parser, digest) say why.
+    """Sessions to derive again now, because of a new parser or digest; `among` names the only ones that can be."""
+    return _due(store, now, only, _is_outdated() & _is_among(among), [sessions.c.ingest_order])
 
-    `among` names the only ones that can be stale.
-    """
+
+def unredacted_sessions(store: Store, now: datetime, only: Collection[tuple[str, str]] | None) -> Sequence[Row[Any]]:
+    """Sessions whose texts are not redacted by the rules in force and can be now, the newest first."""
     s = sessions.c
-    by_rules, otherwise = s.redaction_version != store.redactor.version, _is_outdated()
-    query = select(
-        s.session_uid, s.day, s.flavor, s.raw_bytes, by_rules.label("by_rules"), otherwise.label("otherwise")
+    return _due(store, now, only, s.redaction_version != store.redactor.version, [s.started_us.desc(), s.id.desc()])
+
+
+def _due(
+    store: Store,
+    now: datetime,
+    only: Collection[tuple[str, str]] | None,
+    is_wanted: ColumnElement[bool],
+    order: Sequence[Any],
+) -> list[Row[Any]]:
+    """Sessions with rows, without those that wait after a failure."""
+    s = sessions.c
+    query: Select[Any] = select(s.session_uid, s.day, s.flavor, s.raw_bytes).where(
+        s.evicted_at.is_(None), s.row_count > 0
     )
-    query = query.where(s.evicted_at.is_(None), s.row_count > 0, or_(otherwise, by_rules))
-    query = query.where(or_(s.failure.is_(None), retries.is_due(s.retry_at, now)), _is_among(among))
+    query = query.where(is_wanted, or_(s.failure.is_(None), retries.is_due(s.retry_at, now)))
     later = retries.waiting(store.catalog, now).uids
     with store.catalog.reading() as connection:
         return [
             row
-            for row in connection.execute(query.order_by(s.ingest_order))
+            for row in connection.execute(query.order_by(*order))
             if (only is None or (row.flavor, row.day) in only) and row.session_uid not in later
         ]
 
