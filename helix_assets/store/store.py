@@ -6,7 +6,7 @@ Belongs here: opening and creating it. Not here: what is done with it (`sweep.sw
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -121,7 +121,7 @@ def open_store(settings: Settings) -> Store:
     try:
         own_folder(data_dir)
         if not (data_dir / CATALOG).exists():
-            _make(data_dir)
+            _make(settings)
         key = load_key(data_dir)
         catalog = open_catalog(data_dir)
     except OSError as exc:
@@ -131,8 +131,9 @@ def open_store(settings: Settings) -> Store:
     return Store(settings, key, catalog, RawFiles(data_dir))
 
 
-def _make(data_dir: Path) -> None:
-    """Make key and catalog, one process at a time."""
+def _make(settings: Settings) -> None:
+    """Make key and catalog, one process at a time. The rules in force hide nothing in an empty catalog."""
+    data_dir = settings.data_dir
     with writer_lock(data_dir, "create"):
         if (data_dir / CATALOG).exists():
             return
@@ -140,6 +141,9 @@ def _make(data_dir: Path) -> None:
         make_reserve(data_dir)
         make_key(data_dir)
         create_catalog(data_dir)
+        with closing(open_catalog(data_dir)) as catalog, catalog.writing() as connection:
+            catalog.set_meta(connection, MEMORY_REDACTED, rules_in_force(settings).version)
+            catalog.set_meta(connection, RULES_STAMP, settings.rules_stamp)
 
 
 def refuse_lost_catalog(data_dir: Path) -> None:

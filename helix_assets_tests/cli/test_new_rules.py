@@ -22,7 +22,9 @@ from helix_assets.kaizen.feed import append_news
 from helix_assets.model.errors import HelixError
 from helix_assets.model.facts import FACTS
 from helix_assets.settings import load_settings
+from helix_assets.store.parquet import read_rows
 from helix_assets.store.store import open_store
+from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.cli.conftest import UID, write_session
 from helix_assets_tests.home import answer, call, line, prompt, result
 
@@ -190,6 +192,30 @@ def test_what_is_confirmed_before_it_is_forgotten_shows_no_title(
     text = capsys.readouterr().out
     assert "(withheld)" in text
     assert WORD not in text
+
+
+def test_once_digests_and_facts_are_redacted_they_are_shown_and_texts_are_not(
+    outdated: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = open_store(load_settings())
+    sweep(store, only=())
+    assert WORD in repr([list(read_rows([store.raw.path(name)], raw=True)) for name in store.raw.names()])
+    store.close()
+    after = everything_read(capsys)
+    for reader, (code, text) in after.items():
+        assert WORD not in text, reader
+        assert "quokkawo" not in text, reader
+        assert ROWS_ONLY not in text, reader
+        assert code == (WITHHELD if reader[0] == "show" or reader[1:] == ("events of one",) else 0), reader
+    for reader in (
+        ("digest", UID),
+        ("lookup", UID),
+        ("program", "tool_calls"),
+        ("sql", "select * from sessions", "--json"),
+    ):
+        assert "redacted:house_word" in after[reader][1]
+    assert json.loads(after["status", "--json"][1])["withheld"] == {"digests": 0, "texts": 1, "sessions": 2}
+    assert after["export",][1].startswith("Sessions whose texts are withheld")
 
 
 def test_texts_that_wait_longer_than_digests_are_withheld_alone(

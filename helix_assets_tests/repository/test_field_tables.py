@@ -32,7 +32,6 @@ def with_table(page: str, heading: str, head: Sequence[str], rows: Sequence[Sequ
 
 def sql_page(folder: Path) -> str:
     memory, page = Memory(folder), SQL.read_text(encoding="utf-8")
-    memory.sweep()
     for view in (*ROW_VIEWS, *FACTS):
         types = {name: kind for name, kind, *_ in ask(memory.store, f"describe {view}").rows}
         rows = [(f"`{column.name}`", types[column.name], column.meaning) for column in columns_of(view)]
