@@ -215,7 +215,7 @@ def test_once_digests_and_facts_are_redacted_they_are_shown_and_texts_are_not(
     ):
         assert "redacted:house_word" in after[reader][1]
     assert json.loads(after["status", "--json"][1])["withheld"] == {"digests": 0, "texts": 1, "sessions": 2}
-    assert after["export",][1].startswith("Sessions whose texts are withheld")
+    assert "Sessions whose texts are withheld" in after["export",][1]
 
 
 def test_texts_that_wait_longer_than_digests_are_withheld_alone(
