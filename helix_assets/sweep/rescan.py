@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from sqlalchemy import Connection, Row, delete, or_, select, update
 
 from helix_assets.agents import pieces_of
 from helix_assets.model.errors import StoreError
 from helix_assets.redaction.again import Remembering, digest_again, rows_again, text_again, value_again
 from helix_assets.redaction.encoded import name_again
 from helix_assets.redaction.redactor import Texts
+from helix_assets.store.catalog import live_files, meta, retries, sessions
+from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.pages import rewrite, truncate_log
-from helix_assets.store.catalog.schema import meta, retries, sessions
-from helix_assets.store.catalog.texts import rewrite_texts, rows_of, update_row
+from helix_assets.store.catalog.texts import rewrite_texts, rows_of
 from helix_assets.store.durable import replace_file, sync
 from helix_assets.store.fact_files import FactFile
 from helix_assets.store.key import text_hash
@@ -74,9 +74,9 @@ def redact_memory(store: Store) -> int:
             _put_parts(store, connection, number, parts[number])
         changed += rewrite_texts(connection, partial(_row_again, store, texts))
         changed += _digests_again(store, texts, connection)
-        store.catalog.put_fact_files(connection, facts.fresh, [])
-        connection.execute(delete(meta).where(meta.c.name == REMEMBERED))  # contains names of models; is made again
-        connection.execute(delete(retries))  # they name sessions and files; failed sessions are tried at once
+        live_files.put_fact_files(connection, facts.fresh, [])
+        meta.drop(connection, [REMEMBERED])  # contains names of models; is made again
+        retries.drop(connection)  # they name sessions and files; failed sessions are tried at once
     for file in facts.replaced:
         store.facts.remove(file.name)
     for session in parts.values():
@@ -92,19 +92,17 @@ def redact_memory(store: Store) -> int:
 
 def _note_redacted(store: Store) -> None:
     with store.catalog.writing() as connection:
-        store.catalog.set_meta(connection, MEMORY_REDACTED, store.redactor.version)
-        store.catalog.set_meta(connection, RULES_STAMP, store.settings.rules_stamp)
-        connection.execute(delete(meta).where(meta.c.name.in_(_FORMER)))
+        meta.put(connection, MEMORY_REDACTED, store.redactor.version)
+        meta.put(connection, RULES_STAMP, store.settings.rules_stamp)
+        meta.drop(connection, _FORMER)
 
 
 def _was_redacted(store: Store) -> bool:
     """Whether an earlier version, which noted this for names and for each session, was through with these rules."""
     version = store.redactor.version
-    if [store.catalog.meta_value(name) for name in _FORMER] != [version, "decoded"]:
-        return False
     with store.catalog.reading() as connection:
-        other = connection.execute(select(sessions.c.id).where(sessions.c.redaction_version != version).limit(1))
-        return other.first() is None
+        were_names = [meta.value(connection, name) for name in _FORMER] == [version, "decoded"]
+        return were_names and sessions.are_redacted(connection, version)
 
 
 def _row_again(store: Store, rules: Texts, table: str, texts: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,7 +137,7 @@ def _digests_again(store: Store, rules: Texts, connection: Connection) -> int:
             text = text if clean == before else orjson.dumps(clean).decode()
             values = {"digest": text, "hash": text_hash(store.key, text.encode())}
         if values["digest"] != row["digest"]:
-            update_row(connection, "digests", number, values)
+            connection.update("digests", values, "rowid = ?", number)
             changed += 1
     return changed
 
@@ -199,17 +197,6 @@ def _hub_notes(store: Store) -> int:
 # -- stored rows -----------------------------------------------------------------------------------------------------
 
 
-def pass_without_rows(store: Store) -> None:
-    """Count sessions without rows as redacted by the rules in force: the memory is all there is of them."""
-    version, s = store.redactor.version, sessions.c
-    is_through = or_(s.evicted_at.is_not(None), s.row_count == 0) & (s.redaction_version != version)
-    with store.catalog.reading() as connection:
-        if connection.execute(select(s.id).where(is_through).limit(1)).first() is None:
-            return
-    with store.catalog.writing() as connection:
-        connection.execute(update(sessions).where(is_through).values(redaction_version=version))
-
-
 @dataclass(frozen=True)
 class _NewParts:
     """A session's part files by the rules in force, as the catalog names them, and the names of those they replace."""
@@ -218,7 +205,7 @@ class _NewParts:
     replaced: Sequence[str]
 
 
-def redact_rows(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> None:
+def redact_rows(store: Store, row: Row, parts: Sequence[Row]) -> None:
     """Redact a session's stored rows where they are, because not all that its digest covers can be read again."""
     fresh = _parts_again(store, row.session_uid, parts)
     sync(store.data_dir, _paths(store, {row.id: fresh}))
@@ -230,11 +217,11 @@ def redact_rows(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> None:
 def _renamed_parts(store: Store) -> dict[int, _NewParts]:
     """New part files of sessions whose id the rules in force hide, because each row contains it."""
     with store.catalog.reading() as connection:
-        known = connection.execute(select(sessions.c.id, sessions.c.session_uid)).all()
-    clean = {row.id: _uid_again(store.redactor, row.session_uid) for row in known}
-    renamed = [row.id for row in known if clean[row.id] != row.session_uid]
+        known = sessions.names(connection)
+        clean = {number: _uid_again(store.redactor, uid) for number, uid in known.items()}
+        held = live_files.parts_of(connection, [number for number, uid in known.items() if clean[number] != uid])
     made = {}
-    for number, parts in store.catalog.files_of(renamed).items():
+    for number, parts in held.items():
         try:
             made[number] = _parts_again(store, clean[number], parts)
         except StoreError:
@@ -242,7 +229,7 @@ def _renamed_parts(store: Store) -> dict[int, _NewParts]:
     return made
 
 
-def _parts_again(store: Store, uid: str, parts: Sequence[Row[Any]]) -> _NewParts:
+def _parts_again(store: Store, uid: str, parts: Sequence[Row]) -> _NewParts:
     """Publish new part files with the rows redacted by the rules in force. StoreError if one is damaged."""
     for part in parts:
         if file_hash(store.raw.path(part.name), store.key) != part.hash:
@@ -274,11 +261,11 @@ def part_again(store: Store, uid: str, path: Path, staged: Path) -> PartFile:
 
 def _put_parts(store: Store, connection: Connection, number: int, parts: _NewParts) -> None:
     """Name the new part files of a session, which is now redacted by the rules in force."""
-    store.catalog.drop_raw_files(connection, [number])
-    store.catalog.put_raw_files(connection, [{"session_id": number, **part} for part in parts.rows])
+    live_files.drop_parts(connection, [number])
+    live_files.put_parts(connection, [{"session_id": number, **part} for part in parts.rows])
     sums = {name: sum(part[name] for part in parts.rows) for name in ("bytes", "row_count", "record_count")}
     sums["raw_bytes"] = sums.pop("bytes")
-    store.catalog.update_session(connection, number, **sums, redaction_version=store.redactor.version)
+    sessions.change(connection, number, **sums, redaction_version=store.redactor.version)
 
 
 def _paths(store: Store, sessions: Mapping[int, _NewParts]) -> list[Path]:
