@@ -22,7 +22,7 @@ from helix_assets.model.errors import ChangedError, NotFoundError, StoreError
 from helix_assets.model.event import Row as EventRow
 from helix_assets.settings import Settings
 from helix_assets.store.catalog.catalog import Catalog
-from helix_assets.store.catalog.schema import digests, raw_files, sessions, sources
+from helix_assets.store.catalog.old_tables import digests, raw_files, sessions, sources
 from helix_assets.store.proof import digest_text, is_proven, stream_hash
 from helix_assets.store.store import Store, open_store, refuse_lost_catalog
 

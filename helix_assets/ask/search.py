@@ -24,7 +24,7 @@ from helix_assets.ask.reading import read_consistently
 from helix_assets.ask.withheld import has_withheld_texts, refuse_unredacted
 from helix_assets.model.errors import ChangedError, QueryError, StoreError
 from helix_assets.model.time import iso, microseconds
-from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.catalog.old_tables import digests, sessions
 from helix_assets.store.proof import is_proven
 from helix_assets.store.raw import file_hash
 from helix_assets.store.store import Store

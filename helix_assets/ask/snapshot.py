@@ -17,7 +17,7 @@ from sqlalchemy import JSON, Connection, Row, exists, select
 from helix_assets.ask.coverage import is_covered
 from helix_assets.ask.reading import refuse_changed
 from helix_assets.ask.withheld import has_withheld_texts, refuse_unredacted
-from helix_assets.store.catalog.schema import digests, fact_files, losses, raw_files, sessions, sources
+from helix_assets.store.catalog.old_tables import digests, fact_files, losses, raw_files, sessions, sources
 from helix_assets.store.fact_files import FactFile
 from helix_assets.store.raw import file_hash
 from helix_assets.store.store import Store

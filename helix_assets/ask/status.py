@@ -21,8 +21,7 @@ from helix_assets.ask.withheld import Withheld, count_withheld
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.settings import Settings
 from helix_assets.store.catalog.catalog import Catalog, index_bytes
-from helix_assets.store.catalog.retries import failed_sessions
-from helix_assets.store.catalog.schema import (
+from helix_assets.store.catalog.old_tables import (
     CATALOG_VERSION,
     digests,
     losses,
@@ -31,6 +30,7 @@ from helix_assets.store.catalog.schema import (
     sources,
     sweeps,
 )
+from helix_assets.store.catalog.retries import failed_sessions
 from helix_assets.store.key import text_hash
 from helix_assets.store.lock import holder, is_locked
 from helix_assets.store.store import Store

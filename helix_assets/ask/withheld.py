@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from helix_assets.model.errors import WithheldError
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import Store
 
 _WHY = "withheld, because the redaction rules changed: run `helix sweep`"

@@ -70,7 +70,7 @@ class Store:
     def is_memory_redacted(self) -> bool:
         """Whether the catalog and the facts are redacted by the rules in force. The texts of a session are if its
         `redaction_version` is that of these rules."""
-        return self.catalog.meta_value(MEMORY_REDACTED) == self.redactor.version
+        return bool(self.catalog.meta_value(MEMORY_REDACTED) == self.redactor.version)
 
     def path_key(self, path: str) -> str:
         """The name of a source in the catalog: its path, or a keyed hash if that contains a secret or is not UTF-8."""

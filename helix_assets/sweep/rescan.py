@@ -9,23 +9,23 @@ its rows are edited where they are. Not here: how a text is redacted (`redaction
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from sqlalchemy import Connection, Row, delete, or_, select, update
 
 from helix_assets.agents import pieces_of
 from helix_assets.model.errors import StoreError
-from helix_assets.redaction.again import digest_again, rows_again, text_again, value_again
+from helix_assets.redaction.again import Remembering, digest_again, rows_again, text_again, value_again
 from helix_assets.redaction.encoded import name_again
-from helix_assets.redaction.redactor import Redactor
+from helix_assets.redaction.redactor import Texts
+from helix_assets.store.catalog import live_files, meta, retries, sessions
+from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.pages import rewrite, truncate_log
-from helix_assets.store.catalog.schema import meta, retries, sessions
-from helix_assets.store.catalog.texts import rewrite_texts, rows_of, update_row
+from helix_assets.store.catalog.texts import rewrite_texts, rows_of
 from helix_assets.store.durable import replace_file, sync
 from helix_assets.store.fact_files import FactFile
 from helix_assets.store.key import text_hash
@@ -54,8 +54,10 @@ def redact_memory(store: Store) -> int:
     """
     if store.is_memory_redacted():
         if store.catalog.meta_value(RULES_STAMP) != store.settings.rules_stamp:
-            with store.catalog.writing() as connection:
-                store.catalog.set_meta(connection, RULES_STAMP, store.settings.rules_stamp)
+            _note_redacted(store)
+        return 0
+    if _was_redacted(store):
+        _note_redacted(store)
         return 0
     from helix_assets.kaizen.derived import drop_tables
     from helix_assets.kaizen.feed import redact_feed  # every sweep loads this module, few have new rules
@@ -64,48 +66,65 @@ def redact_memory(store: Store) -> int:
     changed = _hub_notes(store) + redact_feed(store)
     drop_tables(store.data_dir)
     drop_reports(store.data_dir)
-    facts, parts = _facts_again(store), _renamed_parts(store)
+    texts = Remembering(store.redactor)
+    facts, parts = _facts_again(store, texts), _renamed_parts(store)
     sync(store.data_dir, [store.facts.path(file.name) for file in facts.fresh] + _paths(store, parts))
     with store.catalog.writing() as connection:
         for number in parts:
             _put_parts(store, connection, number, parts[number])
-        changed += rewrite_texts(connection, partial(_row_again, store)) + _digests_again(store, connection)
-        store.catalog.put_fact_files(connection, facts.fresh, [])
-        connection.execute(delete(meta).where(meta.c.name == REMEMBERED))  # contains names of models; is made again
-        connection.execute(delete(retries))  # they name sessions and files; failed sessions are tried at once
+        changed += rewrite_texts(connection, partial(_row_again, store, texts))
+        changed += _digests_again(store, texts, connection)
+        live_files.put_fact_files(connection, facts.fresh, [])
+        meta.drop(connection, [REMEMBERED])  # contains names of models; is made again
+        retries.drop(connection)  # they name sessions and files; failed sessions are tried at once
     for file in facts.replaced:
         store.facts.remove(file.name)
     for session in parts.values():
         _remove(store, session)
-    rewrite(store.catalog)
-    truncate_log(store.catalog)
+    if (
+        store.catalog.meta_value("order") is not None
+    ):  # also if nothing changed, because a killed sweep may have done it
+        rewrite(store.catalog)
+        truncate_log(store.catalog)  # it contains the overwritten texts
+    _note_redacted(store)
+    return changed + len(facts.fresh)
+
+
+def _note_redacted(store: Store) -> None:
     with store.catalog.writing() as connection:
-        store.catalog.set_meta(connection, MEMORY_REDACTED, store.redactor.version)
-        store.catalog.set_meta(connection, RULES_STAMP, store.settings.rules_stamp)
-        connection.execute(delete(meta).where(meta.c.name.in_(_FORMER)))
-    return changed
+        meta.put(connection, MEMORY_REDACTED, store.redactor.version)
+        meta.put(connection, RULES_STAMP, store.settings.rules_stamp)
+        meta.drop(connection, _FORMER)
 
 
-def _row_again(store: Store, table: str, texts: Mapping[str, Any]) -> dict[str, Any]:
+def _was_redacted(store: Store) -> bool:
+    """Whether an earlier version, which noted this for names and for each session, was through with these rules."""
+    version = store.redactor.version
+    with store.catalog.reading() as connection:
+        were_names = [meta.value(connection, name) for name in _FORMER] == [version, "decoded"]
+        return were_names and sessions.are_redacted(connection, version)
+
+
+def _row_again(store: Store, rules: Texts, table: str, texts: Mapping[str, Any]) -> dict[str, Any]:
     """What the rules in force change in a row of the catalog."""
-    clean = {name: _value_again(store, table, name, value) for name, value in texts.items()}
+    clean = {name: _value_again(store, rules, table, name, value) for name, value in texts.items()}
     return {name: value for name, value in clean.items() if value != texts[name]}
 
 
-def _value_again(store: Store, table: str, name: str, value: Any) -> Any:
+def _value_again(store: Store, rules: Texts, table: str, name: str, value: Any) -> Any:
     if name in _UIDS:
-        return _uid_again(store.redactor, value)
+        return _uid_again(rules, value)
     if name == "path_key":
         return store.shown_path(value) if table == "execution_files" else store.path_key(value)
-    return name_again(store.redactor, value) if name in _NAMES else value_again(store.redactor, value)
+    return name_again(rules, value) if name in _NAMES else value_again(rules, value)
 
 
-def _uid_again(redactor: Redactor, uid: str) -> str:
+def _uid_again(rules: Texts, uid: str) -> str:
     flavor, colon, native = uid.partition(":")
-    return f"{flavor}:{name_again(redactor, native)}" if colon else redactor.text(uid).text
+    return f"{flavor}:{name_again(rules, native)}" if colon else rules.text(uid).text
 
 
-def _digests_again(store: Store, connection: Connection) -> int:
+def _digests_again(store: Store, rules: Texts, connection: Connection) -> int:
     """Redact all digests and renew their hashes. Returns how many changed."""
     changed = 0
     for number, row in rows_of(connection, "digests", ["session_uid", "digest", "hash"]):
@@ -114,11 +133,11 @@ def _digests_again(store: Store, connection: Connection) -> int:
             values = {"digest": store.redactor.text(text).text}
         else:
             before = orjson.loads(text)
-            clean = digest_again(store.redactor, before) | {"session_uid": row["session_uid"]}
+            clean = digest_again(rules, before) | {"session_uid": row["session_uid"]}
             text = text if clean == before else orjson.dumps(clean).decode()
             values = {"digest": text, "hash": text_hash(store.key, text.encode())}
         if values["digest"] != row["digest"]:
-            update_row(connection, "digests", number, values)
+            connection.update("digests", values, "rowid = ?", number)
             changed += 1
     return changed
 
@@ -131,11 +150,9 @@ class _NewFacts:
     replaced: list[FactFile] = field(default_factory=list)
 
 
-def _facts_again(store: Store) -> _NewFacts:
+def _facts_again(store: Store, rules: Texts) -> _NewFacts:
     """Write fact files by the rules in force. Unchanged and damaged ones are left out."""
     done = _NewFacts()
-    again = cache(partial(text_again, store.redactor))
-    uid_again = cache(partial(_uid_again, store.redactor))
     for file in store.catalog.fact_files():
         try:
             table = store.facts.read(file)
@@ -143,15 +160,15 @@ def _facts_again(store: Store) -> _NewFacts:
             if isinstance(exc.__cause__, OSError) and not isinstance(exc.__cause__, FileNotFoundError):
                 raise  # it is perhaps only now that it cannot be read
             continue
-        clean = table_again(table, again, uid_again)
+        clean = _table_again(table, rules)
         if clean is not table:
             done.fresh.append(store.facts.write(file.fact, (file.flavor, file.day), file.version + 1, clean))
             done.replaced.append(file)
     return done
 
 
-def table_again(table: pa.Table, again: Callable[[str], str], uid_again: Callable[[str], str]) -> pa.Table:
-    """A table of facts with other texts and session ids, the same table if nothing changes."""
+def _table_again(table: pa.Table, rules: Texts) -> pa.Table:
+    """The table redacted by the rules, the same table if they change nothing."""
     import pyarrow as pa
 
     for place, column in enumerate(table.schema):
@@ -159,7 +176,8 @@ def table_again(table: pa.Table, again: Callable[[str], str], uid_again: Callabl
             continue
         packed = pa.concat_arrays(table.column(place).chunks or [pa.array([], pa.string())]).dictionary_encode()
         texts = packed.dictionary.to_pylist()
-        clean = list(map(uid_again if column.name == "session_uid" else again, texts))
+        again = _uid_again if column.name == "session_uid" else text_again
+        clean = [again(rules, text) for text in texts]
         if clean != texts:
             fresh = pa.DictionaryArray.from_arrays(packed.indices, pa.array(clean, pa.string())).dictionary_decode()
             table = table.set_column(place, column, fresh)
@@ -179,17 +197,6 @@ def _hub_notes(store: Store) -> int:
 # -- stored rows -----------------------------------------------------------------------------------------------------
 
 
-def pass_without_rows(store: Store) -> None:
-    """Count sessions without rows as redacted by the rules in force: the memory is all there is of them."""
-    version, s = store.redactor.version, sessions.c
-    is_through = or_(s.evicted_at.is_not(None), s.row_count == 0) & (s.redaction_version != version)
-    with store.catalog.reading() as connection:
-        if connection.execute(select(s.id).where(is_through).limit(1)).first() is None:
-            return
-    with store.catalog.writing() as connection:
-        connection.execute(update(sessions).where(is_through).values(redaction_version=version))
-
-
 @dataclass(frozen=True)
 class _NewParts:
     """A session's part files by the rules in force, as the catalog names them, and the names of those they replace."""
@@ -198,7 +205,7 @@ class _NewParts:
     replaced: Sequence[str]
 
 
-def redact_rows(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> None:
+def redact_rows(store: Store, row: Row, parts: Sequence[Row]) -> None:
     """Redact a session's stored rows where they are, because not all that its digest covers can be read again."""
     fresh = _parts_again(store, row.session_uid, parts)
     sync(store.data_dir, _paths(store, {row.id: fresh}))
@@ -210,11 +217,11 @@ def redact_rows(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> None:
 def _renamed_parts(store: Store) -> dict[int, _NewParts]:
     """New part files of sessions whose id the rules in force hide, because each row contains it."""
     with store.catalog.reading() as connection:
-        known = connection.execute(select(sessions.c.id, sessions.c.session_uid)).all()
-    clean = {row.id: _uid_again(store.redactor, row.session_uid) for row in known}
-    renamed = [row.id for row in known if clean[row.id] != row.session_uid]
+        known = sessions.names(connection)
+        clean = {number: _uid_again(store.redactor, uid) for number, uid in known.items()}
+        held = live_files.parts_of(connection, [number for number, uid in known.items() if clean[number] != uid])
     made = {}
-    for number, parts in store.catalog.files_of(renamed).items():
+    for number, parts in held.items():
         try:
             made[number] = _parts_again(store, clean[number], parts)
         except StoreError:
@@ -222,7 +229,7 @@ def _renamed_parts(store: Store) -> dict[int, _NewParts]:
     return made
 
 
-def _parts_again(store: Store, uid: str, parts: Sequence[Row[Any]]) -> _NewParts:
+def _parts_again(store: Store, uid: str, parts: Sequence[Row]) -> _NewParts:
     """Publish new part files with the rows redacted by the rules in force. StoreError if one is damaged."""
     for part in parts:
         if file_hash(store.raw.path(part.name), store.key) != part.hash:
@@ -254,11 +261,11 @@ def part_again(store: Store, uid: str, path: Path, staged: Path) -> PartFile:
 
 def _put_parts(store: Store, connection: Connection, number: int, parts: _NewParts) -> None:
     """Name the new part files of a session, which is now redacted by the rules in force."""
-    store.catalog.drop_raw_files(connection, [number])
-    store.catalog.put_raw_files(connection, [{"session_id": number, **part} for part in parts.rows])
+    live_files.drop_parts(connection, [number])
+    live_files.put_parts(connection, [{"session_id": number, **part} for part in parts.rows])
     sums = {name: sum(part[name] for part in parts.rows) for name in ("bytes", "row_count", "record_count")}
     sums["raw_bytes"] = sums.pop("bytes")
-    store.catalog.update_session(connection, number, **sums, redaction_version=store.redactor.version)
+    sessions.change(connection, number, **sums, redaction_version=store.redactor.version)
 
 
 def _paths(store: Store, sessions: Mapping[int, _NewParts]) -> list[Path]:

@@ -10,13 +10,13 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, or_, select, true
+from sqlalchemy import Boolean, ColumnElement, Row, Select, literal_column, or_, select, true
 
 from helix_assets import __version__
 from helix_assets.agents import ADAPTERS
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.store.catalog import retries
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import Store
 
 _SETTLED = "settled"
@@ -51,7 +51,7 @@ def _due(
     query: Select[Any] = select(s.session_uid, s.day, s.flavor, s.raw_bytes).where(
         s.evicted_at.is_(None), s.row_count > 0
     )
-    query = query.where(is_wanted, or_(s.failure.is_(None), retries.is_due(s.retry_at, now)))
+    query = query.where(is_wanted, or_(s.failure.is_(None), literal_column(retries.due(now), Boolean)))
     later = retries.waiting(store.catalog, now).uids
     with store.catalog.reading() as connection:
         return [

@@ -32,7 +32,7 @@ from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError, Problem, RetryLater, SkipSource, StoreError
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.model.time import iso, microseconds
-from helix_assets.store.catalog import retries
+from helix_assets.store.catalog import retries, sessions
 from helix_assets.store.catalog.day_marks import count_day
 from helix_assets.store.catalog.ledger import shared_with
 from helix_assets.store.catalog.pages import truncate_log
@@ -61,7 +61,7 @@ from helix_assets.sweep.plan import (
     was_evicted,
 )
 from helix_assets.sweep.pricing import reprice
-from helix_assets.sweep.rescan import RESCAN_BYTES, pass_without_rows, redact_memory, redact_rows
+from helix_assets.sweep.rescan import RESCAN_BYTES, redact_memory, redact_rows
 from helix_assets.sweep.settle import Standing, Wanted, settle
 from helix_assets.sweep.stale import code_versions, is_settled, note_settled, stale_sessions, unredacted_sessions
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
@@ -630,7 +630,8 @@ class _Sweep:
 
     def _redact_texts(self) -> None:
         """Bring the texts of stored sessions to the rules in force, a limited part of them, before news is read."""
-        pass_without_rows(self._store)
+        with self._store.catalog.writing() as connection:
+            sessions.pass_without_rows(connection, self._store.redactor.version)
         rows = unredacted_sessions(self._store, self._clock(), self._only)
         sizes = accumulate(row.raw_bytes for row in rows)
         now = [row for row, size in zip(rows, sizes, strict=True) if size <= RESCAN_BYTES or size == row.raw_bytes]

@@ -6,11 +6,10 @@ what becomes of a text (`sweep.rescan`).
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection
+from helix_assets.store.catalog.connection import Connection
 
 _PAGE = 1_000
 _OUR_TABLES = frozenset(
@@ -25,49 +24,35 @@ _OUR_COLUMNS = frozenset({"flavor", "role", "status", "outcome", "day", "read_ha
 def rewrite_texts(connection: Connection, change: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]) -> int:
     """Pass the texts of each row to `change(table, texts)`, and store what it returns. Returns how many rows changed.
 
-    JSON is passed as the values that it means.
+    JSON is passed as the value that it means.
     """
     changed = 0
     for table, columns in _texts(connection).items():
-        for number, row in rows_of(connection, table, list(columns)):
-            found = {
-                name: _decoded(text, columns[name]) for name, text in row.items() if isinstance(text, str) and text
-            }
-            values = change(table, {name: value for name, value in found.items() if value is not None})
-            if values:
-                update_row(connection, table, number, {name: _encoded(values[name], columns[name]) for name in values})
+        for number, row in rows_of(connection, table, columns):
+            if values := change(table, {name: value for name, value in row.items() if value}):
+                connection.update(table, values, "rowid = ?", number)
                 changed += 1
     return changed
 
 
-def rows_of(connection: Connection, table: str, columns: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def rows_of(connection: Connection, table: str, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Some columns of each row, with the number of the row. Rows may be changed meanwhile."""
     names = ", ".join(f'"{name}"' for name in columns)
     query = f'SELECT rowid, {names} FROM "{table}" WHERE rowid > ? ORDER BY rowid LIMIT {_PAGE}'
     last = -1
-    while page := connection.exec_driver_sql(query, (last,)).fetchall():
+    while page := connection.tuples(query, (last,)):
         for number, *values in page:
             yield number, dict(zip(columns, values, strict=True))
         last = page[-1][0]
 
 
-def update_row(connection: Connection, table: str, number: int, values: Mapping[str, Any]) -> None:
-    """Change some columns of a row."""
-    names = ", ".join(f'"{name}" = ?' for name in values)
-    connection.exec_driver_sql(f'UPDATE "{table}" SET {names} WHERE rowid = ?', (*values.values(), number))
-
-
-def _texts(connection: Connection) -> dict[str, dict[str, bool]]:
-    """The columns of each table that contain texts, and whether these are JSON."""
-    named = connection.exec_driver_sql(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-    )
+def _texts(connection: Connection) -> dict[str, list[str]]:
+    """The columns of each table that contain texts, or JSON with texts."""
+    named = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     found = {}
-    for (table,) in named.fetchall():
-        columns = connection.exec_driver_sql(f'PRAGMA table_info("{table}")').fetchall()
-        texts = {
-            name: kind == "JSON" for _, name, kind, *_ in columns if kind in ("TEXT", "JSON") and not _is_ours(name)
-        }
+    for table in connection.column(named):
+        columns = connection.tuples(f'PRAGMA table_info("{table}")')
+        texts = [name for _, name, kind, *_ in columns if kind in {"TEXT", "JSON"} and not _is_ours(name)]
         if texts and table not in _OUR_TABLES:
             found[table] = texts
     return found
@@ -75,12 +60,3 @@ def _texts(connection: Connection) -> dict[str, dict[str, bool]]:
 
 def _is_ours(column: str) -> bool:
     return column in _OUR_COLUMNS or column == "at" or column.endswith("_at")
-
-
-def _decoded(text: str, is_json: bool) -> Any:
-    """The value, None for JSON without any string."""
-    return (json.loads(text) if '"' in text else None) if is_json else text
-
-
-def _encoded(value: Any, is_json: bool) -> Any:
-    return json.dumps(value) if is_json else value
