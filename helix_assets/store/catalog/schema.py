@@ -26,6 +26,8 @@ from sqlalchemy import (
     text,
 )
 
+from helix_assets.store.catalog.feed import make_feed
+
 metadata = MetaData()
 _Key = Integer().with_variant(BigInteger, "postgresql")
 
@@ -177,6 +179,17 @@ digests = Table(
     Column("generation", Integer, nullable=False),
     Column("hash", Text, nullable=False),
     Column("written_at", Text, nullable=False),
+    # Where the digest is in the feed, and where its session was first: see `store.catalog.feed`, whose triggers set it.
+    Column("position", BigInteger),
+    Column("first_position", BigInteger),
+)
+
+# The digests that are gone, by their first position; null if it is not known which.
+removals = Table(
+    "removals",
+    metadata,
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("first_position", BigInteger),
 )
 
 # Which sessions contain a record or message that others may contain too: ids of agents that copy history.
@@ -353,18 +366,19 @@ executions = Table(
     Column("record", JSON, nullable=False),
 )
 
-# kaizen: which digest of a session was last put into the feed, and where.
-feed = Table(
-    "feed",
-    metadata,
-    Column("session_uid", Text, primary_key=True),
-    Column("hash", Text, nullable=False),
-    Column("position", BigInteger, nullable=False),
-)
-
 
 def _first(connection: Connection) -> None:
-    later = (fact_files, forgotten, retries, hook_events, execution_files, executions, feed, ledger_news, session_keys)
+    later = (
+        fact_files,
+        forgotten,
+        retries,
+        hook_events,
+        execution_files,
+        executions,
+        ledger_news,
+        session_keys,
+        removals,
+    )
     metadata.create_all(connection, tables=[table for table in metadata.sorted_tables if table not in later])
 
 
@@ -382,7 +396,7 @@ def _fourth(connection: Connection) -> None:
 
 
 def _fifth(connection: Connection) -> None:
-    for table in (hook_events, execution_files, executions, feed):
+    for table in (hook_events, execution_files, executions):
         table.create(connection, checkfirst=True)
 
 
@@ -434,6 +448,13 @@ def _tenth(connection: Connection) -> None:
     connection.exec_driver_sql(f"UPDATE sources SET mtime_ns = -1 WHERE status = 'ok' AND session_id IN ({judged})")
 
 
+def _eleventh(connection: Connection) -> None:
+    """The feed of digests is a column of their table."""
+    _add_columns(connection, "digests", "position BIGINT", "first_position BIGINT")
+    removals.create(connection, checkfirst=True)
+    make_feed(connection)
+
+
 def _columns(connection: Connection, table: str) -> set[str]:
     return {found["name"] for found in inspect(connection).get_columns(table)}
 
@@ -456,5 +477,6 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _eighth,
     _ninth,
     _tenth,
+    _eleventh,
 )
 CATALOG_VERSION = len(MIGRATIONS)
