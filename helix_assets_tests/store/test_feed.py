@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -193,12 +194,14 @@ def test_nothing_counts_as_forgotten_while_those_files_cannot_be_removed(
     as_version_ten(memory, last=3)
     memory.store = Memory(tmp_path).store
     with monkeypatch.context() as broken:
-        broken.setattr("shutil.rmtree", refuse)
+        broken.setattr("shutil.rmtree", keep_old_feed)
         assert not forget(memory.store, [ONE], now=memory.now).is_finished
     memory.sweep()
     assert not (memory.store.data_dir / OLD_FEED).exists()
 
 
-def refuse(path: Path, ignore_errors: bool = False) -> None:
-    if not ignore_errors:
+def keep_old_feed(path: Path, *, ignore_errors: bool = False) -> None:
+    if path.name != OLD_FEED:
+        rmtree(path, ignore_errors=ignore_errors)
+    elif not ignore_errors:
         raise PermissionError(path)
