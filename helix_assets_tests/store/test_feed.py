@@ -51,7 +51,7 @@ def test_new_and_changed_digests_get_positions_that_grow(memory: Memory, consume
 def test_the_feed_is_read_in_order_of_positions_without_sorting_all(memory: Memory) -> None:
     query = "EXPLAIN QUERY PLAN SELECT * FROM feed WHERE position > 1 ORDER BY position LIMIT 1"
     with memory.store.catalog.reading() as connection:
-        plan = [row.detail for row in connection.exec_driver_sql(query)]
+        plan = [row.detail for row in connection.execute(query)]
     assert "SEARCH digests USING INDEX digests_by_position (position>?)" in plan
     assert not any("TEMP B-TREE" in step for step in plan)
 
@@ -59,7 +59,7 @@ def test_the_feed_is_read_in_order_of_positions_without_sorting_all(memory: Memo
 def test_a_digest_that_stays_the_same_keeps_its_position(memory: Memory, consumer: Consumer) -> None:
     consumer.catch_up()
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("UPDATE digests SET digest = digest, hash = hash, written_at = 'later'")
+        connection.execute("UPDATE digests SET digest = digest, hash = hash, written_at = 'later'")
     assert consumer.catch_up() == []
 
 
@@ -138,7 +138,7 @@ def test_positions_go_on_even_if_the_clock_was_set_back_before_a_restore(memory:
     make_copy(memory.store, memory.now)
     late = microseconds(NOW) + 10
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("UPDATE digests SET position = ? WHERE session_uid = ?", (late, ONE))
+        connection.execute("UPDATE digests SET position = ? WHERE session_uid = ?", (late, ONE))
     consumer.catch_up()
     restore(memory.store.settings, choose_copy(memory.store.settings), NOW)
     assert [position for position, _, _ in consumer.catch_up()] == [late + 1, late + 2, late + 3]

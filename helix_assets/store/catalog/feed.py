@@ -12,29 +12,29 @@ from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import Connection
-
 from helix_assets.model.time import microseconds
+from helix_assets.store.catalog.connection import Connection
 
 OLD_FEED = "feed"
 """The folder of files that were the feed in earlier versions."""
 _UNRECORDED = 500
 """How many entries a killed writer of those files may have added before the catalog recorded them."""
 _LAST = "max(coalesce((SELECT max(position) FROM digests), 0), coalesce((SELECT max(position) FROM removals), 0))"
-_TRIGGERS_AND_VIEW = (
-    f"""CREATE TRIGGER digest_added AFTER INSERT ON digests BEGIN
+_PARTS = (
+    "UNIQUE INDEX IF NOT EXISTS digests_by_position ON digests (position)",
+    f"""TRIGGER IF NOT EXISTS digest_added AFTER INSERT ON digests BEGIN
         UPDATE digests SET (position, first_position) = (SELECT {_LAST} + 1, {_LAST} + 1)
         WHERE session_uid = new.session_uid;
     END""",
-    f"""CREATE TRIGGER digest_changed AFTER UPDATE OF hash ON digests WHEN new.hash <> old.hash BEGIN
+    f"""TRIGGER IF NOT EXISTS digest_changed AFTER UPDATE OF hash ON digests WHEN new.hash <> old.hash BEGIN
         UPDATE digests SET position = {_LAST} + 1 WHERE session_uid = new.session_uid;
     END""",
     # Before the row goes: its position must not be used again.
-    f"""CREATE TRIGGER digest_removed BEFORE DELETE ON digests BEGIN
+    f"""TRIGGER IF NOT EXISTS digest_removed BEFORE DELETE ON digests BEGIN
         INSERT INTO removals (position, first_position) VALUES ({_LAST} + 1, old.first_position);
     END""",
     # The casts give both halves the same types: only then does SQLite read them in order, instead of sorting all.
-    """CREATE VIEW feed AS
+    """VIEW IF NOT EXISTS feed AS
         SELECT position, CASE WHEN position = first_position THEN 'new' ELSE 'revised' END AS change,
             first_position, session_uid, digest FROM digests
         UNION ALL
@@ -43,23 +43,23 @@ _TRIGGERS_AND_VIEW = (
 
 
 def make_feed(connection: Connection) -> None:
-    """Make triggers and view. Positions go on from the table and the files that were the feed in earlier versions."""
-    do = connection.exec_driver_sql
-    if do("SELECT 1 FROM sqlite_master WHERE name = 'feed' AND type = 'view'").first():
-        return
-    do("CREATE TABLE IF NOT EXISTS feed (session_uid TEXT PRIMARY KEY, hash TEXT, position BIGINT)")
-    do("""UPDATE digests SET first_position = feed.position,
-            position = CASE WHEN feed.hash = digests.hash THEN feed.position END
-        FROM feed WHERE feed.session_uid = digests.session_uid""")
-    if (last := do("SELECT value FROM meta WHERE name = 'feed_position'").scalar()) is not None:
+    """Make index, triggers and view."""
+    for part in _PARTS:
+        connection.execute(f"CREATE {part}")
+
+
+def go_on_after_upgrade(connection: Connection) -> None:
+    """Go on from the positions of the files that were the feed in earlier versions, and of their table `feed`."""
+    if connection.value("SELECT 1 FROM sqlite_master WHERE name = 'feed' AND type = 'table'"):
+        connection.execute("""UPDATE digests SET first_position = feed.position,
+                position = CASE WHEN feed.hash = digests.hash THEN feed.position END
+            FROM feed WHERE feed.session_uid = digests.session_uid""")
+        connection.execute("DROP TABLE feed")
+    if (last := connection.value("SELECT value FROM meta WHERE name = 'feed_position'")) is not None:
         _lose_track(connection, int(last) + _UNRECORDED)  # not every consumer has read what was forgotten before
+        connection.execute("DELETE FROM meta WHERE name IN ('feed_position', 'feed_redacted_with')")
     _move_to_the_end(connection, "position IS NULL")
-    do("UPDATE digests SET first_position = position WHERE first_position IS NULL")
-    do("CREATE UNIQUE INDEX digests_by_position ON digests (position)")
-    do("DROP TABLE feed")
-    do("DELETE FROM meta WHERE name IN ('feed_position', 'feed_redacted_with')")
-    for statement in _TRIGGERS_AND_VIEW:
-        do(statement)
+    connection.execute("UPDATE digests SET first_position = position WHERE first_position IS NULL")
 
 
 def go_on_after_restore(connection: Connection, replaced: Path, now: datetime) -> None:
@@ -78,16 +78,16 @@ def go_on_after_restore(connection: Connection, replaced: Path, now: datetime) -
 
 
 def _last(connection: Connection) -> int:
-    return int(connection.exec_driver_sql(f"SELECT {_LAST}").scalar_one())
+    return int(connection.value(f"SELECT {_LAST}"))
 
 
 def _lose_track(connection: Connection, position: int) -> None:
     """Have consumers compare what they have with `digests`, because what is gone is not known."""
-    connection.exec_driver_sql("INSERT INTO removals (position) VALUES (?)", (position,))
+    connection.execute("INSERT INTO removals (position) VALUES (?)", (position,))
 
 
 def _move_to_the_end(connection: Connection, which: str) -> None:
-    connection.exec_driver_sql(
+    connection.execute(
         f"""UPDATE digests SET position = ? + place
         FROM (SELECT session_uid AS uid, row_number() OVER (ORDER BY written_at, session_uid) AS place
             FROM digests WHERE {which}) WHERE session_uid = uid""",
