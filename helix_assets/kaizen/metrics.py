@@ -20,7 +20,6 @@ from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.derive.places import repo_of
 from helix_assets.kaizen.executions import Execution, read_execution
 from helix_assets.model.errors import Problem, SkipSource
-from helix_assets.redaction.again import value_again
 from helix_assets.store.catalog.old_tables import execution_files, executions, problems
 from helix_assets.store.catalog.tombstones import alias, forgotten_marks, session_mark
 from helix_assets.store.key import text_hash
@@ -90,22 +89,6 @@ def read_executions(store: Store) -> Iterator[Execution]:
         yield read_execution(row.record, row.project, row.agent, f"{row.path_key}:{row.line}")
 
 
-def redact_executions(store: Store, connection: Connection) -> int:
-    """Redact all that is stored of the projects by the rules in force. Returns how many records changed."""
-    changed = 0
-    for row in connection.execute(select(executions.c.id, executions.c.record)).all():
-        clean = value_again(store.redactor, row.record)
-        if clean != row.record:
-            uid = clean.get("helix_session_uid")
-            values = {"record": clean, "session_uid": uid if isinstance(uid, str) else None}
-            connection.execute(update(executions).where(executions.c.id == row.id).values(**values))
-            changed += 1
-    for file in connection.execute(select(execution_files)).all():
-        names = {name: store.shown_path(getattr(file, name)) for name in ("path_key", "project", "agent")}
-        connection.execute(update(execution_files).where(execution_files.c.id == file.id).values(**names))
-    return changed
-
-
 def forget_in_executions(store: Store, connection: Connection, uids: list[str]) -> None:
     """Remove names of forgotten sessions from what is stored of the projects; their own files still contain them."""
     mine = executions.c.session_uid.in_(uids)
@@ -121,7 +104,8 @@ class _Reader:
     def __init__(self, store: Store, now: str) -> None:
         self.done = Read()
         self._store, self._now = store, now
-        self._forgotten = forgotten_marks(store)
+        with store.catalog.reading() as connection:
+            self._forgotten = forgotten_marks(connection)
 
     def read(self, path: str, project: str) -> None:
         """Take in what is new in one file. It is read from the start if a part already read has changed."""

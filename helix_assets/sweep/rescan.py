@@ -52,18 +52,17 @@ def redact_memory(store: Store) -> int:
     Runs before a sweep looks at files, which are identified by their names in the catalog. What is damaged stays so: no
     reader shows it.
     """
-    if store.is_memory_redacted():
-        if store.catalog.meta_value(RULES_STAMP) != store.settings.rules_stamp:
+    with store.catalog.reading() as connection:
+        known = meta.every(connection)
+        is_through = known.get(MEMORY_REDACTED) == store.redactor.version or _was_redacted(store, connection, known)
+    if is_through:
+        if known.get(MEMORY_REDACTED) is None or known.get(RULES_STAMP) != store.settings.rules_stamp:
             _note_redacted(store)
         return 0
-    if _was_redacted(store):
-        _note_redacted(store)
-        return 0
-    from helix_assets.kaizen.derived import drop_tables
-    from helix_assets.kaizen.feed import redact_feed  # every sweep loads this module, few have new rules
+    from helix_assets.kaizen.derived import drop_tables  # every sweep loads this module, few have new rules
     from helix_assets.keep.report_folder import drop_reports
 
-    changed = _hub_notes(store) + redact_feed(store)
+    changed = _hub_notes(store)
     drop_tables(store.data_dir)
     drop_reports(store.data_dir)
     texts = Remembering(store.redactor)
@@ -81,9 +80,7 @@ def redact_memory(store: Store) -> int:
         store.facts.remove(file.name)
     for session in parts.values():
         _remove(store, session)
-    if (
-        store.catalog.meta_value("order") is not None
-    ):  # also if nothing changed, because a killed sweep may have done it
+    if meta.ORDER in known:  # also if nothing changed, because a killed sweep may have done it
         rewrite(store.catalog)
         truncate_log(store.catalog)  # it contains the overwritten texts
     _note_redacted(store)
@@ -97,12 +94,11 @@ def _note_redacted(store: Store) -> None:
         meta.drop(connection, _FORMER)
 
 
-def _was_redacted(store: Store) -> bool:
+def _was_redacted(store: Store, connection: Connection, known: Mapping[str, str]) -> bool:
     """Whether an earlier version, which noted this for names and for each session, was through with these rules."""
     version = store.redactor.version
-    with store.catalog.reading() as connection:
-        were_names = [meta.value(connection, name) for name in _FORMER] == [version, "decoded"]
-        return were_names and sessions.are_redacted(connection, version)
+    were_names = [known.get(name) for name in _FORMER] == [version, "decoded"]
+    return were_names and not sessions.is_any_redacted_otherwise(connection, version)
 
 
 def _row_again(store: Store, rules: Texts, table: str, texts: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +149,9 @@ class _NewFacts:
 def _facts_again(store: Store, rules: Texts) -> _NewFacts:
     """Write fact files by the rules in force. Unchanged and damaged ones are left out."""
     done = _NewFacts()
-    for file in store.catalog.fact_files():
+    with store.catalog.reading() as connection:
+        files = live_files.fact_files(connection)
+    for file in files:
         try:
             table = store.facts.read(file)
         except StoreError as exc:

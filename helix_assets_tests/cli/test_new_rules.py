@@ -18,7 +18,6 @@ from helix_assets.ask.views import VIEWS
 from helix_assets.cli.listing import COMMANDS
 from helix_assets.cli.main import run
 from helix_assets.kaizen.derived import write_correlated, write_scorecard
-from helix_assets.kaizen.feed import append_news
 from helix_assets.model.errors import HelixError
 from helix_assets.model.facts import FACTS
 from helix_assets.settings import load_settings
@@ -118,7 +117,6 @@ def programs() -> Iterator[tuple[str, Callable[[Memory], object]]]:
         yield name, lambda memory, name=name: memory.facts(name).fetchall()
     yield "executions", lambda memory: write_correlated(memory._store)
     yield "scorecard", lambda memory: write_scorecard(memory._store)
-    yield "feed", lambda memory: append_news(memory._store, "now").damaged
 
 
 def everything_read(capsys: pytest.CaptureFixture[str]) -> Answers:
