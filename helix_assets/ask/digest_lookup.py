@@ -21,10 +21,15 @@ _USAGE = "usage: python -m helix_assets.ask.digest_lookup UID [--json] | --schem
 _SCHEMA = "digest.schema.json"
 _MANY = 20
 _Row = tuple[str, str, str, str | None, str | None]
-# The last two columns are the rules that all digests are redacted by, and the stamp of these rules (`rules_stamp`).
+# The last two columns are the rules that all digests are redacted by (the second name is that of earlier versions, see
+# `store.redacted_with`), and the stamp of these rules (`rules_stamp`).
 _QUERY = """
-select d.session_uid, d.digest, d.hash, (select value from meta where name = 'memory_redacted_with'),
-    (select value from meta where name = 'rules_stamp') from digests d where """
+select d.session_uid, d.digest, d.hash, coalesce(
+    (select value from meta where name = 'memory_redacted_with'),
+    (select value from meta m where name = 'names_redacted_with'
+        and exists (select 1 from meta where name = 'names_read_as' and value = 'decoded')
+        and not exists (select 1 from sessions where redaction_version <> m.value))
+), (select value from meta where name = 'rules_stamp') from digests d where """
 _EXACT = _QUERY + "d.session_uid = ?"
 _PREFIX = (
     _QUERY

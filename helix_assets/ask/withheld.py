@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
-
 from helix_assets.model.errors import WithheldError
-from helix_assets.store.catalog.old_tables import sessions
+from helix_assets.store.catalog import sessions
+from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.store import Store
 
 _WHY = "withheld, because the redaction rules changed: run `helix sweep`"
@@ -46,8 +45,7 @@ def refuse_withheld_texts(store: Store, session_uid: str, redaction_version: str
 
 def count_withheld(store: Store, connection: Connection) -> Withheld:
     """How many sessions are withheld now."""
-    other = func.count().filter(sessions.c.redaction_version != store.redactor.version)
-    texts, total = connection.execute(select(other, func.count()).select_from(sessions)).one()
+    texts, total = sessions.count_redacted_otherwise(connection, store.redactor.version)
     return Withheld(0, texts, total) if store.is_memory_redacted() else Withheld(total, total, total)
 
 

@@ -6,6 +6,7 @@ Belongs here: opening and creating it. Not here: what is done with it (`sweep.sw
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,7 +18,9 @@ from helix_assets.model.identity import utf8_name
 from helix_assets.redaction import Redactor, Rule
 from helix_assets.redaction.encoded import name_again, shown_by
 from helix_assets.settings import Settings
+from helix_assets.store.catalog import meta, sessions
 from helix_assets.store.catalog.catalog import CATALOG, Catalog, create_catalog, open_catalog
+from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.durable import drop, open_plain, replace_file
 from helix_assets.store.fact_files import FactFiles
 from helix_assets.store.folder import own_folder
@@ -31,6 +34,7 @@ ENGINE = "engine"
 _MOST_OF_ENGINE = 128 << 20
 HIDDEN = "hidden:"
 """The beginning of the keys of sources that do not show their path."""
+FORMERLY_REDACTED, FORMERLY_READ_AS = "names_redacted_with", "names_read_as"
 MEMORY_REDACTED, RULES_STAMP = "memory_redacted_with", "rules_stamp"
 """In `meta`: the version of the rules by which all of the catalog and the facts is redacted, and these rules' stamp."""
 
@@ -70,7 +74,8 @@ class Store:
     def is_memory_redacted(self) -> bool:
         """Whether the catalog and the facts are redacted by the rules in force. The texts of a session are if its
         `redaction_version` is that of these rules."""
-        return bool(self.catalog.meta_value(MEMORY_REDACTED) == self.redactor.version)
+        with self.catalog.reading() as connection:
+            return redacted_with(connection, meta.every(connection)) == self.redactor.version
 
     def path_key(self, path: str) -> str:
         """The name of a source in the catalog: its path, or a keyed hash if that contains a secret or is not UTF-8."""
@@ -88,6 +93,18 @@ class Store:
 
     def close(self) -> None:
         self.catalog.close()
+
+
+def redacted_with(connection: Connection, known: Mapping[str, str]) -> str | None:
+    """The version of the rules that catalog and facts are redacted by, if it is one; `known` is all of `meta`.
+
+    Earlier versions noted it for names and for each session.
+    """
+    version = known.get(MEMORY_REDACTED)
+    if version is None and known.get(FORMERLY_READ_AS) == "decoded":
+        former = known.get(FORMERLY_REDACTED)
+        version = former if former and not sessions.is_any_redacted_otherwise(connection, former) else None
+    return version
 
 
 def rules_in_force(settings: Settings) -> Redactor:

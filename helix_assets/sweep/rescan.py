@@ -30,7 +30,14 @@ from helix_assets.store.durable import replace_file, sync
 from helix_assets.store.fact_files import FactFile
 from helix_assets.store.key import text_hash
 from helix_assets.store.raw import LIGHT, PartFile, file_hash
-from helix_assets.store.store import MEMORY_REDACTED, RULES_STAMP, Store
+from helix_assets.store.store import (
+    FORMERLY_READ_AS,
+    FORMERLY_REDACTED,
+    MEMORY_REDACTED,
+    RULES_STAMP,
+    Store,
+    redacted_with,
+)
 from helix_assets.sweep.pricing import REMEMBERED
 
 if TYPE_CHECKING:
@@ -40,7 +47,6 @@ RESCAN_BYTES = 256 << 20
 """How many bytes of stored sessions one sweep brings to new rules."""
 _NAMES = frozenset({"path", "native_id", "native_session_id", "project", "agent"})
 _UIDS = frozenset({"session_uid", "parent_uid"})
-_FORMER = ("names_redacted_with", "names_read_as")
 
 
 # -- the memory ------------------------------------------------------------------------------------------------------
@@ -54,7 +60,7 @@ def redact_memory(store: Store) -> int:
     """
     with store.catalog.reading() as connection:
         known = meta.every(connection)
-        is_through = known.get(MEMORY_REDACTED) == store.redactor.version or _was_redacted(store, connection, known)
+        is_through = redacted_with(connection, known) == store.redactor.version
     if is_through:
         if known.get(MEMORY_REDACTED) is None or known.get(RULES_STAMP) != store.settings.rules_stamp:
             _note_redacted(store)
@@ -91,14 +97,7 @@ def _note_redacted(store: Store) -> None:
     with store.catalog.writing() as connection:
         meta.put(connection, MEMORY_REDACTED, store.redactor.version)
         meta.put(connection, RULES_STAMP, store.settings.rules_stamp)
-        meta.drop(connection, _FORMER)
-
-
-def _was_redacted(store: Store, connection: Connection, known: Mapping[str, str]) -> bool:
-    """Whether an earlier version, which noted this for names and for each session, was through with these rules."""
-    version = store.redactor.version
-    were_names = [known.get(name) for name in _FORMER] == [version, "decoded"]
-    return were_names and not sessions.is_any_redacted_otherwise(connection, version)
+        meta.drop(connection, [FORMERLY_REDACTED, FORMERLY_READ_AS])
 
 
 def _row_again(store: Store, rules: Texts, table: str, texts: Mapping[str, Any]) -> dict[str, Any]:

@@ -91,6 +91,14 @@ def is_any_redacted_otherwise(connection: Connection, redaction: str) -> bool:
     return connection.value("SELECT id FROM sessions WHERE redaction_version != ? LIMIT 1", (redaction,)) is not None
 
 
+def count_redacted_otherwise(connection: Connection, redaction: str) -> tuple[int, int]:
+    """How many sessions are redacted by other rules than these, and how many there are."""
+    ((other, total),) = connection.tuples(
+        "SELECT count(*) FILTER (WHERE redaction_version != ?), count(*) FROM sessions", (redaction,)
+    )
+    return other, total
+
+
 def stale(connection: Connection, versions: Versions, now: datetime, among: Collection[str] | None) -> list[Row]:
     """Sessions with rows of an older parser or digest that may be tried now, the oldest first.
 
