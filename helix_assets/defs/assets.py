@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import date
 
 import dagster as dg
-from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from pydantic import Field
 
 from helix_assets.defs.columns import DIGEST_COLUMNS, EVICTION_COLUMNS, SOURCE_COLUMNS, event_schema, table_schema
@@ -24,6 +23,7 @@ from helix_assets.defs.resources import StoreResource
 from helix_assets.keep.evict import policy_of
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import SettingsError
+from helix_assets.serve.dagster_private import LOGGED_BY_US
 from helix_assets.settings.values import parse_size
 from helix_assets.store.catalog.schema import digests, evictions, sources
 from helix_assets.store.store import Store
@@ -31,9 +31,6 @@ from helix_assets.sweep.look import scan
 from helix_assets.sweep.sweep import sweep, utc_now
 
 OWNERS = ["team:helix"]
-# Dagster logs nothing for an output with this mark. Its own events would carry one data version for all partitions.
-_LOGGED_BY_US = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
-
 
 SPECS = [
     dg.AssetSpec(
@@ -98,7 +95,7 @@ def session_memory(context: dg.AssetExecutionContext, store: StoreResource) -> I
             report = sweep(opened, only=keys)
             record(context, opened, always=dict.fromkeys(tiers, keys), among=keys | report.partitions)
         for tier in tiers:
-            yield dg.MaterializeResult(asset_key=tier, metadata=_LOGGED_BY_US)
+            yield dg.MaterializeResult(asset_key=tier, metadata=LOGGED_BY_US)
 
 
 class RetentionConfig(dg.Config):
@@ -172,7 +169,7 @@ def retention_report(
             evict_and_log(context, opened, days, policy)
         if not has_days:
             log_report(context, opened, policy)
-            yield dg.MaterializeResult(metadata=_LOGGED_BY_US)
+            yield dg.MaterializeResult(metadata=LOGGED_BY_US)
             return
         for day in days:
             context.add_asset_metadata(report_of(opened, day, policy), partition_key=day.isoformat())

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from helix_assets.ask.plots import Rates, markdown, png
 from helix_assets.defs.figures import ROWS, SESSION_DIGESTS
@@ -192,7 +191,7 @@ def _figures(found: Correlation) -> Mapping[str, int | float]:
 
 KAIZEN_ASSETS = [project_metrics, correlated_executions, digest_feed, agent_scorecard]
 
-kaizen_job: UnresolvedAssetJobDefinition = dg.define_asset_job(
+kaizen_job = dg.define_asset_job(
     "kaizen_job",
     description="Updates all that downstream projects read.",
     selection=dg.AssetSelection.groups(GROUP),

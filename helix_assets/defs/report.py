@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.data_version import CODE_VERSION_TAG
 from sqlalchemy import ColumnElement, Table, func, select
 
 from helix_assets.ask.plots import BytesOverTime, Chart, DayBars, markdown
@@ -23,6 +22,7 @@ from helix_assets.defs.figures import PARTITION_ROWS, ROWS, SESSION_EVENTS
 from helix_assets.defs.partitions import key_of
 from helix_assets.keep.evict import apply, plan, policy_of
 from helix_assets.keep.retention import Decision, EvictionPlan, Reason, RetentionPolicy
+from helix_assets.serve.dagster_private import code_version_tag
 from helix_assets.store.catalog.schema import evictions, losses, sessions
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep, utc_now
@@ -96,7 +96,7 @@ def log_report(
 ) -> None:
     """Log today's report, for a run that names no partition."""
     today = utc_now().date()
-    metadata, tags = report_of(store, today, policy), {CODE_VERSION_TAG: REPORT_CODE_VERSION}
+    metadata, tags = report_of(store, today, policy), code_version_tag(REPORT_CODE_VERSION)
     context.log_event(dg.AssetMaterialization(RETENTION_REPORT, partition=str(today), metadata=metadata, tags=tags))
 
 

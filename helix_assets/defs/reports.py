@@ -10,7 +10,6 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
 from helix_assets.agents import known_tool
@@ -135,7 +134,7 @@ def _shown(column: str, value: Any) -> str | int | float | bool | None:
 
 REPORT_ASSETS = [_asset(name) for name in REPORTS]
 
-reports_job: UnresolvedAssetJobDefinition = dg.define_asset_job(
+reports_job = dg.define_asset_job(
     "reports_job", description="Makes all reports again.", selection=dg.AssetSelection.groups(GROUP)
 )
 
