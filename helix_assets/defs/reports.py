@@ -10,12 +10,14 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 import dagster as dg
+from dagster_duckdb import DuckDBResource
 from pydantic import Field
 
 from helix_assets.agents import known_tool
 from helix_assets.ask.plots import markdown
 from helix_assets.ask.reports.all_reports import REPORTS, make_report, totals_of_digests
 from helix_assets.ask.reports.frame import SHOWN_ROWS, Report, ReportTable, Span
+from helix_assets.ask.views import Connect
 from helix_assets.defs.figures import SESSION_DIGESTS
 from helix_assets.defs.record import ending_well_when_busy
 from helix_assets.defs.resources import StoreResource
@@ -78,26 +80,26 @@ def _asset(name: str) -> dg.AssetsDefinition:
     # Only what can be subset may end without a result, as a run does that finds the store in use.
     @dg.multi_asset(name=name, specs=[spec], check_specs=checks, can_subset=True, description=kind.about)
     def report(
-        context: dg.AssetExecutionContext, config: ReportConfig, store: StoreResource
+        context: dg.AssetExecutionContext, config: ReportConfig, store: StoreResource, duckdb: DuckDBResource
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
         with ending_well_when_busy(context), store.open() as opened:
-            span = config.span()
-            made, _ = write_report(opened, name, lambda: make_report(opened, name, span, today=utc_now().date()))
+            span, today, connect = config.span(), utc_now().date(), duckdb.get_connection
+            made, _ = write_report(opened, name, lambda: make_report(opened, name, span, today=today, connect=connect))
             wanted = {key.name for key in context.selected_asset_check_keys}
             if context.selected_asset_keys:
                 yield dg.MaterializeResult(asset_key=name, metadata=_metadata(opened, made))
-            yield from (result for result in _answers(opened, name, made) if result.check_name in wanted)
+            yield from (result for result in _answers(opened, name, made, connect) if result.check_name in wanted)
 
     return report
 
 
-def _answers(store: Store, name: str, made: Report) -> Iterator[dg.AssetCheckResult]:
+def _answers(store: Store, name: str, made: Report, connect: Connect) -> Iterator[dg.AssetCheckResult]:
     left_out = len(made.left_out)
     severity = dg.AssetCheckSeverity.WARN
     yield dg.AssetCheckResult(
         asset_key=name, check_name=WHOLE, passed=not left_out, severity=severity, metadata={"left_out": left_out}
     )
-    if totals := totals_of_digests(store, name):
+    if totals := totals_of_digests(store, name, connect):
         figures = {f"{figure}/report": reported for figure, (reported, _) in totals.items()}
         figures |= {f"{figure}/digests": summed for figure, (_, summed) in totals.items()}
         passed = all(reported == summed for reported, summed in totals.values())
