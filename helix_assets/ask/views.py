@@ -87,6 +87,8 @@ def _open_views(
 ) -> Iterator[Views]:
     import duckdb
 
+    import helix_assets.store.arrow  # noqa: F401 - makes pyarrow do without pandas
+
     snapshot = read_snapshot(
         store,
         with_sessions=not set(SESSION_VIEWS).isdisjoint(names),

@@ -16,13 +16,12 @@ from pydantic import Field
 from helix_assets.agents import known_tool
 from helix_assets.ask.plots import markdown
 from helix_assets.ask.reports.all_reports import REPORTS, make_report, totals_of_digests
-from helix_assets.ask.reports.frame import SHOWN_ROWS, Report, ReportTable, Span
+from helix_assets.ask.reports.frame import SHOWN_ROWS, Report, ReportTable, Span, day_of_text
 from helix_assets.ask.views import Connect
 from helix_assets.defs.figures import SESSION_DIGESTS
 from helix_assets.defs.record import ending_well_when_busy
 from helix_assets.defs.resources import StoreResource
 from helix_assets.keep.report_files import write_report
-from helix_assets.model.errors import QueryError
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 
@@ -50,11 +49,7 @@ class ReportConfig(dg.Config):
 
     def span(self) -> Span:
         """The days; QueryError if they are not dates or in the wrong order."""
-        try:
-            since, until = (date.fromisoformat(day) if day else None for day in (self.since, self.until))
-        except ValueError as exc:
-            raise QueryError(f"a day in the config of this run: {exc}; write it like 2026-01-31") from exc
-        return Span(since, until)
+        return Span(day_of_text("since", self.since or None), day_of_text("until", self.until or None))
 
 
 def _asset(name: str) -> dg.AssetsDefinition:

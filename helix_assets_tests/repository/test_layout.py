@@ -41,6 +41,7 @@ DOORS = {"hook", "digest_lookup", "dagster_storage", "search"}
 ROOT = {"__init__", "__main__", "definitions", *DOORS}
 # Imports of another room within a function: each spares most processes a library that they do not need.
 _BIG = {
+    "store.arrow": "pyarrow",
     "store.parquet": "pyarrow",
     "store.fact_files": "pyarrow",
     "store.words.segment": "numpy",
