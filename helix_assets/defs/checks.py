@@ -16,7 +16,7 @@ from helix_assets.model.errors import ChangedError, HelixError
 from helix_assets.prove import promises, totals
 from helix_assets.prove.promises import Answer
 from helix_assets.serve.dagster_private import give_partition, passed_since
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 

@@ -17,7 +17,7 @@ from sqlalchemy import select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from helix_assets.model.time import iso
-from helix_assets.store.catalog.schema import hook_events, sessions
+from helix_assets.store.catalog.old_tables import hook_events, sessions
 from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark
 from helix_assets.store.store import Store
 

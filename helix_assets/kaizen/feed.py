@@ -21,7 +21,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from helix_assets.ask.reading import digest_shown
 from helix_assets.model.errors import StoreError
 from helix_assets.redaction.again import digest_again
-from helix_assets.store.catalog.schema import digests, feed, sessions
+from helix_assets.store.catalog.old_tables import digests, feed, sessions
 from helix_assets.store.catalog.tombstones import alias
 from helix_assets.store.durable import replace_file
 from helix_assets.store.proof import is_proven

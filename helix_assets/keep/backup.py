@@ -29,7 +29,7 @@ from helix_assets.model.errors import StoreError
 from helix_assets.model.time import iso, microseconds
 from helix_assets.settings import Settings
 from helix_assets.store.catalog.catalog import CATALOG
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.durable import naming, new_file, open_plain, sync
 from helix_assets.store.key import KEY, load_key, text_hash
 from helix_assets.store.store import Store

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Row, delete, select, update
 
 from helix_assets.keep.notes import sync_folder, write_loss_note
 from helix_assets.keep.retention import Reason
+from helix_assets.store.catalog.old_tables import losses, raw_files, sessions, sources
 from helix_assets.store.catalog.retries import clear_rederivation
-from helix_assets.store.catalog.schema import losses, raw_files, sessions, sources
 from helix_assets.store.catalog.session_keys import keys_of
 from helix_assets.store.protocols import RawCache
 

@@ -25,9 +25,7 @@ from helix_assets.model.errors import StoreError
 from helix_assets.model.identity import is_worldwide
 from helix_assets.store.before_restore import BEFORE_RESTORE, STAGED
 from helix_assets.store.catalog import ledger
-from helix_assets.store.catalog.pages import rewrite, truncate_log
-from helix_assets.store.catalog.retries import clear
-from helix_assets.store.catalog.schema import (
+from helix_assets.store.catalog.old_tables import (
     digests,
     evictions,
     feed,
@@ -39,6 +37,8 @@ from helix_assets.store.catalog.schema import (
     sessions,
     sources,
 )
+from helix_assets.store.catalog.pages import rewrite, truncate_log
+from helix_assets.store.catalog.retries import clear
 from helix_assets.store.catalog.session_keys import drop_keys
 from helix_assets.store.catalog.sources import read_again
 from helix_assets.store.catalog.tombstones import alias, forgotten_marks, mark_of_key, session_mark, without_parent

@@ -28,9 +28,9 @@ from helix_assets.model.days import DayMark, days_since
 from helix_assets.model.time import EPOCH, iso, microseconds
 from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.catalog.day_marks import count_day, read_marks
+from helix_assets.store.catalog.old_tables import digests, fact_files, raw_files, sessions
 from helix_assets.store.catalog.pages import shrink, truncate_log
 from helix_assets.store.catalog.retries import end_pauses
-from helix_assets.store.catalog.schema import digests, fact_files, raw_files, sessions
 from helix_assets.store.catalog.session_keys import recorded
 from helix_assets.store.counted import put_unrecorded
 from helix_assets.store.reserve import give_up_reserve

@@ -17,7 +17,7 @@ from sqlalchemy import Row, update
 
 from helix_assets.keep.retention import Decision
 from helix_assets.model.errors import DiskFullError, StoreError
-from helix_assets.store.catalog.schema import sources
+from helix_assets.store.catalog.old_tables import sources
 from helix_assets.store.durable import sync
 from helix_assets.store.raw import LIGHT, PartFile, file_hash
 from helix_assets.store.store import Store

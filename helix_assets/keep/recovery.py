@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from helix_assets.store.catalog.schema import raw_files
+from helix_assets.store.catalog.old_tables import raw_files
 from helix_assets.store.store import Store
 from helix_assets.store.words.keep import drop_gone
 

@@ -18,7 +18,7 @@ from helix_assets.ask.reports.files import as_csv
 from helix_assets.keep.notes import write_retro_note
 from helix_assets.keep.report_folder import FOLDER
 from helix_assets.keep.writing import writing
-from helix_assets.store.catalog.schema import forgotten
+from helix_assets.store.catalog.old_tables import forgotten
 from helix_assets.store.durable import sync
 from helix_assets.store.store import Store
 

@@ -32,7 +32,7 @@ from helix_assets.model.time import iso, microseconds
 from helix_assets.settings import Settings
 from helix_assets.store.before_restore import BEFORE_RESTORE, STAGED
 from helix_assets.store.catalog.catalog import CATALOG, INDEX_FOLDER, open_catalog
-from helix_assets.store.catalog.schema import raw_files, sessions, sources
+from helix_assets.store.catalog.old_tables import raw_files, sessions, sources
 from helix_assets.store.catalog.tombstones import keep_tombstones
 from helix_assets.store.durable import sync
 from helix_assets.store.key import KEY, load_key
@@ -159,9 +159,8 @@ def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
         with catalog.reading() as connection:
             named = frozenset(connection.execute(select(raw_files.c.name)).scalars())
             keys = frozenset(connection.execute(select(sessions.c.file_key)).scalars())
-        with catalog.engine.connect() as connection:
-            connection.exec_driver_sql("ROLLBACK")  # a checkpoint takes no transaction
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        with catalog.connection() as connection:  # a checkpoint takes no transaction
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         store.close()
     uids = tuple(row.session_uid for row, _ in lost)

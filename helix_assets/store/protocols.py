@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 if TYPE_CHECKING:
     from helix_assets.model.digest import Digest
-    from helix_assets.store.catalog.catalog import KnownSources
+    from helix_assets.store.catalog.sources import KnownSources
 
 Rows = Sequence[Mapping[str, Any]]
 

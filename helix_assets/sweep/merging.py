@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from helix_assets.agents.spec import SessionFacts
 from helix_assets.model.errors import StoreError
-from helix_assets.store.catalog.schema import digests
+from helix_assets.store.catalog.old_tables import digests
 from helix_assets.store.catalog.session_keys import SessionKeys, gathered, keys_of
 from helix_assets.store.counted import gathered_keys, kept_facts
 from helix_assets.store.proof import digest_text

@@ -38,7 +38,7 @@ from helix_assets.model.event import FACTS_SINCE
 from helix_assets.model.facts import SessionFactRows, TokenUsage
 from helix_assets.model.time import EPOCH, SECOND_US, microseconds
 from helix_assets.settings import Settings
-from helix_assets.store.catalog.schema import digests
+from helix_assets.store.catalog.old_tables import digests
 from helix_assets.store.durable import sync
 from helix_assets.store.fact_files import SessionRows
 from helix_assets.store.key import text_hash

@@ -24,7 +24,7 @@ from helix_assets.model.errors import StoreError
 from helix_assets.redaction.again import digest_again, rows_again, text_again, value_again
 from helix_assets.redaction.encoded import name_again
 from helix_assets.redaction.redactor import Redactor
-from helix_assets.store.catalog.schema import (
+from helix_assets.store.catalog.old_tables import (
     digests,
     evictions,
     executions,

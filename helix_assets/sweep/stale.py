@@ -10,13 +10,13 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, or_, select, true
+from sqlalchemy import Boolean, ColumnElement, Row, literal_column, or_, select, true
 
 from helix_assets import __version__
 from helix_assets.agents import ADAPTERS
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.store.catalog import retries
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import Store
 
 _SETTLED = "settled"
@@ -39,7 +39,7 @@ def stale_sessions(
         s.session_uid, s.day, s.flavor, s.raw_bytes, by_rules.label("by_rules"), otherwise.label("otherwise")
     )
     query = query.where(s.evicted_at.is_(None), s.row_count > 0, or_(otherwise, by_rules))
-    query = query.where(or_(s.failure.is_(None), retries.is_due(s.retry_at, now)), _is_among(among))
+    query = query.where(or_(s.failure.is_(None), literal_column(retries.due(now), Boolean)), _is_among(among))
     later = retries.waiting(store.catalog, now).uids
     with store.catalog.reading() as connection:
         return [

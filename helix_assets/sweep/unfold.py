@@ -169,7 +169,7 @@ class SharedFiles:
         # The working folder of a session to be read again is known only from its first block.
         waits = any(scan.found[key] in before.values() for key in scan.changes.changed)
         has_grown = known is not None and proven and known.parser_state is not None and not waits
-        cuts, cursor = self._cut(file, scan.seen.flavors[file.path], known._asdict() if known and has_grown else _START)
+        cuts, cursor = self._cut(file, scan.seen.flavors[file.path], known.as_dict() if known and has_grown else _START)
         parts = dict(before) if has_grown else {}
         for cut in cuts:
             path = part_path(file.path, cut.block.session)

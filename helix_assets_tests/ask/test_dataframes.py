@@ -1,8 +1,10 @@
 """DataFrames for people: every view and every table of a report, with times in UTC and NA for what is not known."""
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,6 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from sqlalchemy import insert
 
 from helix_assets import Memory
 from helix_assets.ask.dataframes import to_frame
@@ -18,11 +19,10 @@ from helix_assets.ask.memory import _TIMES
 from helix_assets.ask.reports.all_reports import REPORTS
 from helix_assets.ask.views import VIEWS
 from helix_assets.model.errors import NotFoundError, QueryError
-from helix_assets.store.catalog.schema import hook_events
 from helix_assets_tests.home import Memory as Home
 from helix_assets_tests.home import call, conversation, prompt, result
 
-HOOK = {"session_uid": "claude:s1", "at": "2026-06-05T10:00:07.000000Z", "event": "Stop", "call_id": ""}
+HOOK = ("claude:s1", "2026-06-05T10:00:07.000000Z", "Stop", "")
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         call("c3", "12:30:00", "Bash", "toolu_open", command="sleep 9"),
     )
     home.sweep()
-    with home.store.catalog.writing() as connection:
-        connection.execute(insert(hook_events), [HOOK])
     home.close()
-    return home.store.settings.catalog_path
+    path = home.store.settings.catalog_path
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("insert into hook_events (session_uid, at, event, call_id) values (?, ?, ?, ?)", HOOK)
+    return path
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from helix_assets.keep.backup import FACTS, MANIFEST, copies, make_copy, void_ol
 from helix_assets.model.errors import StoreError
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import digests
+from helix_assets.store.catalog.old_tables import digests
 from helix_assets.store.store import open_store
 from helix_assets_tests.home import Memory, conversation
 

@@ -29,7 +29,7 @@ from helix_assets.settings import load_settings
 from helix_assets.store.catalog import pages
 from helix_assets.store.catalog.catalog import Catalog, index_bytes
 from helix_assets.store.catalog.day_marks import count_day
-from helix_assets.store.catalog.schema import digests, evictions, losses, sessions, sources
+from helix_assets.store.catalog.old_tables import digests, evictions, losses, sessions, sources
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.raw import RawFiles
 from helix_assets.store.reserve import RESERVE

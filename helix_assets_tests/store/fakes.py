@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from helix_assets.model.digest import Digest
-from helix_assets.store.catalog.catalog import KnownSources
+from helix_assets.store.catalog.sources import KnownSources
 from helix_assets.store.protocols import Rows
 
 

@@ -13,7 +13,7 @@ from helix_assets.keep.evict import apply
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
 from helix_assets.store.catalog.catalog import Catalog
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.fact_files import FactFile, FactFiles
 from helix_assets.sweep import commit as commit_module
 from helix_assets_tests.home import Memory, answer, call, conversation, prompt, result

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.sweep.stale import is_settled, stale_sessions
 from helix_assets.sweep.sweep import _Sweep
 from helix_assets_tests.home import Memory, conversation, prompt

@@ -19,7 +19,7 @@ from sqlalchemy import func, select
 
 from helix_assets.model.errors import StoreError
 from helix_assets.store.catalog.catalog import INDEX_FOLDER, index_bytes
-from helix_assets.store.catalog.schema import digests, evictions, raw_files, sessions
+from helix_assets.store.catalog.old_tables import digests, evictions, raw_files, sessions
 from helix_assets.store.durable import drop, new_file, open_plain
 from helix_assets.store.proof import is_proven
 from helix_assets.store.raw import LIGHT

@@ -1,0 +1,65 @@
+"""Sessions: one row each, with what is stored of it and by which versions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from helix_assets.model.errors import NotFoundError
+from helix_assets.store.catalog.connection import Connection, Row, marks
+
+_AT_FIRST = {
+    "outcome": "unknown",
+    **dict.fromkeys(("source_bytes", "raw_bytes", "row_count", "record_count", "unparsed_count", "failures"), 0),
+    **dict.fromkeys(("is_pinned", "is_partial"), False),
+}
+"""Values of a new row. Tables that an earlier version made have no defaults of their own."""
+
+
+def one(connection: Connection, session_uid: str) -> Row:
+    """One session's row; NotFoundError when there is none."""
+    row: Row | None = connection.execute("SELECT * FROM sessions WHERE session_uid = ?", (session_uid,)).fetchone()
+    if row is None:
+        raise NotFoundError(f"no session {session_uid!r} in the memory; `helix sessions` lists them")
+    return row
+
+
+def by_uid(connection: Connection, uids: Collection[str]) -> dict[str, Row]:
+    """Those of the sessions that exist."""
+    rows = connection.for_each("SELECT * FROM sessions WHERE session_uid IN ({})", uids)
+    return {row.session_uid: row for row in rows}
+
+
+def by_id(connection: Connection, ids: Collection[int]) -> dict[int, Row]:
+    """Those of the sessions that exist."""
+    return {row.id: row for row in connection.for_each("SELECT * FROM sessions WHERE id IN ({})", ids)}
+
+
+def uids_by_partition(
+    connection: Connection, partitions: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], set[str]]:
+    """The sessions of these (flavor, day) partitions."""
+    found: dict[tuple[str, str], set[str]] = {partition: set() for partition in partitions}
+    flavors = sorted({flavor for flavor, _ in partitions})
+    query = f"SELECT flavor, day, session_uid FROM sessions WHERE flavor IN ({marks(flavors)}) AND day IN ({{}})"
+    for flavor, day, uid in connection.for_each(query, {day for _, day in partitions}, flavors):
+        if (flavor, day) in found:
+            found[flavor, day].add(uid)
+    return found
+
+
+def next_ids(connection: Connection, count: int) -> range:
+    """Ids for so many new sessions. There is one writer, so they stay free until the transaction ends."""
+    last = connection.value("SELECT coalesce(max(id), 0) FROM sessions")
+    return range(last + 1, last + 1 + count)
+
+
+def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert or update sessions by uid. Columns that never change are kept. All rows have the same columns."""
+    keep = {"id", "day", "discovered_at", "file_key"} | (_AT_FIRST.keys() - rows[0].keys() if rows else set())
+    connection.upsert("sessions", [{**_AT_FIRST, **row} for row in rows], ["session_uid"], keep)
+
+
+def change(connection: Connection, session_id: int, **values: Any) -> None:
+    """Change some columns of a session."""
+    connection.update("sessions", values, "id = ?", session_id)
