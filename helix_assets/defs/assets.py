@@ -9,6 +9,7 @@ from pydantic import Field
 
 from helix_assets.defs.columns import DIGEST_COLUMNS, EVICTION_COLUMNS, SOURCE_COLUMNS, event_schema, table_schema
 from helix_assets.defs.figures import CODE_VERSIONS, SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES, TIERS
+from helix_assets.defs.followers import OF_ALL_DIGESTS, OWNERS
 from helix_assets.defs.partitions import DAYS, PARTITIONS, partition_of
 from helix_assets.defs.record import ending_well_when_busy, record
 from helix_assets.defs.report import (
@@ -29,8 +30,6 @@ from helix_assets.store.catalog.old_tables import digests, evictions, sources
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import scan
 from helix_assets.sweep.sweep import sweep, utc_now
-
-OWNERS = ["team:helix"]
 
 SPECS = [
     dg.AssetSpec(
@@ -132,8 +131,7 @@ class RetentionConfig(dg.Config):
 
 REPORT_SPEC = dg.AssetSpec(
     RETENTION_REPORT,
-    # A report of one day covers sessions of all days.
-    deps=[dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())],
+    deps=[OF_ALL_DIGESTS],
     description="What was evicted from the raw cache on a day and why; for today also what would go next, and how "
     "full the cache is. Evicts only in the eviction job, or with `apply: true`, and only for today.",
     group_name="tier2_memory",

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import date, timedelta
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -193,10 +192,9 @@ def _pictures(store: Store, day: date) -> dict[str, dg.MetadataValue[Any]]:
         by_flavor: dict[str, dict[str, float]] = defaultdict(dict)
         for flavor, of_day, count in connection.execute(counted.order_by(s.flavor)):
             by_flavor[flavor][of_day] = count
-    cache_dir: Path = store.data_dir / "dagster" / "matplotlib"
     used = [(point.at, point.bytes) for point in filled]
     charts: dict[str, Chart] = {
         "raw_cache_over_time": BytesOverTime("Raw cache after each sweep and eviction", used, caps),
         "sessions_by_day": DayBars("Sessions by day", by_flavor, "sessions"),
     }
-    return {name: dg.MetadataValue.md(markdown(chart, cache_dir)) for name, chart in charts.items()}
+    return {name: dg.MetadataValue.md(markdown(chart, store.data_dir)) for name, chart in charts.items()}

@@ -18,7 +18,7 @@ from helix_assets.ask.plots import markdown
 from helix_assets.ask.reports.all_reports import REPORTS, make_report, totals_of_digests
 from helix_assets.ask.reports.frame import SHOWN_ROWS, Report, ReportTable, Span, day_of_text
 from helix_assets.ask.views import Connect
-from helix_assets.defs.figures import SESSION_DIGESTS
+from helix_assets.defs.followers import OF_ALL_DIGESTS, OWNERS, WHEN_DIGESTS_CHANGE
 from helix_assets.defs.record import ending_well_when_busy
 from helix_assets.defs.resources import StoreResource
 from helix_assets.keep.report_files import write_report
@@ -32,8 +32,6 @@ INTERVAL_S = 900
 RETRO = "weekly_retro"
 
 
-# Plain `eager` would wait until no partition of the digests is missing, which never happens.
-_AFTER_DIGESTS = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
 # `eager` does not see changes from before its first evaluation.
 _AT_FIRST = dg.AutomationCondition.missing().newly_true()
 
@@ -56,16 +54,15 @@ def _asset(name: str) -> dg.AssetsDefinition:
     kind = REPORTS[name]
     spec = dg.AssetSpec(
         name,
-        # A report covers sessions of all days.
-        deps=[dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())],
+        deps=[OF_ALL_DIGESTS],
         description=f"{kind.about} Computed in DuckDB over the memory's views; docs/reports.md.",
         group_name=GROUP,
         kinds={"duckdb", "parquet", "matplotlib"},
-        owners=["team:helix"],
+        owners=OWNERS,
         code_version="1",
         skippable=True,
         metadata={"location": f"reports/{name}/: Markdown, CSV, Parquet, SVG"},
-        automation_condition=_AFTER_DIGESTS | _AT_FIRST,
+        automation_condition=WHEN_DIGESTS_CHANGE | _AT_FIRST,
     )
     checks = [dg.AssetCheckSpec(WHOLE, asset=name, description="No damaged session or file is missing in the report.")]
     if kind.totals:
@@ -102,12 +99,11 @@ def _answers(store: Store, name: str, made: Report, connect: Connect) -> Iterato
 
 
 def _metadata(store: Store, report: Report) -> dict[str, Any]:
-    cache_dir = store.data_dir / "dagster" / "matplotlib"
     metadata: dict[str, Any] = {name: value for name, value in report.figures.items() if value is not None}
     metadata["span"] = str(report.span)
     # Dagster keeps the order: nobody would find the pictures below the long tables.
     for name, chart in report.charts.items():
-        metadata[f"picture/{name}"] = dg.MetadataValue.md(markdown(chart, cache_dir))
+        metadata[f"picture/{name}"] = dg.MetadataValue.md(markdown(chart, store.data_dir))
     for table in report.tables:
         if records := _records(table):
             metadata[f"table/{table.name}"] = dg.MetadataValue.table(records)
