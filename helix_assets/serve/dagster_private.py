@@ -46,7 +46,8 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 from dagster._core.storage.root import LocalArtifactStorage
 
-# As for the event log.
+# Tables and bases of the other two databases, for the same reasons: old runs, and our own storage, which also removes
+# ticks that say nothing new. Publicly ticks go by age alone.
 from dagster._core.storage.runs.schema import RunsTable, RunTagsTable
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.schedules.schema import AssetDaemonAssetEvaluationsTable, JobTickTable
