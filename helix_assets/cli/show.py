@@ -132,7 +132,7 @@ def _timeline_row(row: Row) -> list[str]:
 
 def _show_evicted(session: OpenSession, as_json: bool) -> None:
     """Show the digest instead of the events that are gone."""
-    found = orjson.loads(session.digest) if session.digest else None
+    found = session.digest_content()
     if as_json:
         emit({**_head(session), "events": None, "digest": found}, as_json=True)
         return
