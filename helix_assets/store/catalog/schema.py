@@ -6,6 +6,7 @@ type JSON is decoded when it is read (`store.catalog.connection`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from helix_assets.store.catalog.connection import Connection
@@ -295,6 +296,14 @@ INDEXES: Mapping[str, str] = {
     "ix_executions_session_uid": "executions (session_uid)",
 }
 _WITHOUT_ROWID = {"ledger"}
+
+
+_COLUMN = re.compile(r'^\s*"?([a-z_]+)"? ([A-Z]+)\b', re.MULTILINE)
+
+
+def columns_of(table: str) -> dict[str, str]:
+    """The columns of a table and their types, as they are declared."""
+    return dict(_COLUMN.findall(TABLES[table]))
 
 
 def create_catalog_tables(connection: Connection) -> None:
