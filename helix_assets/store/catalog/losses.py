@@ -15,6 +15,17 @@ def put_eviction(connection: Connection, **values: Any) -> None:
     connection.insert("evictions", [values])
 
 
+def of_time(connection: Connection, at: str) -> list[Row]:
+    """What was lost by the eviction of this time."""
+    return connection.rows("SELECT * FROM losses WHERE at = ? ORDER BY id", (at,))
+
+
+def rename(connection: Connection, session_uid: str, name: str) -> None:
+    """Replace a session's name in both logs, whose figures stay true."""
+    for log in ("evictions", "losses"):
+        connection.update(log, {"session_uid": name}, "session_uid = ?", session_uid)
+
+
 def put_loss(connection: Connection, **values: Any) -> None:
     """Record raw bytes that go without a digest."""
     connection.insert("losses", [values])
@@ -24,7 +35,7 @@ def evictions_on(connection: Connection, day: date) -> list[Row]:
     """What was evicted on a day: how many sessions and bytes of each partition for each reason."""
     query = f"""SELECT flavor, day, reason, count(*) AS sessions, sum(bytes) AS bytes FROM evictions WHERE {_ON}
         GROUP BY flavor, day, reason ORDER BY flavor, day, reason"""
-    return list(connection.execute(query, _span(day)))
+    return connection.rows(query, _span(day))
 
 
 def count_evictions(connection: Connection) -> int:
@@ -45,13 +56,13 @@ def totals(connection: Connection) -> tuple[int, int]:
 
 def after(connection: Connection, number: int) -> list[Row]:
     """The losses after the one of this number."""
-    return list(connection.execute("SELECT * FROM losses WHERE id > ? ORDER BY id", (number,)))
+    return connection.rows("SELECT * FROM losses WHERE id > ? ORDER BY id", (number,))
 
 
 def newest(connection: Connection, limit: int) -> list[Row]:
     """The newest losses, without the names of their sessions."""
     query = "SELECT id, at, flavor, day, bytes, records, reason FROM losses ORDER BY id DESC LIMIT ?"
-    return list(connection.execute(query, (limit,)))
+    return connection.rows(query, (limit,))
 
 
 def _span(day: date) -> tuple[str, str]:

@@ -10,13 +10,12 @@ from helix_assets.store.catalog.connection import Connection, Row
 
 def file(connection: Connection, path_key: str) -> Row | None:
     """A file by its name; None if it was never read."""
-    found: Row | None = connection.execute("SELECT * FROM execution_files WHERE path_key = ?", (path_key,)).fetchone()
-    return found
+    return connection.row("SELECT * FROM execution_files WHERE path_key = ?", (path_key,))
 
 
 def files(connection: Connection) -> list[Row]:
     """Every file that was ever read."""
-    return list(connection.execute("SELECT * FROM execution_files"))
+    return connection.rows("SELECT * FROM execution_files")
 
 
 def put_file(connection: Connection, values: Mapping[str, Any]) -> int:
@@ -34,7 +33,7 @@ def records(connection: Connection) -> list[Row]:
     """Every record with its number, its line and its file, in their order."""
     query = """SELECT executions.id, path_key, project, agent, executions.line, record FROM executions
         JOIN execution_files ON execution_files.id = file_id ORDER BY path_key, executions.line"""
-    return list(connection.execute(query))
+    return connection.rows(query)
 
 
 def records_naming(connection: Connection, uids: Collection[str]) -> Iterator[Row]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from helix_assets.model.errors import NotFoundError
 from helix_assets.store.catalog.connection import Connection, Row, marks
+from helix_assets.store.catalog.coverage import Versions, outdated
+from helix_assets.store.catalog.retries import due
+
+_MANY = 5_000
 
 _AT_FIRST = {
     "outcome": "unknown",
@@ -72,7 +77,7 @@ def uids_by_native(connection: Connection, natives: Collection[str]) -> dict[str
 def of_repo(connection: Connection, repo: str) -> list[Row]:
     """The sessions of a repository, by day."""
     query = "SELECT * FROM sessions WHERE repo = ? ORDER BY day, session_uid"
-    return list(connection.execute(query, (repo,)))
+    return connection.rows(query, (repo,))
 
 
 def agents(connection: Connection) -> list[str]:
@@ -89,13 +94,13 @@ def newest(connection: Connection, wanted: Wanted, limit: int) -> tuple[list[Row
         LEFT JOIN digests ON digests.session_uid = sessions.session_uid WHERE {where}
         ORDER BY coalesce(sessions.started_us, 0) DESC, sessions.session_uid LIMIT ?"""
     total = connection.value(f"SELECT count(*) FROM sessions WHERE {where}", values)
-    return list(connection.execute(query, (*values, limit))), int(total)
+    return connection.rows(query, (*values, limit)), int(total)
 
 
 def identities(connection: Connection) -> list[Row]:
     """What identifies the stored rows of each session: its partition, its uid, and their generation."""
     query = "SELECT flavor, day, session_uid, generation FROM sessions ORDER BY session_uid"
-    return list(connection.execute(query))
+    return connection.rows(query)
 
 
 def of_days(connection: Connection, days: Collection[str]) -> Iterator[Row]:
@@ -108,13 +113,79 @@ def of_days(connection: Connection, days: Collection[str]) -> Iterator[Row]:
 def count_by_day(connection: Connection, first_day: str) -> list[Row]:
     """How many sessions each agent had on each day since the first, as rows of agent, day and count."""
     query = "SELECT flavor, day, count(*) FROM sessions WHERE day >= ? GROUP BY flavor, day ORDER BY flavor, day"
-    return list(connection.execute(query, (first_day,)))
+    return connection.rows(query, (first_day,))
 
 
 def count_rows(connection: Connection) -> int:
     """How many rows of all sessions are stored."""
     query = "SELECT coalesce(sum(row_count), 0) FROM sessions WHERE evicted_at IS NULL"
     return int(connection.value(query))
+
+
+def being_evicted(connection: Connection) -> list[Row]:
+    """Sessions that are marked: the next writer finishes their eviction."""
+    # Sorted here: an `order by` would read all sessions instead of the index of the marked ones.
+    rows = connection.rows("SELECT * FROM sessions WHERE evicting_at IS NOT NULL")
+    return sorted(rows, key=lambda row: row.id)
+
+
+def mark_evicting(connection: Connection, session_uid: str, generation: int, at: str, reason: str) -> None:
+    """Mark a session for eviction, if it has not changed since it was planned."""
+    changes = {"evicting_at": at, "evicting_reason": reason}
+    connection.update("sessions", changes, "session_uid = ? AND generation = ?", session_uid, generation)
+
+
+def bytes_with_texts(connection: Connection) -> tuple[int, int]:
+    """Bytes stored of all sessions with texts, and bytes of their sources."""
+    stored, read = connection.execute(
+        """SELECT coalesce(sum(raw_bytes), 0), coalesce(sum(source_bytes), 0) FROM sessions
+            WHERE record_count > 0 AND raw_bytes > 0"""
+    ).fetchone()
+    return stored, read
+
+
+def every(connection: Connection) -> list[Row]:
+    """All sessions, by uid."""
+    return connection.rows("SELECT * FROM sessions ORDER BY session_uid")
+
+
+def count(connection: Connection) -> int:
+    return int(connection.value("SELECT count(*) FROM sessions"))
+
+
+def is_any_redacted_otherwise(connection: Connection, redaction: str) -> bool:
+    """Whether any session is redacted by other rules than these."""
+    return connection.value("SELECT id FROM sessions WHERE redaction_version != ? LIMIT 1", (redaction,)) is not None
+
+
+def stale(
+    connection: Connection, versions: Versions, redaction: str, now: datetime, among: Collection[str] | None
+) -> list[Row]:
+    """Sessions with rows of older rules that may be tried now, the oldest first; `among` these, if it names few.
+
+    `by_rules` (of redaction) and `otherwise` (parser, digest) say why.
+    """
+    query = f"""SELECT session_uid, day, flavor, raw_bytes, redaction_version != ? AS by_rules,
+            {outdated(versions)} AS otherwise
+        FROM sessions WHERE evicted_at IS NULL AND row_count > 0 AND (by_rules OR otherwise)
+            AND (failure IS NULL OR {due(now)}) AND {_is_among(among)}
+        ORDER BY ingest_order"""
+    return connection.rows(query, (redaction, *_few(among)))
+
+
+def is_any_stale(connection: Connection, versions: Versions, redaction: str, among: Collection[str] | None) -> bool:
+    """Whether any session is of older rules, whenever it may be tried; `among` as above."""
+    query = f"""SELECT id FROM sessions WHERE (redaction_version != ?
+            OR evicted_at IS NULL AND row_count > 0 AND {outdated(versions)}) AND {_is_among(among)} LIMIT 1"""
+    return connection.value(query, (redaction, *_few(among))) is not None
+
+
+def _is_among(uids: Collection[str] | None) -> str:
+    return f"session_uid IN ({marks(_few(uids))})" if uids is not None and len(uids) <= _MANY else "1"
+
+
+def _few(uids: Collection[str] | None) -> tuple[str, ...]:
+    return tuple(uids) if uids is not None and len(uids) <= _MANY else ()
 
 
 def next_ids(connection: Connection, count: int) -> range:
@@ -127,6 +198,12 @@ def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert or update sessions by uid. Columns that never change are kept. All rows have the same columns."""
     keep = {"id", "day", "discovered_at", "file_key"} | (_AT_FIRST.keys() - rows[0].keys() if rows else set())
     connection.upsert("sessions", [{**_AT_FIRST, **row} for row in rows], ["session_uid"], keep)
+
+
+def erase(connection: Connection, uids: Collection[str]) -> None:
+    """Erase forgotten sessions, and the times that hooks noted of them."""
+    connection.run_for("DELETE FROM hook_events WHERE session_uid IN ({})", uids)
+    connection.run_for("DELETE FROM sessions WHERE session_uid IN ({})", uids)
 
 
 def change(connection: Connection, session_id: int, **values: Any) -> None:
