@@ -17,7 +17,7 @@ import orjson
 from sqlalchemy import Row, select
 
 from helix_assets.agents.jsonl import PACKED
-from helix_assets.ask.reading import OpenSession, open_session, read_consistently, refuse_changed
+from helix_assets.ask.reading import OpenSession, open_session, parsed_digest, read_consistently, refuse_changed
 from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.derive.tests import TestRun
 from helix_assets.model.errors import NotFoundError, StoreError, WithheldError
@@ -164,7 +164,7 @@ def _session_figures(store: Store) -> dict[str, dict[str, Any]]:
 
 
 def _figures(store: Store, row: Row[Any], files: Sequence[str]) -> dict[str, Any]:
-    digest = orjson.loads(digest_text(row, store.key) or "{}")
+    digest = parsed_digest(digest_text(row, store.key) or "{}")
     return {
         "uid": row.session_uid,
         "files": sorted(files),

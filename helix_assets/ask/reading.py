@@ -54,6 +54,10 @@ class OpenSession:
         at: str | None = self.row.evicted_at or self.row.evicting_at
         return at
 
+    def digest_content(self) -> dict[str, Any] | None:
+        """Its digest as data; None before there is one."""
+        return None if self.digest is None else parsed_digest(self.digest)
+
     def rows(self, *, raw: bool) -> Iterator[EventRow]:
         """All stored rows in `seq` order; without `raw` the source lines are not read."""
         from helix_assets.store.parquet import read_rows
@@ -179,13 +183,19 @@ def _refuse_changed_parts(store: Store, parts: Iterable[Row[Any]]) -> None:
     refuse_changed(store, [(store.raw.path(part.name), part.hash) for part in parts])
 
 
+def parsed_digest(text: str) -> dict[str, Any]:
+    """The content of a digest. Whatever needs a digest as data gets it here."""
+    digest: dict[str, Any] = orjson.loads(text)
+    return digest
+
+
 def sound_digests(store: Store) -> Iterator[dict[str, Any]]:
     """Every digest in one snapshot. Leaves out damaged ones, which `helix verify` names. WithheldError as above."""
     refuse_unredacted(store)
     with store.catalog.reading() as connection:
         for row in connection.execute(select(digests).order_by(digests.c.session_uid)):
             if is_proven(row, store.key):
-                yield orjson.loads(row.digest)
+                yield parsed_digest(row.digest)
 
 
 def proven_digest(store: Store, session_uid: str) -> dict[str, Any] | None:
@@ -194,7 +204,7 @@ def proven_digest(store: Store, session_uid: str) -> dict[str, Any] | None:
     with store.catalog.reading() as connection:
         row = connection.execute(_DIGEST, {"uid": session_uid}).one_or_none()
     text = digest_text(row, store.key)
-    return None if text is None else orjson.loads(text)
+    return None if text is None else parsed_digest(text)
 
 
 def _from_catalog(store: Store, uid: str) -> tuple[Row[Any], Sequence[Row[Any]], Sequence[Row[Any]], Row[Any] | None]:

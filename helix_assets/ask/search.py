@@ -20,7 +20,7 @@ from sqlalchemy import select
 
 from helix_assets.ask.passages import Passage, passages_of
 from helix_assets.ask.query import Snippet, Term, parse_query, snippet
-from helix_assets.ask.reading import read_consistently
+from helix_assets.ask.reading import parsed_digest, read_consistently
 from helix_assets.ask.withheld import has_withheld_texts, refuse_unredacted
 from helix_assets.model.errors import ChangedError, QueryError, StoreError
 from helix_assets.model.time import iso, microseconds
@@ -323,7 +323,7 @@ class Finder:
             row = connection.execute(select(digests).where(digests.c.session_uid == session.session_uid)).one_or_none()
         if row is None or not is_proven(row, self._store.key):
             raise StoreError(f"the digest of {session.session_uid} is damaged")
-        for name, text in digest_passages(orjson.loads(row.digest)):
+        for name, text in digest_passages(parsed_digest(row.digest)):
             kind, role = _DIGEST_KINDS.get(name, (None, None))
             if any(term.search(text) for term in terms):
                 yield Passage("digest", None, kind, role, None, None, None, text)

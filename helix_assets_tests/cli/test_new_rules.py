@@ -115,6 +115,9 @@ def programs() -> Iterator[tuple[str, Callable[[Memory], object]]]:
     yield "search", lambda memory: memory.search("okapi")
     for name in FACTS:
         yield name, lambda memory, name=name: memory.facts(name).fetchall()
+    yield "frame of events", lambda memory: memory.frame("events").to_csv()
+    yield "frame", lambda memory: memory.frame("tool_calls").to_csv()
+    yield "report", lambda memory: memory.report("file_heatmap").frame().to_csv()
     yield "executions", lambda memory: write_correlated(memory._store)
     yield "scorecard", lambda memory: write_scorecard(memory._store)
 
