@@ -20,9 +20,9 @@ from helix_assets.kaizen.executions import Execution, read_execution
 from helix_assets.model.errors import Problem, SkipSource
 from helix_assets.store.catalog import problems, projects
 from helix_assets.store.catalog.connection import Connection, Row
+from helix_assets.store.catalog.problems import problem_rows
 from helix_assets.store.catalog.tombstones import alias, forgotten_marks, session_mark
 from helix_assets.store.key import text_hash
-from helix_assets.store.problems import problem_rows
 from helix_assets.store.store import Store
 
 _FLAVOR = "kaizen"

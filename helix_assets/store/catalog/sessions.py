@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from helix_assets.model.errors import NotFoundError
+from helix_assets.store.catalog.conditions import Versions, outdated
 from helix_assets.store.catalog.connection import Connection, Row, marks
-from helix_assets.store.catalog.coverage import Versions, outdated
 from helix_assets.store.catalog.retries import due
 
 _MANY = 5_000
