@@ -224,6 +224,7 @@ class _Sweep:
         self._shared = SharedFiles(self._store, self._exclusions)
         self._scan = self._shared.unfold(self._scan, self._clock(), patient=self._is_patient, natives=self._natives)
         self._report.problems += self._shared.refused.busy
+        self._report.files_excluded += self._shared.refused.excluded
         for candidate, status, reason in self._shared.refused.skipped:
             self._skip(candidate, self._scan.seen.flavors[candidate.file.path], status, reason)
             self._report.problems += [(candidate.shown, reason)] if reason else []
