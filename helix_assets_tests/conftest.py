@@ -10,16 +10,20 @@ The home folder of whoever runs the tests holds real agent logs. Two guards keep
    touched there: the Python installation, the import path, this checkout with the `shared` folder beside it, and the
    temporary folder, for all of these may themselves lie in the home. A bare stat() raises no audit event.
 
+A connection to SQLite that a test leaves open is an error, as Python 3.13 and later make it.
+
 Tests start with the usual umask 022, so that code which forgets its own 077 is found out.
 """
 
 import os
 import pwd
 import shutil
+import sqlite3
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -90,6 +94,21 @@ if REAL_HOME != "/":
 
 def pytest_report_header() -> str:
     return f"reference corpus: {'found' if SHARED.is_dir() else 'missing, tests marked shared are skipped'}"
+
+
+class Watched(sqlite3.Connection):
+    """A connection that warns, and so fails the test, if it was not closed when nobody needs it any longer."""
+
+    def __del__(self) -> None:
+        try:
+            self.total_changes  # noqa: B018 - raises if it is closed
+        except sqlite3.ProgrammingError:
+            return
+        warnings.warn(f"unclosed database in {self!r}", ResourceWarning, stacklevel=1, source=self)
+
+
+if sys.version_info < (3, 13):
+    sqlite3.connect = partial(sqlite3.connect, factory=Watched)
 
 
 class Together(LoadScopeScheduling):
