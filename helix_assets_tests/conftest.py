@@ -108,7 +108,7 @@ class Watched(sqlite3.Connection):
 
 
 if sys.version_info < (3, 13):
-    sqlite3.connect = partial(sqlite3.connect, factory=Watched)
+    sqlite3.connect = sqlite3.dbapi2.connect = partial(sqlite3.connect, factory=Watched)
 
 
 class Together(LoadScopeScheduling):

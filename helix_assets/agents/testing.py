@@ -21,7 +21,6 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatchcase
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
@@ -186,8 +185,7 @@ def every_kind_of_file_is_found_and_declared(adapter: Adapter, homes: Sequence[P
         _must(list(adapter.discover(str(home), [])) == files, f"{home}: found differently the second time")
         for file in files:
             roles.add(file.role)
-            name = os.path.basename(file.path)
-            kind = next((role for pattern, role in spec.file_kinds if fnmatchcase(name, pattern)), None)
+            kind = spec.role_of(os.path.basename(file.path))
             _must(kind == file.role or not spec.file_kinds, f"{file.path}: {file.role}, declared as {kind}")
             _must(list(adapter.discover(file.path, [])) == [], f"{file.path}: is a file, but has files below it")
         _must(list(adapter.discover(f"{home}/not there", [])) == [], "a missing folder has files")
