@@ -18,7 +18,7 @@ from helix_assets.keep.retention import Reason
 from helix_assets.store.catalog.retries import clear_rederivation
 from helix_assets.store.catalog.schema import losses, raw_files, sessions, sources
 from helix_assets.store.catalog.session_keys import keys_of
-from helix_assets.store.protocols import RawCache
+from helix_assets.store.raw import RawFiles
 
 if TYPE_CHECKING:
     from helix_assets.store.store import Store
@@ -53,7 +53,7 @@ def finish_interrupted(store: Store) -> list[Path]:
     return notes
 
 
-def _unlink(raw: RawCache, parts: Sequence[Row[Any]]) -> bool:
+def _unlink(raw: RawFiles, parts: Sequence[Row[Any]]) -> bool:
     try:
         for part in parts:
             raw.remove(part.name)
