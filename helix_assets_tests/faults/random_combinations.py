@@ -27,7 +27,7 @@ from unittest import mock
 import click
 
 from helix_assets.agents import ADAPTERS
-from helix_assets.ask import status
+from helix_assets.ask import coverage, status
 from helix_assets.derive import digest_builder, link, merge
 from helix_assets.hooks.hook import write_note
 from helix_assets.hooks.inbox import inbox_of
@@ -44,13 +44,13 @@ from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.key import KEY_BYTES
 from helix_assets.store.words import hashing
-from helix_assets.sweep import commit, pricing, resting, stale, sweep, workers
+from helix_assets.sweep import commit, pricing, resting, sweep, workers
 from helix_assets_tests.faults.moving_logs import PROJECTS, Log, Logs
 from helix_assets_tests.faults.reckoning import Books, reckon, sound
 from helix_assets_tests.faults.strikes import KILLED, fill_disk, in_child, kill, struck
 from helix_assets_tests.home import NOW, Memory
 
-_DERIVING = (commit, sweep, stale, status)
+_DERIVING = (commit, sweep, coverage, status)
 _RULES = "[{name = 'house-word', pattern = 'quokkaword1234'}]"
 _PRICES = ("{}", '{"claude-opus-4-5" = {input = 1.0, output = 2.0}}')
 _BOUNDLESS = 1 << 40
