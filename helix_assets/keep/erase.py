@@ -31,6 +31,7 @@ from helix_assets.store.catalog import (
     tombstones,
 )
 from helix_assets.store.catalog.connection import Connection, Row
+from helix_assets.store.catalog.feed import OLD_FEED
 from helix_assets.store.catalog.pages import rewrite, truncate_log
 from helix_assets.store.catalog.retries import clear
 from helix_assets.store.catalog.session_keys import drop_keys
@@ -123,7 +124,6 @@ def finish_forgetting(store: Store) -> bool:
     if not _unfinished(store):
         return True
     from helix_assets.kaizen.derived import drop_tables
-    from helix_assets.kaizen.feed import forget_in_feed  # every writer loads this module, few have to forget
     from helix_assets.keep.report_folder import drop_reports
 
     try:
@@ -131,7 +131,6 @@ def finish_forgetting(store: Store) -> bool:
         left = _unfinished(store)
         recover(store)
         drop_notes_of(store.data_dir, {uid.partition(":")[2] for uid in left})
-        forget_in_feed(store, left, _last_time(store))
         drop_tables(store.data_dir)
         drop_reports(store.data_dir)
         for uid in left:
@@ -170,10 +169,13 @@ def _erase_again(store: Store) -> None:
 
 
 def _clear_before_restore(store: Store, uids: Sequence[str]) -> None:
-    """Delete what killed copies and restores left. Before-restore folders keep only raw files of other sessions."""
-    for half_made in (store.data_dir / STAGED, store.settings.backup_dir / FRESH):
-        if half_made.exists():
-            shutil.rmtree(half_made)
+    """Delete what killed copies, restores and earlier versions left.
+
+    Before-restore folders keep only raw files of other sessions.
+    """
+    for left in (store.data_dir / STAGED, store.settings.backup_dir / FRESH, store.data_dir / OLD_FEED):
+        if left.exists():
+            shutil.rmtree(left)
     keys = {file_key(store, uid) for uid in uids}
     for path in [path for path in (store.data_dir / BEFORE_RESTORE).rglob("*") if path.is_file()]:
         if path.suffix != ".parquet" or "raw" not in path.parts or path.name.partition(".")[0] in keys:

@@ -33,6 +33,7 @@ from helix_assets.store.before_restore import BEFORE_RESTORE, STAGED
 from helix_assets.store.catalog import live_files, losses, sessions, sources
 from helix_assets.store.catalog.catalog import CATALOG, INDEX_FOLDER, open_catalog
 from helix_assets.store.catalog.connection import Connection, Row
+from helix_assets.store.catalog.feed import go_on_after_restore
 from helix_assets.store.catalog.tombstones import keep_tombstones
 from helix_assets.store.durable import sync
 from helix_assets.store.key import KEY, load_key
@@ -150,6 +151,7 @@ def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
         lost = list(_sessions_without_files(store))
         reread = _readable_again(store, [row.id for row, _ in lost])
         with catalog.writing() as connection:
+            go_on_after_restore(connection, settings.catalog_path, now)
             for row, parts in lost:
                 _put_lost(connection, row, parts, iso(microseconds(now)) or "", is_back=row.id in reread)
             # A copy has no parser states: the next lines of these files are read together with all before them.

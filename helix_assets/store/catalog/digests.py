@@ -36,8 +36,7 @@ def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def erase(connection: Connection, session_uids: Collection[str]) -> int:
-    """Erase the digests of forgotten sessions, and what the feed says of them. Returns how many there were."""
-    connection.run_for("DELETE FROM feed WHERE session_uid IN ({})", session_uids)
+    """Erase the digests of forgotten sessions. Returns how many there were."""
     return len(list(connection.for_each("DELETE FROM digests WHERE session_uid IN ({}) RETURNING 1", session_uids)))
 
 
