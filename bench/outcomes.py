@@ -25,7 +25,7 @@ from helix_assets.ask.reading import open_session
 from helix_assets.derive.outcome.closing import is_automated
 from helix_assets.model.event import EventKind, Row
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import open_store
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.outcomes.all_sessions import HAND_MADE

@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 
 from helix_assets.ask.reading import open_existing, open_session, proven_digest
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.catalog.old_tables import digests, sessions
 from helix_assets.store.store import Store
 
 

@@ -28,7 +28,7 @@ from helix_assets.ask.reports.frame import Span
 from helix_assets.demo import make_home
 from helix_assets.model.facts import FACTS
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.catalog.old_tables import digests, sessions
 from helix_assets.store.fact_files import FactFile, schema_of
 from helix_assets.store.key import text_hash
 from helix_assets.store.store import Store, open_store

@@ -10,16 +10,21 @@ import shutil
 import subprocess
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
+import pytest
+
 from helix_assets.ask.export import export
 from helix_assets.settings import load_settings
 from helix_assets.settings.folders import agent_variables
+from helix_assets.store.catalog.catalog import Catalog
+from helix_assets.store.catalog.connection import Connection, connect
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import SweepReport, sweep
 
@@ -143,6 +148,23 @@ class Memory:
 
 
 can_lose_powers = os.geteuid() != 0 or shutil.which("setpriv") is not None
+
+
+@contextmanager
+def statements_of(catalog: Catalog) -> Iterator[list[str]]:
+    """What the catalog is asked meanwhile, with values filled in."""
+    asked: list[str] = []
+    catalog.close()  # connections are opened again when they are needed
+    with pytest.MonkeyPatch.context() as patch:
+
+        def connect_and_listen(path: Path) -> Connection:
+            connection = connect(path)
+            connection.set_trace_callback(asked.append)
+            return connection
+
+        patch.setattr("helix_assets.store.catalog.catalog.connect", connect_and_listen)
+        yield asked
+        catalog.close()
 
 
 def without_powers(environ: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[bytes]:

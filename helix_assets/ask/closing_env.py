@@ -18,7 +18,7 @@ from sqlalchemy import func, or_, select
 from helix_assets.ask.reading import proven_digest
 from helix_assets.derive.overhead import infra_overhead_share
 from helix_assets.model.errors import NotFoundError
-from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.catalog.old_tables import digests, sessions
 from helix_assets.store.store import Store
 
 _KEPT = "\n\u200d"

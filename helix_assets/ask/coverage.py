@@ -1,25 +1,21 @@
-"""Which sessions are covered: their digest is made of all their stored rows, by the current rules."""
+"""The versions of the code that decide which sessions are covered (`store.catalog.coverage`)."""
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy import ColumnElement
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.model.event import DIGEST_VERSION
-from helix_assets.store.catalog.schema import (
-    retries,
-    sessions,
-)
+from helix_assets.store.catalog.coverage import Versions, covered
+
+
+def versions() -> Versions:
+    """The versions of the code that runs."""
+    return Versions({flavor: adapter.version for flavor, adapter in ADAPTERS.items()}, DIGEST_VERSION)
 
 
 def is_covered() -> ColumnElement[bool]:
     """Whether a session's digest is made of all its stored rows, by the current rules."""
-    s = sessions.c
-    parsers = [and_(s.flavor == flavor, s.parser_version == adapter.version) for flavor, adapter in ADAPTERS.items()]
-    return and_(
-        s.derived_generation.is_not(None),
-        s.derived_generation == s.generation,
-        s.derivation_version == DIGEST_VERSION,
-        s.session_uid.not_in(select(retries.c.session_uid)),
-        or_(*parsers, s.flavor.not_in(list(ADAPTERS))),
-    )
+    from sqlalchemy import Boolean, literal_column
+
+    return literal_column(covered(versions()), Boolean)

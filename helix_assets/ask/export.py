@@ -27,7 +27,7 @@ from helix_assets.model.fields import JSON
 from helix_assets.model.time import iso
 from helix_assets.redaction import strip_tags
 from helix_assets.settings import Settings
-from helix_assets.store.catalog.schema import digests, sessions, sources
+from helix_assets.store.catalog.old_tables import digests, sessions, sources
 from helix_assets.store.fact_files import FactFile, SessionRows
 from helix_assets.store.proof import digest_text
 from helix_assets.store.store import Store

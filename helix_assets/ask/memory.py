@@ -21,7 +21,7 @@ from helix_assets.model.errors import NotFoundError, SettingsError, StoreError
 from helix_assets.model.facts import FACTS
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.catalog.catalog import CATALOG
-from helix_assets.store.catalog.schema import hook_events, sessions
+from helix_assets.store.catalog.old_tables import hook_events, sessions
 
 if TYPE_CHECKING:
     import pyarrow as pa

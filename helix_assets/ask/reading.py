@@ -25,7 +25,7 @@ from helix_assets.redaction import Redactor
 from helix_assets.redaction.again import digest_again, row_again, rows_again, value_again
 from helix_assets.settings import Settings
 from helix_assets.store.catalog.catalog import Catalog
-from helix_assets.store.catalog.schema import digests, raw_files, sessions, sources
+from helix_assets.store.catalog.old_tables import digests, raw_files, sessions, sources
 from helix_assets.store.proof import digest_text, is_proven, stream_hash
 from helix_assets.store.store import Store, open_store, refuse_lost_catalog
 

@@ -24,7 +24,7 @@ from helix_assets.ask.reading import digest_shown, is_outdated, read_consistentl
 from helix_assets.model.errors import ChangedError, QueryError, StoreError
 from helix_assets.model.time import iso, microseconds
 from helix_assets.redaction.again import value_again
-from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.catalog.old_tables import digests, sessions
 from helix_assets.store.proof import is_proven
 from helix_assets.store.raw import file_hash
 from helix_assets.store.store import Store

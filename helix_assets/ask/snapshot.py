@@ -16,7 +16,7 @@ from sqlalchemy import JSON, Connection, Row, exists, select
 
 from helix_assets.ask.coverage import is_covered
 from helix_assets.ask.reading import is_outdated, refuse_changed
-from helix_assets.store.catalog.schema import digests, fact_files, losses, raw_files, sessions, sources
+from helix_assets.store.catalog.old_tables import digests, fact_files, losses, raw_files, sessions, sources
 from helix_assets.store.fact_files import FactFile
 from helix_assets.store.raw import file_hash
 from helix_assets.store.store import Store

@@ -22,8 +22,7 @@ from helix_assets.redaction.again import value_again
 from helix_assets.settings import Settings
 from helix_assets.store.before_restore import BeforeRestore, read_before_restore
 from helix_assets.store.catalog.catalog import Catalog, index_bytes
-from helix_assets.store.catalog.retries import failed_sessions
-from helix_assets.store.catalog.schema import (
+from helix_assets.store.catalog.old_tables import (
     CATALOG_VERSION,
     digests,
     losses,
@@ -32,6 +31,7 @@ from helix_assets.store.catalog.schema import (
     sources,
     sweeps,
 )
+from helix_assets.store.catalog.retries import failed_sessions
 from helix_assets.store.key import text_hash
 from helix_assets.store.lock import holder, is_locked
 from helix_assets.store.store import Store
@@ -150,11 +150,10 @@ def _counts(connection: Connection, column: ColumnElement[Any]) -> dict[str, int
 
 
 def _distilled_bytes(settings: Settings) -> int:
-    """Bytes on disk of what is never evicted: the catalog with its log, the facts and the feed."""
+    """Bytes on disk of what is never evicted: the catalog with its log, and the facts."""
     catalog = settings.catalog_path
     paths = [catalog, catalog.with_name(catalog.name + "-wal")]
-    memory = settings.data_dir / "memory"
-    paths += [path for folder in (memory, settings.data_dir / "feed") for path in folder.rglob("*") if path.is_file()]
+    paths += [path for path in (settings.data_dir / "memory").rglob("*") if path.is_file()]
     return bytes_of(paths)
 
 

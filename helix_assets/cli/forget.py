@@ -16,7 +16,7 @@ from helix_assets.keep.forget import Forgotten
 from helix_assets.keep.forget import forget as erase
 from helix_assets.model.errors import NotFoundError
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 

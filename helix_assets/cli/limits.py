@@ -10,7 +10,7 @@ import click
 from sqlalchemy import select
 
 from helix_assets.model.errors import QueryError
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import Store
 
 _DAY = "%Y-%m-%d"

@@ -13,8 +13,8 @@ from helix_assets.cli.limits import AGENT, SINCE, UNTIL, refuse_backwards, refus
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
 from helix_assets.model.time import iso, microseconds
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import digests
-from helix_assets.store.catalog.schema import sessions as table
+from helix_assets.store.catalog.old_tables import digests
+from helix_assets.store.catalog.old_tables import sessions as table
 from helix_assets.store.proof import is_proven
 from helix_assets.store.store import Store
 

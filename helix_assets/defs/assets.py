@@ -25,7 +25,7 @@ from helix_assets.keep.evict import policy_of
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import SettingsError
 from helix_assets.settings.values import parse_size
-from helix_assets.store.catalog.schema import digests, evictions, sources
+from helix_assets.store.catalog.old_tables import digests, evictions, sources
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import scan
 from helix_assets.sweep.sweep import sweep, utc_now

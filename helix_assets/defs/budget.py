@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, select
 
 from helix_assets.model.time import iso, microseconds
-from helix_assets.store.catalog.schema import evictions, sweeps
+from helix_assets.store.catalog.old_tables import evictions, sweeps
 from helix_assets.store.store import Store
 
 RATE_DAYS = 14

@@ -18,7 +18,7 @@ from helix_assets.defs.resources import StoreResource
 from helix_assets.model.errors import ChangedError, HelixError
 from helix_assets.prove import promises, totals
 from helix_assets.prove.promises import Answer
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 

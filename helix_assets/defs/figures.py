@@ -18,7 +18,7 @@ from helix_assets.agents import ADAPTERS
 from helix_assets.agents.spec import FoundFile
 from helix_assets.defs.partitions import Partition
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
-from helix_assets.store.catalog.schema import digests, sessions, sources
+from helix_assets.store.catalog.old_tables import digests, sessions, sources
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import Scan
 

@@ -25,7 +25,7 @@ from sqlalchemy import func, select
 from helix_assets.defs.figures import CODE_VERSIONS, ROWS, TIERS, data_versions, empty_version, numbers, row_count
 from helix_assets.defs.partitions import Partition, key_of
 from helix_assets.model.errors import BusyError, QueryError, SettingsError
-from helix_assets.store.catalog.schema import sweeps
+from helix_assets.store.catalog.old_tables import sweeps
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import Scan
 

@@ -23,7 +23,7 @@ from helix_assets.defs.figures import PARTITION_ROWS, ROWS, SESSION_EVENTS
 from helix_assets.defs.partitions import key_of
 from helix_assets.keep.evict import apply, plan, policy_of
 from helix_assets.keep.retention import Decision, EvictionPlan, Reason, RetentionPolicy
-from helix_assets.store.catalog.schema import evictions, losses, sessions
+from helix_assets.store.catalog.old_tables import evictions, losses, sessions
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep, utc_now
 

@@ -18,7 +18,7 @@ from helix_assets.hooks.inbox import Note, read_notes
 from helix_assets.keep.evict import plan
 from helix_assets.model.changes import fingerprint
 from helix_assets.store.catalog.catalog import index_bytes
-from helix_assets.store.catalog.schema import sweeps
+from helix_assets.store.catalog.old_tables import sweeps
 from helix_assets.store.lock import holder, is_locked
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import Scan, scan

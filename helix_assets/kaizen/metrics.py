@@ -20,7 +20,7 @@ from helix_assets.derive.places import repo_of
 from helix_assets.kaizen.executions import Execution, read_execution
 from helix_assets.model.errors import Problem, SkipSource
 from helix_assets.redaction.again import value_again
-from helix_assets.store.catalog.schema import execution_files, executions, problems
+from helix_assets.store.catalog.old_tables import execution_files, executions, problems
 from helix_assets.store.catalog.tombstones import alias, forgotten_marks, session_mark
 from helix_assets.store.key import text_hash
 from helix_assets.store.problems import problem_rows
@@ -120,7 +120,8 @@ class _Reader:
     def __init__(self, store: Store, now: str) -> None:
         self.done = Read()
         self._store, self._now = store, now
-        self._forgotten = forgotten_marks(store)
+        with store.catalog.reading() as connection:
+            self._forgotten = forgotten_marks(connection)
 
     def read(self, path: str, project: str) -> None:
         """Take in what is new in one file. It is read from the start if a part already read has changed."""

@@ -34,7 +34,7 @@ from helix_assets.model.time import EPOCH, FIRST_DAY, iso
 from helix_assets.redaction.encoded import name_again
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.catalog.catalog import index_bytes
-from helix_assets.store.catalog.schema import day_marks, digests, sessions
+from helix_assets.store.catalog.old_tables import day_marks, digests, sessions
 from helix_assets.store.catalog.sources import unreadable_sessions
 from helix_assets.store.folder import all_in
 from helix_assets.store.lock import holder, is_locked

@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import Store
 
 LISTED = 20

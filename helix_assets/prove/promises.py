@@ -21,8 +21,8 @@ from helix_assets.keep.evict import memory_bytes, plan
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.prove.drift import drift_of, figures_of
 from helix_assets.prove.vanishing import vanishing
+from helix_assets.store.catalog.old_tables import digests, evictions, losses, raw_files, sessions
 from helix_assets.store.catalog.retries import failed_sessions
-from helix_assets.store.catalog.schema import digests, evictions, losses, raw_files, sessions
 from helix_assets.store.lock import is_locked
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now

@@ -17,7 +17,7 @@ from helix_assets.derive.prices import picodollars
 from helix_assets.model.errors import StoreError
 from helix_assets.model.event import FACTS_SINCE
 from helix_assets.prove.promises import Answer, sampled_files
-from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.catalog.old_tables import digests, sessions
 from helix_assets.store.store import Store
 
 _KINDS = ("input", "output", "cache_read", "cache_write")

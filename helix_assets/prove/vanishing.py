@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from helix_assets.agents.spec import FoundFile
 from helix_assets.model.time import iso, microseconds
-from helix_assets.store.catalog.schema import sources
+from helix_assets.store.catalog.old_tables import sources
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import Scan, scan
 

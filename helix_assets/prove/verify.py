@@ -25,7 +25,7 @@ from helix_assets.model.time import iso
 from helix_assets.prove.verify_facts import wrong_facts
 from helix_assets.settings import Settings
 from helix_assets.store.catalog.ledger import News, claims_on, news_of, owners_of
-from helix_assets.store.catalog.schema import (
+from helix_assets.store.catalog.old_tables import (
     KEYS_SINCE,
     digests,
     evictions,

@@ -15,7 +15,7 @@ from sqlalchemy import Row, select
 
 from helix_assets.model.errors import StoreError
 from helix_assets.model.event import FACTS_SINCE
-from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.catalog.old_tables import digests, sessions
 from helix_assets.store.catalog.session_keys import gathered, recorded
 from helix_assets.store.fact_files import FactFile
 from helix_assets.store.key import text_hash

@@ -29,8 +29,8 @@ from helix_assets.redaction.encoded import name_again
 from helix_assets.redaction.redactor import Redactor
 from helix_assets.store.before_restore import NOTE, STAGED, Note, folders_before_restore, read_note, shown_name
 from helix_assets.store.catalog.catalog import CATALOG, Catalog, open_catalog
+from helix_assets.store.catalog.old_tables import digests, fact_files, metadata, raw_files, retries, sessions
 from helix_assets.store.catalog.pages import rewrite, truncate_log
-from helix_assets.store.catalog.schema import digests, fact_files, metadata, raw_files, retries, sessions
 from helix_assets.store.durable import replace_file, sync
 from helix_assets.store.fact_files import packed
 from helix_assets.store.key import load_key

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from helix_assets.agents.claude.adapter import ClaudeAdapter
 from helix_assets.model.event import EventKind
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets_tests.agents.reading import FIXTURES, feed_all
 from helix_assets_tests.home import Memory, line
 

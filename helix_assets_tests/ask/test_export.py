@@ -13,7 +13,7 @@ from sqlalchemy import delete, update
 
 from helix_assets.ask.export import export, session_figures, shown_path, strip
 from helix_assets.model.errors import StoreError
-from helix_assets.store.catalog.schema import raw_files, sessions
+from helix_assets.store.catalog.old_tables import raw_files, sessions
 from helix_assets_tests.home import Memory, call, conversation, prompt, result
 
 TOKEN = "ghp_" + "A1b2C3d4" * 4 + "E5f6"

@@ -11,7 +11,7 @@ from sqlalchemy import insert
 from helix_assets import Memory
 from helix_assets.keep.evict import apply
 from helix_assets.model.errors import NotFoundError, SettingsError, StoreError
-from helix_assets.store.catalog.schema import hook_events
+from helix_assets.store.catalog.old_tables import hook_events
 from helix_assets_tests.home import Memory as Home
 from helix_assets_tests.home import conversation
 

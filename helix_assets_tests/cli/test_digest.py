@@ -8,7 +8,7 @@ from sqlalchemy import delete, update
 
 from helix_assets.cli.main import run
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.catalog.old_tables import digests, sessions
 from helix_assets.store.store import open_store
 from helix_assets_tests.cli.conftest import UID
 

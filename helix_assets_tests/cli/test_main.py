@@ -14,7 +14,7 @@ from sqlalchemy import update
 
 from helix_assets.cli import main as frame
 from helix_assets.model.errors import BusyError, HelixError, NotFoundError, SettingsError, StoreError
-from helix_assets.store.catalog.schema import session_keys
+from helix_assets.store.catalog.old_tables import session_keys
 from helix_assets_tests.home import Memory, conversation
 
 CHECKOUT = Path(__file__).resolve().parents[2]

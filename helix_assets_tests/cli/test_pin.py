@@ -10,7 +10,7 @@ from sqlalchemy import update
 from helix_assets.ask.reading import open_existing
 from helix_assets.cli.main import run
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets_tests.cli.conftest import UID, write_session
 from helix_assets_tests.home import conversation
 

@@ -9,7 +9,7 @@ from sqlalchemy import delete, update
 
 from helix_assets.cli.main import run
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import raw_files, sessions
+from helix_assets.store.catalog.old_tables import raw_files, sessions
 from helix_assets.store.store import open_store
 from helix_assets_tests.cli.conftest import UID, write_session
 from helix_assets_tests.home import conversation, prompt

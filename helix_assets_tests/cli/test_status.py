@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event, insert, select, update
+from sqlalchemy import update
 
 from helix_assets.ask.status import read_status
 from helix_assets.cli.main import run
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import digests, sessions
+from helix_assets.store.catalog.old_tables import digests, sessions
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import open_store
 from helix_assets_tests.cli.conftest import UID, write_session
 from helix_assets_tests.cli.test_main import run_python
-from helix_assets_tests.home import conversation, line
+from helix_assets_tests.home import conversation, line, statements_of
 
 
 def status(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -125,21 +125,19 @@ def test_work_does_not_grow_with_the_sessions(swept: Path) -> None:
     """Ten thousand sessions cost as many statements as one, and each digest is read once."""
     settings = load_settings()
     store = open_store(settings)
-    statements: list[str] = []
-    event.listen(store.catalog.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
-    read_status(store)
-    for_one = len(statements)
+    with statements_of(store.catalog) as for_one:
+        read_status(store)
     with store.catalog.writing() as connection:
-        session = dict(connection.execute(select(sessions)).one()._mapping) | {"id": None}
-        digest = dict(connection.execute(select(digests)).one()._mapping)
+        session = connection.execute("SELECT * FROM sessions").fetchone().as_dict() | {"id": None}
+        digest = connection.execute("SELECT * FROM digests").fetchone().as_dict()
         names = [f"{UID}-{number}" for number in range(9_999)]
-        connection.execute(insert(sessions), [session | {"session_uid": name} for name in names])
-        connection.execute(insert(digests), [digest | {"session_uid": name} for name in names])
-    statements.clear()
-    found = read_status(store)
+        connection.insert("sessions", [session | {"session_uid": name} for name in names])
+        connection.insert("digests", [digest | {"session_uid": name} for name in names])
+    with statements_of(store.catalog) as for_many:
+        found = read_status(store)
     store.close()
     assert found.agents[0].sessions == 10_000
-    assert len(statements) == for_one
+    assert len(for_many) == len(for_one)
 
 
 def test_status_loads_no_heavy_library(swept: Path) -> None:

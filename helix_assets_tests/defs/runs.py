@@ -17,7 +17,7 @@ from helix_assets.definitions import defs
 from helix_assets.defs.figures import TIERS
 from helix_assets.defs.partitions import Partition, key_of
 from helix_assets.demo import make_home
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import Store
 
 Result = dg.ExecuteInProcessResult

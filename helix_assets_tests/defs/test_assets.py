@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from helix_assets.demo import append
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import sessions, sweeps
+from helix_assets.store.catalog.old_tables import sessions, sweeps
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import sweep

@@ -14,7 +14,7 @@ from helix_assets.defs.resources import StoreResource
 from helix_assets.model.errors import StoreError
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.prove.promises import Answer, sampled_files
-from helix_assets.store.catalog.schema import digests, fact_files, losses, raw_files, sessions, sources
+from helix_assets.store.catalog.old_tables import digests, fact_files, losses, raw_files, sessions, sources
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep

@@ -10,7 +10,7 @@ from helix_assets.defs.columns import (
     event_schema,
     table_schema,
 )
-from helix_assets.store.catalog.schema import digests, evictions, sources
+from helix_assets.store.catalog.old_tables import digests, evictions, sources
 from helix_assets.store.parquet import SCHEMA
 
 

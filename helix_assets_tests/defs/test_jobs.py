@@ -18,7 +18,7 @@ from sqlalchemy import func, select, update
 from helix_assets.derive.digest_builder import DigestBuilder
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.prove.promises import stale_partitions
-from helix_assets.store.catalog.schema import evictions, losses, raw_files, sessions
+from helix_assets.store.catalog.old_tables import evictions, losses, raw_files, sessions
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep, utc_now
 from helix_assets_tests.defs.runs import Result, latest, logged, partitions, run_job

@@ -13,7 +13,7 @@ from sqlalchemy import update
 from helix_assets.defs.sensors import INTERVAL_S, budget_sensor, tier0_sensor
 from helix_assets.demo import append
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.look import scan

@@ -30,7 +30,7 @@ from helix_assets.keep.evict import apply
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import BusyError, RetryLater
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.schema import digests, losses
+from helix_assets.store.catalog.old_tables import digests, losses
 from helix_assets_tests.home import NOW, Memory, conversation
 
 _EVERYTHING = RetentionPolicy(1, 1 << 50, 36_500, 1 << 50)

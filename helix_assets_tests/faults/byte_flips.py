@@ -28,8 +28,8 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import HelixError
 from helix_assets.prove.verify import verify
 from helix_assets.settings import Settings, load_settings
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.catalog.pages import truncate_log
-from helix_assets.store.catalog.schema import sessions
 from helix_assets.store.reserve import RESERVE
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import sweep, utc_now

@@ -22,7 +22,7 @@ from helix_assets.keep.evict import apply
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import digests
+from helix_assets.store.catalog.old_tables import digests
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import sweep, utc_now
 

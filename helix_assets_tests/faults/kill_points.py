@@ -32,7 +32,7 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.schema import forgotten, retries, sessions
+from helix_assets.store.catalog.old_tables import forgotten, retries, sessions
 from helix_assets_tests.faults.injection import Fault, run, turning_points
 from helix_assets_tests.home import Memory, conversation, prompt
 

@@ -29,7 +29,7 @@ from helix_assets.demo import make_home
 from helix_assets.keep import evict
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import digests, sessions, sources
+from helix_assets.store.catalog.old_tables import digests, sessions, sources
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import sweep, utc_now
 

@@ -21,7 +21,7 @@ from helix_assets.ask.search import Finder
 from helix_assets.prove.verify import verify
 from helix_assets.redaction import strip_tags
 from helix_assets.store.catalog import retries
-from helix_assets.store.catalog.schema import digests, evictions, losses, sessions
+from helix_assets.store.catalog.old_tables import digests, evictions, losses, sessions
 from helix_assets.store.store import Store
 from helix_assets.store.words.keep import index_of, live_names
 from helix_assets.store.words.segment import names_of

@@ -28,7 +28,7 @@ import orjson
 from helix_assets.keep.evict import apply
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.key import KEY_BYTES
 from helix_assets_tests.home import NOW, Memory
 

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from helix_assets.hooks import hook
 from helix_assets.hooks.inbox import inbox_of, waiting
 from helix_assets.keep.forget import forget
-from helix_assets.store.catalog.schema import hook_events
+from helix_assets.store.catalog.old_tables import hook_events
 from helix_assets.sweep.sweep import SweepReport, sweep
 from helix_assets_tests.home import Memory, conversation, prompt
 

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from helix_assets.kaizen.metrics import Read, read_executions, read_projects
 from helix_assets.keep.forget import forget
 from helix_assets.keep.writing import writing
-from helix_assets.store.catalog.schema import executions, problems
+from helix_assets.store.catalog.old_tables import executions, problems
 from helix_assets_tests.home import Memory
 from helix_assets_tests.kaizen.conftest import ONE
 

@@ -16,7 +16,7 @@ from helix_assets.keep.backup import FACTS, MANIFEST, copies, make_copy, void_ol
 from helix_assets.model.errors import StoreError
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import digests
+from helix_assets.store.catalog.old_tables import digests
 from helix_assets.store.store import open_store
 from helix_assets_tests.home import Memory, conversation
 
@@ -167,7 +167,7 @@ def test_what_a_killed_drop_left_goes_with_the_next_copy(memory: Memory) -> None
 
 def test_an_erased_session_leaves_with_the_older_copies(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        void_older_copies(memory.store, connection)
+        void_older_copies(connection)
     memory.sweep()
     memory.sweep()
     assert numbers(memory) == [2]

@@ -20,7 +20,7 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import StoreError
 from helix_assets.prove.verify import verify
 from helix_assets.store.catalog import pages
-from helix_assets.store.catalog.schema import evictions, forgotten, ledger, ledger_news, losses, problems, sources
+from helix_assets.store.catalog.old_tables import evictions, forgotten, ledger, ledger_news, losses, problems, sources
 from helix_assets.store.fact_files import FactFiles
 from helix_assets.store.raw import RawFiles
 from helix_assets.store.store import Store, open_store

@@ -16,7 +16,7 @@ from helix_assets.model.errors import DiskFullError
 from helix_assets.prove.promises import evicted_are_covered
 from helix_assets.prove.verify import verify
 from helix_assets.store import parquet
-from helix_assets.store.catalog.schema import evictions, sessions
+from helix_assets.store.catalog.old_tables import evictions, sessions
 from helix_assets_tests.home import NOW, Memory, answer, conversation, prompt
 
 UID = "claude:old"

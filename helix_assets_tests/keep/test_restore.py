@@ -17,7 +17,7 @@ from helix_assets.keep.restore import Restored, choose_copy, restore
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import NotFoundError, StoreError
 from helix_assets.prove.verify import is_sound, verify
-from helix_assets.store.catalog.schema import losses
+from helix_assets.store.catalog.old_tables import losses
 from helix_assets.store.store import open_store
 from helix_assets_tests.home import Memory, conversation
 

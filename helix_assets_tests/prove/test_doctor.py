@@ -19,7 +19,7 @@ from helix_assets.hooks.hook import write_note
 from helix_assets.hooks.inbox import inbox_of
 from helix_assets.prove.doctor import Finding, examine
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.schema import sessions
+from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.lock import writer_lock
 from helix_assets_tests.home import Memory, conversation
 

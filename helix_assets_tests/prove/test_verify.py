@@ -13,7 +13,7 @@ from sqlalchemy import Table, delete, insert, update
 
 from helix_assets.prove import verify as verify_module
 from helix_assets.prove.verify import Violation, verify
-from helix_assets.store.catalog.schema import (
+from helix_assets.store.catalog.old_tables import (
     digests,
     ledger,
     ledger_news,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from helix_assets.store.catalog import meta, sources
 from helix_assets.store.catalog.catalog import Catalog, create_catalog, open_catalog
 
 
@@ -27,15 +28,17 @@ def source(path: str, size: int = 10) -> dict[str, Any]:
 def test_cursor_is_known_once_written_and_follows_its_file(catalog: Catalog):
     for size in (10, 20):
         with catalog.writing() as connection:
-            catalog.put_sources(connection, [source("/a", size)])
-    assert catalog.known_sources() == ({"/a": (1, 2, 20, 3)}, {})
+            sources.put(connection, [source("/a", size)])
+    with catalog.reading() as connection:
+        assert sources.known(connection) == ({"/a": (1, 2, 20, 3)}, {})
 
 
 def test_marking_touches_only_the_named_files(catalog: Catalog):
     with catalog.writing() as connection:
-        catalog.put_sources(connection, [source("/a"), source("/b")])
-        catalog.mark_sources(connection, ["/a", "/nowhere"], status="gone")
-    known = catalog.known_sources()
+        sources.put(connection, [source("/a"), source("/b")])
+        sources.mark(connection, ["/a", "/nowhere"], status="gone")
+    with catalog.reading() as connection:
+        known = sources.known(connection)
     assert known.states.keys() == {"/a", "/b"}
     assert known.unusual == {"/a": "gone"}
 
@@ -47,7 +50,7 @@ def test_a_catalog_knows_that_something_was_committed(tmp_path: Path) -> None:
     assert ours.change() == before
     for catalog in (theirs, ours):
         with catalog.writing() as connection:
-            catalog.set_meta(connection, "x", str(before))
+            meta.put(connection, "x", str(before))
         assert ours.change() != before
         before = ours.change()
     for catalog in (ours, theirs):

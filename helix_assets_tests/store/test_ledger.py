@@ -10,8 +10,8 @@ from sqlalchemy import Connection, func, insert, select
 from helix_assets.store.catalog import ledger
 from helix_assets.store.catalog.catalog import create_catalog, open_catalog
 from helix_assets.store.catalog.ledger import NEWS_KEYS, Shared, claim
-from helix_assets.store.catalog.schema import ledger as placed
-from helix_assets.store.catalog.schema import ledger_news, shared_keys
+from helix_assets.store.catalog.old_tables import ledger as placed
+from helix_assets.store.catalog.old_tables import ledger_news, shared_keys
 from helix_assets_tests.home import Memory, conversation
 
 FEW = [(11, 1), (12, 1), (11, 2), (13, 3)]
@@ -96,9 +96,8 @@ def test_a_few_claims_more_write_a_few_pages(tmp_path: Path) -> None:
     log = tmp_path / "helix.db-wal"
     with catalog.writing() as connection:
         claim(connection, [(rng.getrandbits(62), 1) for _ in range(50_000)])
-    with catalog.engine.connect() as plain:
-        plain.exec_driver_sql("ROLLBACK")
-        plain.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    with catalog.connection() as plain:
+        plain.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with catalog.writing() as connection:
         claim(connection, [(rng.getrandbits(62), 1) for _ in range(50)])
     assert log.stat().st_size < 5 * 4_120

@@ -12,7 +12,7 @@ from helix_assets.keep import evict
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.store.catalog import pages
 from helix_assets.store.catalog.catalog import Catalog, create_catalog
-from helix_assets.store.catalog.schema import meta, sources
+from helix_assets.store.catalog.old_tables import meta, sources
 from helix_assets.store.lock import writer_lock
 from helix_assets_tests.home import NOW, Memory, conversation
 
@@ -47,11 +47,10 @@ def size(catalog: Catalog) -> int:
 
 def as_made_before(catalog: Catalog) -> None:
     """A catalog of a version that could not shrink in steps."""
-    connection = catalog.engine.raw_connection()
-    connection.cursor().execute("PRAGMA auto_vacuum=NONE")
-    connection.cursor().execute("VACUUM")
-    connection.close()
-    catalog.engine.dispose()
+    with catalog.connection() as connection:
+        connection.execute("PRAGMA auto_vacuum=NONE")
+        connection.execute("VACUUM")
+    catalog.close()
 
 
 def test_file_falls_with_what_is_in_it(catalog: Catalog) -> None:

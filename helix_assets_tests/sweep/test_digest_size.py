@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from helix_assets.demo import make_home
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.schema import digests
+from helix_assets.store.catalog.old_tables import digests
 from helix_assets.store.store import open_store
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.home import Memory, answer, call, prompt, result

@@ -20,7 +20,8 @@ from helix_assets.prove import doctor
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
 from helix_assets.store.catalog.catalog import index_bytes
-from helix_assets.store.catalog.schema import MIGRATIONS, digests, raw_files, session_keys, sessions, sources
+from helix_assets.store.catalog.old_tables import digests, raw_files, session_keys, sessions, sources
+from helix_assets.store.catalog.schema import upgrade
 from helix_assets.store.catalog.session_keys import drop_keys, keys_of
 from helix_assets.store.key import text_hash
 from helix_assets.store.store import open_store
@@ -466,7 +467,7 @@ def as_version_nine(memory: Memory, *, rewritten: bool = False) -> None:
             connection.exec_driver_sql(f'UPDATE sources SET evicted_offset = "offset" WHERE session_id = {number}')
         connection.execute(update(sources).values(read_hash=None))
         connection.execute(update(sessions).values(evicted_records=0, light_records=0))
-        MIGRATIONS[9](connection)
+        upgrade(connection, 9)
 
 
 def doubled(memory: Memory, lines: list[bytes]) -> None:

@@ -15,7 +15,7 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.event import Usage
 from helix_assets.prove.totals import token_totals_add_up
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.schema import digests, evictions, sessions
+from helix_assets.store.catalog.old_tables import digests, evictions, sessions
 from helix_assets_tests.home import NOW, Memory, answer, conversation, prompt
 
 UID = "claude:s"

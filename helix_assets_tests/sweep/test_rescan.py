@@ -18,7 +18,7 @@ from helix_assets.prove.verify import verify
 from helix_assets.prove.verify_secrets import surviving_secrets
 from helix_assets.settings import load_settings
 from helix_assets.store.catalog.catalog import index_bytes
-from helix_assets.store.catalog.schema import hook_events
+from helix_assets.store.catalog.old_tables import hook_events
 from helix_assets.store.parquet import read_rows
 from helix_assets.store.store import Store, open_store
 from helix_assets.store.words.keep import DIGEST, live_names

@@ -20,7 +20,7 @@ from helix_assets.ask.status import read_status
 from helix_assets.keep.forget import forget
 from helix_assets.prove.doctor import examine
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.schema import sources
+from helix_assets.store.catalog.old_tables import sources
 from helix_assets.sweep.look import scan
 from helix_assets_tests.agents.twins import Told, TwinAdapter, both, make_told
 from helix_assets_tests.home import NOW, Memory, conversation, cut, prompt

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
-
-from sqlalchemy import Connection, Row, insert, select
 
 from helix_assets.model.days import DayMark, next_mark
 from helix_assets.model.time import iso, microseconds
+from helix_assets.store.catalog import meta
 from helix_assets.store.catalog.catalog import Catalog
-from helix_assets.store.catalog.schema import day_marks
+from helix_assets.store.catalog.connection import Connection, Row
 
 
 def count_day(catalog: Catalog, now: datetime) -> None:
     """Mark a day of work, once a day; every sweep and eviction calls it. Needs the writer lock."""
-    newest = select(day_marks).order_by(day_marks.c.id.desc()).limit(1)
     with catalog.reading() as connection:
-        last = connection.execute(newest).one_or_none()
-    mark = next_mark(_mark(last) if last is not None else None, int(catalog.meta_value("order") or 0), now)
+        last = connection.execute("SELECT * FROM day_marks ORDER BY id DESC LIMIT 1").fetchone()
+        order = int(meta.value(connection, meta.ORDER) or 0)
+    mark = next_mark(_mark(last) if last is not None else None, order, now)
     if mark is not None:
         with catalog.writing() as connection:
-            at = iso(microseconds(mark.at))
-            connection.execute(insert(day_marks).values(order=mark.order, days=mark.days, at=at))
+            row = {"order": mark.order, "days": mark.days, "at": iso(microseconds(mark.at))}
+            connection.insert("day_marks", [row])
 
 
 def read_marks(connection: Connection) -> list[DayMark]:
     """All marks, oldest first."""
-    return [_mark(row) for row in connection.execute(select(day_marks).order_by(day_marks.c.id))]
+    return [_mark(row) for row in connection.execute("SELECT * FROM day_marks ORDER BY id")]
 
 
-def _mark(row: Row[Any]) -> DayMark:
+def _mark(row: Row) -> DayMark:
     return DayMark(row.order, row.days, datetime.fromisoformat(row.at))

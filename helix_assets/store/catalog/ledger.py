@@ -11,11 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
-
-from helix_assets.store.catalog.catalog import in_parts
-from helix_assets.store.catalog.schema import ledger, ledger_news, shared_keys
+from helix_assets.store.catalog.connection import Connection, Row
 
 NEWS_KEYS = 20_000
 """Every query reads all news: so many take two milliseconds."""
@@ -43,17 +39,17 @@ def claim(connection: Connection, claims: Sequence[Claim]) -> None:
     if len(claims) > _FEW:
         _put(connection, claims)
         return
-    held = connection.execute(select(func.coalesce(func.sum(ledger_news.c.count), 0))).scalar_one()
+    held = connection.value("SELECT coalesce(sum(count), 0) FROM ledger_news")
     if held + len(claims) > NEWS_KEYS:
         earlier = ((key, number) for key, numbers in news_of(connection).items() for number in numbers)
         _put(connection, [*claims, *earlier])
-        connection.execute(delete(ledger_news))
+        connection.execute("DELETE FROM ledger_news")
         return
     by_session: dict[int, list[int]] = defaultdict(list)
     for key, session_id in claims:
         by_session[session_id].append(key)
     rows = [{"session_id": number, "count": len(keys), "told": keys} for number, keys in by_session.items()]
-    connection.execute(insert(ledger_news), rows)
+    connection.insert("ledger_news", rows)
 
 
 def unclaim(connection: Connection, claims: Collection[Claim]) -> None:
@@ -62,29 +58,22 @@ def unclaim(connection: Connection, claims: Collection[Claim]) -> None:
     for key, session_id in claims:
         by_session[session_id].add(key)
     for session_id, keys in by_session.items():
-        for part in in_parts(keys):
-            connection.execute(delete(ledger).where(ledger.c.key.in_(part), ledger.c.session_id == session_id))
-        for row in connection.execute(select(ledger_news).where(ledger_news.c.session_id == session_id)).all():
+        connection.run_for("DELETE FROM ledger WHERE session_id = ? AND key IN ({})", keys, (session_id,))
+        news = connection.rows("SELECT id, told FROM ledger_news WHERE session_id = ?", (session_id,))
+        for row in news:
             left = [key for key in row.told if key not in keys]
-            is_it = ledger_news.c.id == row.id
-            connection.execute(update(ledger_news).where(is_it).values(told=left, count=len(left)))
+            connection.update("ledger_news", {"told": left, "count": len(left)}, "id = ?", row.id)
 
 
 def _put(connection: Connection, claims: Collection[Claim]) -> None:
     """Write claims to the ledger, in its order."""
-    statement = upsert(ledger).on_conflict_do_nothing()
-    compiled = statement.compile(dialect=connection.dialect, column_keys=["key", "session_id"])
-    if compiled.positional:
-        # Past SQLAlchemy's own preparation of each row, which takes four times as long as storing it.
-        connection.exec_driver_sql(str(compiled), sorted(claims))
-    else:
-        connection.execute(statement, [{"key": key, "session_id": session_id} for key, session_id in sorted(claims)])
+    connection.executemany("INSERT OR IGNORE INTO ledger (key, session_id) VALUES (?, ?)", sorted(claims))
 
 
 def news_of(connection: Connection) -> News:
     """All claims that are news."""
     found: dict[int, set[int]] = {}
-    for session_id, keys in connection.execute(select(ledger_news.c.session_id, ledger_news.c.told)):
+    for session_id, keys in connection.execute("SELECT session_id, told FROM ledger_news"):
         for key in keys:
             found.setdefault(key, set()).add(session_id)
     return found
@@ -95,10 +84,9 @@ def claims_on(connection: Connection, keys: Collection[int], news: News | None =
     wanted = set(keys)
     news = news_of(connection) if news is None else news
     found = {(key, number) for key in wanted & news.keys() for number in news[key]}
-    if wanted and connection.execute(select(ledger.c.key).limit(1)).first() is not None:
-        query = select(ledger.c.key, ledger.c.session_id)
-        for part in in_parts(wanted):
-            found.update((row[0], row[1]) for row in connection.execute(query.where(ledger.c.key.in_(part))))
+    if wanted and connection.value("SELECT key FROM ledger LIMIT 1") is not None:
+        rows = connection.for_each("SELECT key, session_id FROM ledger WHERE key IN ({})", wanted)
+        found.update((key, number) for key, number in rows)
     return found
 
 
@@ -106,8 +94,7 @@ def claims_of(connection: Connection, session_ids: Collection[int]) -> set[int]:
     """The keys that these sessions contain. Reads the whole ledger."""
     mine = set(session_ids)
     found = {key for key, numbers in news_of(connection).items() if numbers & mine}
-    for part in in_parts(session_ids):
-        found.update(connection.execute(select(ledger.c.key).where(ledger.c.session_id.in_(part))).scalars())
+    found.update(row.key for row in connection.for_each("SELECT key FROM ledger WHERE session_id IN ({})", session_ids))
     return found
 
 
@@ -118,13 +105,12 @@ def owners_of(connection: Connection, keys: Collection[int]) -> dict[int, int]:
 
 def shared_with(connection: Connection, session_ids: Collection[int]) -> list[Shared]:
     """The shared keys that any of these sessions contains, with every session that contains them."""
-    if connection.execute(select(shared_keys.c.key).limit(1)).first() is None:
+    if connection.value("SELECT key FROM shared_keys LIMIT 1") is None:
         return []
-    claimed = select(shared_keys.c.key).join(ledger, ledger.c.key == shared_keys.c.key).distinct()
+    claimed = "SELECT DISTINCT k.key FROM shared_keys k JOIN ledger l ON l.key = k.key WHERE l.session_id IN ({})"
     mine, news = set(session_ids), news_of(connection)
     keys = {key for key, numbers in news.items() if numbers & mine}
-    for part in in_parts(session_ids):
-        keys.update(connection.execute(claimed.where(ledger.c.session_id.in_(part))).scalars())
+    keys.update(row.key for row in connection.for_each(claimed, session_ids))
     shared = {row.key: row for row in _shared(connection, keys)}
     return [
         Shared(key, shared[key].owner_id, shared[key].message_id, number)
@@ -140,19 +126,19 @@ def sharers_of(connection: Connection, owner_ids: Collection[int]) -> set[int]:
 def forget(connection: Connection, session_ids: Collection[int]) -> None:
     """Remove the claims of these sessions, and all claims on what they own: other sessions make those again."""
     unclaim(connection, _claims_on_owned(connection, session_ids))
-    for part in in_parts(session_ids):
-        for column in (shared_keys.c.owner_id, ledger.c.session_id, ledger_news.c.session_id):
-            connection.execute(delete(column.table).where(column.in_(part)))
+    for table, column in (("shared_keys", "owner_id"), ("ledger", "session_id"), ("ledger_news", "session_id")):
+        connection.run_for(f"DELETE FROM {table} WHERE {column} IN ({{}})", session_ids)
 
 
 def _claims_on_owned(connection: Connection, owner_ids: Collection[int]) -> set[Claim]:
-    owned: set[int] = set()
-    for part in in_parts(owner_ids):
-        mine = shared_keys.c.owner_id.in_(part)
-        owned.update(connection.execute(select(shared_keys.c.key).where(mine)).scalars())
-    return claims_on(connection, owned)
+    owned = connection.for_each("SELECT key FROM shared_keys WHERE owner_id IN ({})", owner_ids)
+    return claims_on(connection, {row.key for row in owned})
 
 
-def _shared(connection: Connection, keys: Collection[int]) -> Iterator[Any]:
-    for part in in_parts(keys):
-        yield from connection.execute(select(shared_keys).where(shared_keys.c.key.in_(part)))
+def put_shared(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Record which session owns each key that several sessions contain."""
+    connection.upsert("shared_keys", rows, ["key"])
+
+
+def _shared(connection: Connection, keys: Collection[int]) -> Iterator[Row]:
+    return connection.for_each("SELECT * FROM shared_keys WHERE key IN ({})", keys)

@@ -64,8 +64,5 @@ def _ask(cursor: Cursor, name: str) -> int:
 
 @contextmanager
 def _cursor(catalog: Catalog) -> Iterator[Cursor]:
-    connection = catalog.engine.raw_connection()
-    try:
-        yield connection.cursor()  # type: ignore[misc]
-    finally:
-        connection.close()
+    with catalog.connection() as connection:
+        yield connection.cursor()

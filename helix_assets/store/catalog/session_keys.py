@@ -13,12 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select
-
 from helix_assets.model.errors import StoreError
 from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED
-from helix_assets.store.catalog.catalog import in_parts
-from helix_assets.store.catalog.schema import session_keys
+from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.key import hasher
 
 MAX_CHUNKS = 32
@@ -64,29 +61,24 @@ def keys_of(connection: Connection, session_id: int) -> SessionKeys | None:
 def all_keys(connection: Connection, session_ids: Collection[int]) -> dict[int, SessionKeys]:
     """The keys of those of these sessions that have any recorded. StoreError if they are damaged."""
     found: dict[int, SessionKeys] = {}
-    for part in in_parts(session_ids):
-        query = select(session_keys).where(session_keys.c.session_id.in_(part)).order_by(session_keys.c.id)
-        for row in connection.execute(query):
-            try:
-                found[row.session_id] = found.get(row.session_id, SessionKeys()).with_more(_unpacked(row))
-            except ValueError as exc:
-                raise StoreError(f"what session {row.session_id} counts is recorded in numbers that are cut") from exc
+    query = "SELECT session_id, records, bad_lines, messages FROM session_keys WHERE session_id IN ({}) ORDER BY id"
+    for row in connection.for_each(query, session_ids):
+        try:
+            found[row.session_id] = found.get(row.session_id, SessionKeys()).with_more(_unpacked(row))
+        except ValueError as exc:
+            raise StoreError(f"what session {row.session_id} counts is recorded in numbers that are cut") from exc
     return found
 
 
 def gathered(connection: Connection) -> set[int]:
     """Sessions whose keys were gathered from what an earlier version left: some may be missing."""
-    query = select(session_keys.c.session_id).where(session_keys.c.is_gathered).distinct()
-    return set(connection.execute(query).scalars())
+    return set(connection.column("SELECT DISTINCT session_id FROM session_keys WHERE is_gathered"))
 
 
 def recorded(connection: Connection, session_ids: Collection[int]) -> set[int]:
     """Those of these sessions whose keys are recorded."""
-    found: set[int] = set()
-    for part in in_parts(session_ids):
-        query = select(session_keys.c.session_id).where(session_keys.c.session_id.in_(part)).distinct()
-        found.update(connection.execute(query).scalars())
-    return found
+    query = "SELECT DISTINCT session_id FROM session_keys WHERE session_id IN ({})"
+    return {row.session_id for row in connection.for_each(query, session_ids)}
 
 
 def add_keys(connection: Connection, chunks: Iterable[Chunk], *, is_gathered: bool = False) -> None:
@@ -94,12 +86,11 @@ def add_keys(connection: Connection, chunks: Iterable[Chunk], *, is_gathered: bo
     rows = [_packed(number, keys, is_gathered) for number, keys in chunks if keys]
     if not rows:
         return
-    connection.execute(insert(session_keys), rows)
-    mine = session_keys.c.session_id.in_([row["session_id"] for row in rows]) & ~session_keys.c.is_gathered
-    many = select(session_keys.c.session_id).where(mine).group_by(session_keys.c.session_id)
-    for number in connection.execute(many.having(func.count() > MAX_CHUNKS)).scalars().all():
-        if number not in gathered(connection):
-            replace_keys(connection, [(number, all_keys(connection, [number])[number])])
+    connection.insert("session_keys", rows)
+    many = f"""SELECT session_id FROM session_keys WHERE session_id IN ({{}})
+        GROUP BY session_id HAVING count(*) > {MAX_CHUNKS} AND NOT max(is_gathered)"""
+    for (number,) in connection.for_each(many, [row["session_id"] for row in rows]):
+        replace_keys(connection, [(number, all_keys(connection, [number])[number])])
 
 
 def replace_keys(connection: Connection, chunks: Sequence[Chunk]) -> None:
@@ -110,8 +101,7 @@ def replace_keys(connection: Connection, chunks: Sequence[Chunk]) -> None:
 
 def drop_keys(connection: Connection, session_ids: Collection[int]) -> None:
     """Remove the keys of sessions."""
-    for part in in_parts(session_ids):
-        connection.execute(delete(session_keys).where(session_keys.c.session_id.in_(part)))
+    connection.run_for("DELETE FROM session_keys WHERE session_id IN ({})", session_ids)
 
 
 def keys_of_rows(paths: Sequence[Path], key: bytes) -> SessionKeys:

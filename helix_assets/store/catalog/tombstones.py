@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from sqlalchemy import Connection, select
-from sqlalchemy.dialects.sqlite import insert as upsert
-
-from helix_assets.store.catalog.schema import digests, forgotten, sessions
+from helix_assets.store.catalog import digests, sessions
+from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.key import text_hash
 from helix_assets.store.store import Store
 
@@ -42,17 +40,36 @@ def alias(store: Store, uid: str) -> str:
     return f"forgotten:{session_mark(store, uid)[:16]}"
 
 
-def forgotten_marks(store: Store) -> frozenset[str]:
+def forgotten_marks(connection: Connection) -> frozenset[str]:
     """The marks of all sessions and sources that were forgotten."""
-    with store.catalog.reading() as connection:
-        return frozenset(connection.execute(select(forgotten.c.mark)).scalars())
+    return frozenset(connection.column("SELECT mark FROM forgotten"))
+
+
+def extent(connection: Connection) -> tuple[int, str | None]:
+    """How many tombstones there are, and the time of the newest."""
+    count, newest = connection.execute("SELECT count(*), max(at) FROM forgotten").fetchone()
+    return count, newest
+
+
+def unfinished(connection: Connection) -> list[str]:
+    """Sessions of which traces may be left outside the catalog."""
+    return connection.column("SELECT unfinished FROM forgotten WHERE unfinished IS NOT NULL")
+
+
+def put(connection: Connection, tombstones: Sequence[Mapping[str, str | None]]) -> None:
+    """Leave tombstones, or renew them."""
+    connection.upsert("forgotten", tombstones, ["mark"])
+
+
+def all_finished(connection: Connection) -> None:
+    """Nothing is left of any forgotten session."""
+    connection.execute("UPDATE forgotten SET unfinished = NULL")
 
 
 def stay_forgotten(store: Store, path: str, *, at: str) -> None:
     """Remember a file that contains a forgotten session, so that it is not read again."""
     with store.catalog.writing() as connection:
-        mark = source_mark(store, path)
-        connection.execute(upsert(forgotten).values(mark=mark, at=at).on_conflict_do_nothing())
+        connection.insert("forgotten", [{"mark": source_mark(store, path), "at": at}], or_="IGNORE")
 
 
 def keep_tombstones(store: Store, catalog: Path) -> None:
@@ -60,22 +77,19 @@ def keep_tombstones(store: Store, catalog: Path) -> None:
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{catalog.absolute().as_uri()}?mode=ro", uri=True)) as other:
         rows = other.execute("select mark, at from forgotten").fetchall()
         with store.catalog.writing() as connection:
-            for mark, at in rows:
-                tombstone = upsert(forgotten).values(mark=mark, at=at, unfinished="")
-                connection.execute(tombstone.on_conflict_do_nothing())
+            tombstones = [{"mark": mark, "at": at, "unfinished": ""} for mark, at in rows]
+            connection.insert("forgotten", tombstones, or_="IGNORE")
 
 
 def without_parent(store: Store, connection: Connection, uids: Iterable[str]) -> None:
     """Remove these sessions as parents of others, in the catalog and in digests."""
     from helix_assets.model.digest import Digest  # loads pydantic: only where something is forgotten
 
-    d = digests.c
-    children = select(sessions.c.id, sessions.c.facts, d.session_uid, d.digest)
-    children = children.outerjoin(digests, d.session_uid == sessions.c.session_uid)
-    for child in connection.execute(children.where(sessions.c.parent_uid.in_(list(uids)))).all():
+    children = """SELECT s.id, s.facts, d.session_uid, d.digest FROM sessions s
+        LEFT JOIN digests d ON d.session_uid = s.session_uid WHERE s.parent_uid IN ({})"""
+    for child in connection.for_each(children, list(uids)):
         facts = {**child.facts, "parent_native_id": None}
-        store.catalog.update_session(connection, child.id, parent_uid=None, facts=facts)
+        sessions.change(connection, child.id, parent_uid=None, facts=facts)
         if child.digest is not None:
             text = Digest.model_validate_json(child.digest).model_copy(update={"parent_uid": None}).model_dump_json()
-            values = {"digest": text, "hash": text_hash(store.key, text.encode())}
-            connection.execute(digests.update().where(d.session_uid == child.session_uid).values(**values))
+            digests.change(connection, child.session_uid, digest=text, hash=text_hash(store.key, text.encode()))

@@ -1,0 +1,36 @@
+"""What could not be read: files, folders and lines, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from helix_assets.store.catalog.connection import Connection
+
+
+def of_places(connection: Connection) -> dict[tuple[str, str], bool]:
+    """Problems of whole files and folders by path key and reason, and whether the path is a source."""
+    query = """SELECT problems.path_key, reason, sources.id IS NOT NULL FROM problems
+        LEFT JOIN sources ON sources.path_key = problems.path_key WHERE problems.line = 0"""
+    return {(path_key, reason): bool(is_source) for path_key, reason, is_source in connection.tuples(query)}
+
+
+def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Record what could not be read, once each."""
+    connection.insert("problems", rows, or_="IGNORE")
+
+
+def drop(connection: Connection, ones: Collection[tuple[str, str]]) -> None:
+    """Remove problems of whole files and folders, by path key and reason."""
+    connection.executemany("DELETE FROM problems WHERE path_key = ? AND reason = ? AND line = 0", ones)
+
+
+def forget(connection: Connection, paths: Collection[str]) -> None:
+    """Remove the problems of files that only forgotten sessions had, under whatever name."""
+    for path in paths:
+        connection.execute("DELETE FROM problems WHERE path_key = ? OR path = ?", (path, path))
+
+
+def clear(connection: Connection, read_from: Mapping[str, int]) -> None:
+    """Remove the problems of files that are read again: by path key, from which line on (0 for the whole file)."""
+    connection.executemany("DELETE FROM problems WHERE path_key = ? AND line >= ?", read_from.items())
