@@ -9,7 +9,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -85,6 +85,7 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
         sync(path.parent, [fresh])
         os.replace(fresh, path)
     except OSError:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):
+            fresh.unlink()
         raise
     sync(path.parent, [path])
