@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -55,16 +56,17 @@ def test_no_room_to_keep_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "note"
+    path = tmp_path / "notes" / "note"
+    path.parent.mkdir()
     replace_file(path, b"old")
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"old", 0o600)
     replace_file(path, b"new", 0o640)
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", 0o640)
 
     def full(_fd: int) -> None:
-        raise OSError("no room")
+        raise OSError(errno.ENOSPC, "no room")
 
     monkeypatch.setattr("helix_assets.store.durable.os.fsync", full)
     with pytest.raises(OSError, match="no room"):
         replace_file(path, b"newer")
-    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("note", b"new")]
+    assert [(one.name, one.read_bytes()) for one in path.parent.iterdir()] == [("note", b"new")]
