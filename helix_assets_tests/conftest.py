@@ -23,8 +23,9 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -96,19 +97,30 @@ def pytest_report_header() -> str:
     return f"reference corpus: {'found' if SHARED.is_dir() else 'missing, tests marked shared are skipped'}"
 
 
-class Watched(sqlite3.Connection):
-    """A connection that warns, and so fails the test, if it was not closed when nobody needs it any longer."""
+@cache
+def _watched(kind: type[sqlite3.Connection]) -> type[sqlite3.Connection]:
+    """Connections that warn, and so fail the test, if they were not closed when nobody needs them any longer."""
 
-    def __del__(self) -> None:
-        try:
-            self.total_changes  # noqa: B018 - raises if it is closed
-        except sqlite3.ProgrammingError:
-            return
-        warnings.warn(f"unclosed database in {self!r}", ResourceWarning, stacklevel=1, source=self)
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        def __del__(self) -> None:
+            try:
+                self.total_changes  # noqa: B018 - raises if it is closed
+            except sqlite3.ProgrammingError:
+                return
+            warnings.warn(f"unclosed database in {self!r}", ResourceWarning, stacklevel=1, source=self)
+
+    return Watched
 
 
+def _watching(
+    *arguments: Any, factory: type[sqlite3.Connection] = sqlite3.Connection, **more: Any
+) -> sqlite3.Connection:
+    return _connect(*arguments, factory=_watched(factory), **more)
+
+
+_connect = sqlite3.connect
 if sys.version_info < (3, 13):
-    sqlite3.connect = sqlite3.dbapi2.connect = partial(sqlite3.connect, factory=Watched)
+    sqlite3.connect = sqlite3.dbapi2.connect = _watching
 
 
 class Together(LoadScopeScheduling):
