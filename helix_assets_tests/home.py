@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -73,7 +74,10 @@ def result(uuid: str, at: str, call_id: str, text: str, *, failed: bool = False)
 
 @dataclass
 class Memory:
-    """A temporary home with its store. `write` puts lines where Claude would; `sweep` takes them in."""
+    """A temporary home with its store. `write` puts lines where Claude would; `sweep` takes them in.
+
+    The store is closed when nobody needs this any longer.
+    """
 
     folder: Path
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -82,6 +86,7 @@ class Memory:
     def __post_init__(self) -> None:
         (self.folder / "home").mkdir(parents=True, exist_ok=True)
         self.store: Store = open_store(load_settings(self.variables))
+        weakref.finalize(self, self.store.close)
 
     @property
     def variables(self) -> dict[str, str]:

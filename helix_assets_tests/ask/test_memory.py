@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -127,9 +128,8 @@ def test_evicted_sessions_keep_digest_and_facts(home_of_logs: Home, monkeypatch:
 def test_damage_is_named_and_can_be_left_out(home_of_logs: Home) -> None:
     path = home_of_logs.store.settings.catalog_path
     home_of_logs.close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("update digests set digest = digest || ' ' where session_uid = 'claude:s1'")
-    connection.close()
     with Memory(path) as memory:
         with pytest.raises(StoreError, match="claude:s1"):
             memory.digests()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_first_sweep_makes_a_private_and_sound_copy(memory: Memory) -> None:
 
 
 def test_a_copy_holds_digests_key_and_facts_but_no_raw_text_of_parsers(memory: Memory) -> None:
-    with sqlite3.connect(folder(memory) / "helix.db") as copy:
+    with closing(sqlite3.connect(folder(memory) / "helix.db")) as copy:
         assert copy.execute("select count(*) from digests").fetchone() == (1,)
         assert copy.execute("select count(*) from sources where parser_state is not null").fetchone() == (0,)
     names = {path.name for path in folder(memory).iterdir()}

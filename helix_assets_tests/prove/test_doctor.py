@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -118,13 +119,12 @@ def test_the_writer_is_named_and_so_is_a_killed_one(memory: Memory) -> None:
 def test_runs_that_never_ended_are_named_without_dagster(memory: Memory) -> None:
     folder = memory.store.data_dir / "dagster" / "storage"
     folder.mkdir(parents=True, mode=0o700)
-    with sqlite3.connect(folder / "runs.db") as runs:
+    with closing(sqlite3.connect(folder / "runs.db")) as runs, runs:
         runs.execute("create table runs (run_id, status, start_time)")
         hours = [("old", "STARTED", 7), ("new", "STARTED", 1), ("done", "SUCCESS", 9)]
         runs.executemany(
             "insert into runs values (?, ?, ?)", [(r, s, memory.now.timestamp() - h * 3600) for r, s, h in hours]
         )
-    runs.close()
     assert [f.what for f in wrong(memory)] == ["1 Dagster runs never ended, such as old"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,10 +123,9 @@ def test_numbers_of_the_search_index_are_no_secrets(memory: Memory) -> None:
 def test_key_in_any_database_is_found(memory: Memory) -> None:
     path = memory.store.data_dir / "dagster" / "runs.db"
     path.parent.mkdir()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute('create table "odd "" name" (session_uid text, body text)')
         connection.execute('insert into "odd "" name" values (?, ?)', ("claude:s1", f"token {KEY}"))
-    connection.close()
     assert surviving_secrets(memory.store) == [
         Survivor("a secret by the rules in force", "claude:s1", 'dagster/runs.db, table odd " name, column body')
     ]

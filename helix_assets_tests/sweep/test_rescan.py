@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def with_new_rules(memory: Memory) -> Store:
 def told(store: Store) -> str:
     """Everything stored, as text."""
     rows = [row for name in store.raw.names() for row in read_rows([store.raw.path(name)], raw=True)]
-    with sqlite3.connect(store.data_dir / "helix.db") as connection:
+    with closing(sqlite3.connect(store.data_dir / "helix.db")) as connection, connection:
         return repr(rows) + "".join(connection.iterdump())
 
 
@@ -160,7 +161,7 @@ def test_secret_in_a_file_name_is_hidden_by_new_rules(memory: Memory):
     memory.sweep()
     store = with_new_rules(memory)
     assert rescan.redact_names(store) > 0
-    with sqlite3.connect(store.data_dir / "helix.db") as connection:
+    with closing(sqlite3.connect(store.data_dir / "helix.db")) as connection, connection:
         paths = connection.execute("select path, path_key from sources").fetchall()
     assert not any(WORD in text for row in paths for text in row)
 
