@@ -1,20 +1,12 @@
-"""What the sweep and the eviction need of storage: three narrow protocols, each with an in-memory twin for the tests.
+"""What the eviction needs of storage: a narrow protocol, with a twin in memory for the tests.
 
-They make the forbidden impossible: eviction gets only a RawCache, and a DigestStore cannot delete.
+It makes the forbidden impossible: what unlinks files gets a RawCache, and so cannot touch a digest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
-
-from sqlalchemy import Connection
-
-if TYPE_CHECKING:
-    from helix_assets.model.digest import Digest
-    from helix_assets.store.catalog.sources import KnownSources
-
-Rows = Sequence[Mapping[str, Any]]
+from collections.abc import Iterator
+from typing import BinaryIO, Protocol
 
 
 class RawCache(Protocol):
@@ -37,21 +29,3 @@ class RawCache(Protocol):
     def clear_staging(self) -> None:
         """Remove what was written and never published."""
         ...
-
-
-class DigestStore(Protocol):
-    """Digests by session; written or replaced as a whole, never removed."""
-
-    def get_digest(self, session_uid: str) -> Digest | None: ...
-
-    def put_digests(self, connection: Connection, rows: Rows) -> None: ...
-
-
-class CursorStore(Protocol):
-    """What is remembered of each source file."""
-
-    def known_sources(self) -> KnownSources: ...
-
-    def put_sources(self, connection: Connection, rows: Rows) -> None: ...
-
-    def mark_sources(self, connection: Connection, path_keys: Collection[str], **values: Any) -> None: ...

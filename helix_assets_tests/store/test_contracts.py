@@ -1,4 +1,4 @@
-"""What every raw cache, digest store and cursor store keeps to: the real ones and their twins in memory."""
+"""What every raw cache keeps to, the real one and its twin in memory; and what the catalog keeps to."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from helix_assets.store.catalog import digests, meta, sources
 from helix_assets.store.catalog.catalog import Catalog, create_catalog, open_catalog
-from helix_assets.store.protocols import CursorStore, DigestStore, RawCache
+from helix_assets.store.protocols import RawCache
 from helix_assets.store.raw import RawFiles
-from helix_assets_tests.home import Memory, conversation
-from helix_assets_tests.store.fakes import MemoryCursorStore, MemoryDigestStore, MemoryRawCache
+from helix_assets_tests.home import Memory, conversation, rows_of
+from helix_assets_tests.store.fakes import MemoryRawCache
 
 NAME = "flavor=claude/day=2026-06-05/abc.1.0.parquet"
 
@@ -67,53 +68,29 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
     made.close()
 
 
-@pytest.fixture(params=["catalog", "memory"])
-def digest_store(request: pytest.FixtureRequest, catalog: Catalog) -> DigestStore:
-    return catalog if request.param == "catalog" else MemoryDigestStore()
-
-
 @pytest.fixture
 def digest_row(tmp_path: Path) -> dict[str, Any]:
     """The row of a real digest."""
     memory = Memory(tmp_path / "memory", {"HELIX_AGENTS": "claude"})
     memory.write("s1", *conversation(1))
     memory.sweep()
-    with memory.store.catalog.reading() as connection:
-        row = dict(connection.exec_driver_sql("select * from digests").mappings().one())
+    (row,) = rows_of(memory.store, "digests")
     memory.close()
-    return row
+    return row.as_dict()
 
 
-def test_digest_comes_back_as_written(digest_store: DigestStore, digest_row: dict[str, Any], catalog: Catalog):
-    with catalog.writing() as connection:
-        digest_store.put_digests(connection, [digest_row])
-    digest = digest_store.get_digest("claude:s1")
-    assert digest is not None
-    assert digest.model_dump_json() == digest_row["digest"]
-
-
-def test_digest_is_replaced_as_a_whole(digest_store: DigestStore, digest_row: dict[str, Any], catalog: Catalog):
+def test_digest_is_replaced_as_a_whole(digest_row: dict[str, Any], catalog: Catalog):
     newer = digest_row | {"digest": digest_row["digest"].replace('"outcome":"success"', '"outcome":"fail"')}
     for row in (digest_row, newer):
         with catalog.writing() as connection:
-            digest_store.put_digests(connection, [row])
-    digest = digest_store.get_digest("claude:s1")
-    assert digest is not None
-    assert digest.model_dump_json() == newer["digest"]
+            digests.put(connection, [row])
+        with catalog.reading() as connection:
+            (stored,) = connection.execute("SELECT * FROM digests")
+        assert stored.as_dict() == row
 
 
-def test_unknown_digest_is_none_and_none_can_be_deleted(digest_store: DigestStore):
-    assert digest_store.get_digest("claude:none") is None
-    assert not [
-        name
-        for name in dir(digest_store)
-        if "digest" in name and ("delete" in name or "remove" in name or "drop" in name)
-    ]
-
-
-@pytest.fixture(params=["catalog", "memory"])
-def cursors(request: pytest.FixtureRequest, catalog: Catalog) -> CursorStore:
-    return catalog if request.param == "catalog" else MemoryCursorStore()
+def test_no_question_about_digests_deletes_one():
+    assert not [name for name in vars(digests) if any(word in name for word in ("delete", "remove", "drop"))]
 
 
 def source(path: str, size: int = 10) -> dict[str, Any]:
@@ -121,18 +98,20 @@ def source(path: str, size: int = 10) -> dict[str, Any]:
             "size": size, "mtime_ns": 3, "status": "ok", "discovered_at": "2026-06-05T10:00:00.000Z"}  # fmt: skip
 
 
-def test_cursor_is_known_once_written_and_follows_its_file(cursors: CursorStore, catalog: Catalog):
+def test_cursor_is_known_once_written_and_follows_its_file(catalog: Catalog):
     for size in (10, 20):
         with catalog.writing() as connection:
-            cursors.put_sources(connection, [source("/a", size)])
-    assert cursors.known_sources() == ({"/a": (1, 2, 20, 3)}, {})
+            sources.put(connection, [source("/a", size)])
+    with catalog.reading() as connection:
+        assert sources.known(connection) == ({"/a": (1, 2, 20, 3)}, {})
 
 
-def test_marking_touches_only_the_named_files(cursors: CursorStore, catalog: Catalog):
+def test_marking_touches_only_the_named_files(catalog: Catalog):
     with catalog.writing() as connection:
-        cursors.put_sources(connection, [source("/a"), source("/b")])
-        cursors.mark_sources(connection, ["/a", "/nowhere"], status="gone")
-    known = cursors.known_sources()
+        sources.put(connection, [source("/a"), source("/b")])
+        sources.mark(connection, ["/a", "/nowhere"], status="gone")
+    with catalog.reading() as connection:
+        known = sources.known(connection)
     assert known.states.keys() == {"/a", "/b"}
     assert known.unusual == {"/a": "gone"}
 
@@ -144,7 +123,7 @@ def test_a_catalog_knows_that_something_was_committed(tmp_path: Path) -> None:
     assert ours.change() == before
     for catalog in (theirs, ours):
         with catalog.writing() as connection:
-            catalog.set_meta(connection, "x", str(before))
+            meta.put(connection, "x", str(before))
         assert ours.change() != before
         before = ours.change()
     for catalog in (ours, theirs):

@@ -58,8 +58,7 @@ def test_a_session_that_grew_often_says_what_one_swept_once_says(grown: Memory, 
 
 
 def test_parts_stay_few_and_their_files_are_all_there_is(grown: Memory) -> None:
-    row = grown.store.catalog.session("claude:s1")
-    live = [part.name for part in grown.store.catalog.files_of([row.id])[row.id]]
+    live = [part.name for part in grown.parts("claude:s1")]
     assert len(live) < JOINED_AT <= MAX_PARTS
     assert sorted(grown.store.raw.names()) == sorted(live)
 
@@ -80,14 +79,13 @@ def test_text_behind_any_event_is_found_in_joined_parts(grown: Memory) -> None:
 
 def test_damaged_part_is_not_joined_and_stays_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     grown = grow(tmp_path, 4)
-    row = grown.store.catalog.session("claude:s1")
-    held = grown.store.catalog.files_of([row.id])[row.id]
+    held = grown.parts("claude:s1")
     grown.store.raw.path(held[-1].name).write_bytes(b"damage")
     before = [part.name for part in held]
     with pytest.MonkeyPatch.context() as patch, writing(grown.store, "test"):
         patch.setattr("helix_assets.sweep.joining.JOINED_AT", 2)
         assert join_parts(grown.store, ["claude:s1"]) == 0
-    assert [part.name for part in grown.store.catalog.files_of([row.id])[row.id]] == before
+    assert [part.name for part in grown.parts("claude:s1")] == before
     assert "stay as they are" in caplog.text
 
 
@@ -137,7 +135,6 @@ def test_a_kill_while_parts_are_joined_is_only_a_pause(tmp_path: Path, step: str
         with pytest.raises(KeyboardInterrupt):
             memory.sweep()
     memory.sweep()
-    row = memory.store.catalog.session("claude:s1")
-    live = [part.name for part in memory.store.catalog.files_of([row.id])[row.id]]
+    live = [part.name for part in memory.parts("claude:s1")]
     assert sorted(memory.store.raw.names()) == sorted(live)
     assert verify(memory.store) == []
