@@ -10,11 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import date, timedelta
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.data_version import CODE_VERSION_TAG
 from sqlalchemy import ColumnElement, Table, func, select
 
 from helix_assets.ask.plots import BytesOverTime, Chart, DayBars, markdown
@@ -23,6 +21,7 @@ from helix_assets.defs.figures import PARTITION_ROWS, ROWS, SESSION_EVENTS
 from helix_assets.defs.partitions import key_of
 from helix_assets.keep.evict import apply, plan, policy_of
 from helix_assets.keep.retention import Decision, EvictionPlan, Reason, RetentionPolicy
+from helix_assets.serve.dagster_private import code_version_tag
 from helix_assets.store.catalog.old_tables import evictions, losses, sessions
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep, utc_now
@@ -96,7 +95,7 @@ def log_report(
 ) -> None:
     """Log today's report, for a run that names no partition."""
     today = utc_now().date()
-    metadata, tags = report_of(store, today, policy), {CODE_VERSION_TAG: REPORT_CODE_VERSION}
+    metadata, tags = report_of(store, today, policy), code_version_tag(REPORT_CODE_VERSION)
     context.log_event(dg.AssetMaterialization(RETENTION_REPORT, partition=str(today), metadata=metadata, tags=tags))
 
 
@@ -193,10 +192,9 @@ def _pictures(store: Store, day: date) -> dict[str, dg.MetadataValue[Any]]:
         by_flavor: dict[str, dict[str, float]] = defaultdict(dict)
         for flavor, of_day, count in connection.execute(counted.order_by(s.flavor)):
             by_flavor[flavor][of_day] = count
-    cache_dir: Path = store.data_dir / "dagster" / "matplotlib"
     used = [(point.at, point.bytes) for point in filled]
     charts: dict[str, Chart] = {
         "raw_cache_over_time": BytesOverTime("Raw cache after each sweep and eviction", used, caps),
         "sessions_by_day": DayBars("Sessions by day", by_flavor, "sessions"),
     }
-    return {name: dg.MetadataValue.md(markdown(chart, cache_dir)) for name, chart in charts.items()}
+    return {name: dg.MetadataValue.md(markdown(chart, store.data_dir)) for name, chart in charts.items()}

@@ -8,7 +8,6 @@ from hashlib import blake2b
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.storage.tags import RUN_KEY_TAG
 from sqlalchemy import func, select
 
 from helix_assets.defs.jobs import PATIENTLY, eviction_job, push_sweep, sweep_job
@@ -17,6 +16,7 @@ from helix_assets.defs.resources import StoreResource
 from helix_assets.hooks.inbox import Note, read_notes
 from helix_assets.keep.evict import plan
 from helix_assets.model.changes import fingerprint
+from helix_assets.serve.dagster_private import run_of
 from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.catalog.old_tables import sweeps
 from helix_assets.store.lock import holder, is_locked
@@ -78,12 +78,12 @@ def _run_key(news: str, attempt: int) -> str:
 
 def _wait_s(instance: dg.DagsterInstance, run_key: str, attempt: int) -> float:
     """How long to leave the same changes alone: while their sweep runs, then twice as long after each attempt."""
-    records = instance.get_run_records(dg.RunsFilter(tags={RUN_KEY_TAG: run_key}), limit=1)
-    if not records:
+    run = run_of(instance, run_key)
+    if run is None:
         return 0.0
     pause = min(INTERVAL_S * 2 ** (attempt - 1), LONGEST_PAUSE_S)
     # A run whose whole tree was killed never ends.
-    ended = records[0].end_time or records[0].create_timestamp.timestamp() + LOST_AFTER_S
+    ended = run.end_time or run.create_timestamp.timestamp() + LOST_AFTER_S
     return float(ended + pause - time.time())
 
 

@@ -41,6 +41,7 @@ DOORS = {"hook", "digest_lookup", "dagster_storage", "search"}
 ROOT = {"__init__", "__main__", "definitions", *DOORS}
 # Imports of another room within a function: each spares most processes a library that they do not need.
 _BIG = {
+    "store.arrow": "pyarrow",
     "store.parquet": "pyarrow",
     "store.fact_files": "pyarrow",
     "store.words.segment": "numpy",
@@ -176,6 +177,34 @@ def test_pure_rooms_read_no_disk_no_clock_and_no_environment() -> None:
             libraries = {name.split(".")[0] for name, _ in imports(tree(module))} & NEVER_PURE
             wrong += [f"{module}: {name}" for name in (*names, *methods, *libraries)]
     assert wrong == []
+
+
+# Names that another release of Dagster may move; its libraries for its own use count as private, too.
+_PRIVATE = re.compile(r"\bdagster(?:_\w+)?(?:\.[a-z]\w*)*\._\w|\bdagster_(?:graphql|pipes|shared|webserver)\b")
+ADAPTER = "serve.dagster_private"
+# The command `dagster-daemon` is the module's public name, but only where its folder is on PATH.
+RUN_BY_NAME = {("serve.up", "dagster._daemon")}
+
+
+def test_private_modules_of_dagster_are_used_by_the_adapter_alone() -> None:
+    wrong = []
+    for module in MODULES.keys() - {ADAPTER}:
+        named = {name for name, _ in imports(tree(module))}
+        for node in ast.walk(tree(module)):
+            named |= {str(node.value)} if isinstance(node, ast.Constant) and isinstance(node.value, str) else set()
+            named |= {ast.unparse(node).replace("dg.", "dagster.", 1)} if isinstance(node, ast.Attribute) else set()
+        wrong += [(module, name) for name in named if _PRIVATE.search(name)]
+    assert set(wrong) == RUN_BY_NAME
+
+
+def test_each_private_import_of_dagster_has_a_reason() -> None:
+    lines = MODULES[ADAPTER].read_text(encoding="utf-8").splitlines()
+    private = [n for n, line in enumerate(lines) if line.lstrip().startswith("from dagster") and _PRIVATE.search(line)]
+    first = [n for n in private if not lines[n - 1].startswith("from dagster")]
+    assert len(private) > len(first) > 5
+    assert [lines[n] for n in first if not lines[n - 1].lstrip().startswith("#")] == [
+        "        from dagster_webserver.webserver import DagsterWebserver"  # has its reason where its type is imported
+    ]
 
 
 def test_each_module_says_what_belongs_in_it() -> None:
