@@ -46,7 +46,7 @@ def read(memory: Memory) -> list[list[object]]:
 
 def test_bare_sqlite_reads_the_digests_in_the_middle_of_a_sweep(memory: Memory) -> None:
     with writing(memory.store, "test"), memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("update digests set repo = 'half done'")
+        connection.execute("update digests set repo = 'half done'")
         rows = read(memory)
     assert [row[:4] for row in rows] == [[uid, uid, "claude", "shop"] for uid in (UID, UID[:-1] + "2")]
 
