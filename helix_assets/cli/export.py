@@ -16,6 +16,7 @@ from helix_assets.ask.withheld import note_on_texts
 from helix_assets.cli.output import emit, handing_over, say, to_json
 from helix_assets.model.errors import StopRun
 from helix_assets.settings import load_settings
+from helix_assets.store.durable import new_file
 
 
 @click.command()
@@ -58,8 +59,7 @@ def _opened(out: Path | None) -> Iterator[BinaryIO]:
         return
     fresh = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "wb") as file:
+        with new_file(fresh) as file:
             yield file
         fresh.replace(out)
     except OSError as exc:

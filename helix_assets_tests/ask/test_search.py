@@ -19,6 +19,7 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.keep.writing import writing
 from helix_assets.model.errors import QueryError, WithheldError
 from helix_assets.prove.verify import verify
+from helix_assets.store.catalog import sessions
 from helix_assets.store.words import keep
 from helix_assets.store.words.keep import index_of, update_index
 from helix_assets.store.words.segment import names_of
@@ -215,9 +216,8 @@ def test_new_redaction_rules_reach_the_index_with_the_next_sweep(memory: Memory)
 def test_sessions_that_new_rules_have_not_reached_are_not_searched_but_counted(memory: Memory) -> None:
     finder = Finder(memory.store)
     assert [hit.session_uid for hit in finder.find("flaky").hits] == ["claude:s1"]
-    uid = memory.store.catalog.session("claude:s1").id
     with memory.store.catalog.writing() as connection:
-        memory.store.catalog.update_session(connection, uid, redaction_version="older")
+        sessions.change(connection, sessions.one(connection, "claude:s1").id, redaction_version="older")
     found = finder.find("flaky")
     assert (found.hits, found.withheld, found.is_complete) == ((), 1, True)
     assert finder.find("flaky", Filters(agent="codex")).withheld == 0
@@ -327,7 +327,8 @@ def test_what_the_index_lacks_after_a_kill_is_in_it_after_the_next_sweep(
 
 def test_what_had_no_room_is_added_once_the_hard_cap_is_raised(memory: Memory) -> None:
     roomy = memory.store
-    caps = replace(roomy.settings.retention, raw_soft_cap_bytes=1, raw_hard_cap_bytes=roomy.catalog.raw_usage() - 1)
+    hard_cap = memory.raw_usage() - 1
+    caps = replace(roomy.settings.retention, raw_soft_cap_bytes=1, raw_hard_cap_bytes=hard_cap)
     memory.store = replace(roomy, settings=replace(roomy.settings, retention=caps))
     index_of(memory.store).remove()
     memory.sweep()

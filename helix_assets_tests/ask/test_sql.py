@@ -13,6 +13,7 @@ from helix_assets.ask.sql import admit, ask
 from helix_assets.keep import evict
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import QueryError, WithheldError
+from helix_assets.store.catalog import sessions
 from helix_assets_tests.home import Memory, call, conversation, prompt, result
 from helix_assets_tests.sweep.test_live_sessions import put_turn
 from helix_assets_tests.sweep.test_rescan import WORD, with_new_rules
@@ -288,24 +289,21 @@ def test_damaged_file_is_left_out_and_named(memory: Memory, view: str, left: int
 
 def test_damaged_digest_is_left_out_and_named(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql(
-            "update digests set digest = replace(digest, '1', '2') where session_uid = 'claude:s1'"
-        )
+        connection.execute("update digests set digest = replace(digest, '1', '2') where session_uid = 'claude:s1'")
     answer = ask(memory.store, "select count(*), count(events) from sessions")
     assert (answer.rows, answer.left_out) == ([(2, 1)], ("claude:s1",))
 
 
 def test_missing_digest_is_named(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("delete from digests where session_uid = 'claude:s1'")
+        connection.execute("delete from digests where session_uid = 'claude:s1'")
     answer = ask(memory.store, "select count(*), count(events) from sessions")
     assert (answer.rows, answer.left_out) == ([(2, 1)], ("claude:s1",))
 
 
 def _names(memory: Memory, table: str, where: str) -> list[tuple[str]]:
     with memory.store.catalog.reading() as connection:
-        rows = connection.exec_driver_sql(f"select name from {table} where {where}")
-        return [(row.name,) for row in rows]
+        return connection.tuples(f"select name from {table} where {where}")
 
 
 @pytest.mark.parametrize(
@@ -316,7 +314,7 @@ def test_rows_of_a_session_that_new_rules_have_not_reached_are_left_out_and_coun
     memory: Memory, view: str, left: int, withheld: int
 ) -> None:
     with memory.store.catalog.writing() as connection:
-        memory.store.catalog.update_session(connection, 1, redaction_version="older")
+        sessions.change(connection, 1, redaction_version="older")
     answer = ask(memory.store, f"select count(*) from {view}")
     assert (answer.rows, answer.withheld) == ([(left,)], withheld)
 

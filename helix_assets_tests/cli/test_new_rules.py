@@ -21,6 +21,7 @@ from helix_assets.kaizen.derived import write_correlated, write_scorecard
 from helix_assets.model.errors import HelixError
 from helix_assets.model.facts import FACTS
 from helix_assets.settings import load_settings
+from helix_assets.store.catalog import sessions
 from helix_assets.store.parquet import read_rows
 from helix_assets.store.store import open_store
 from helix_assets.sweep.sweep import sweep
@@ -243,7 +244,7 @@ def _withhold_texts_of(uid: str) -> None:
     """As if the sweep with new rules had not come to the texts of this session yet."""
     store = open_store(load_settings())
     with store.catalog.writing() as connection:
-        store.catalog.update_session(connection, store.catalog.session(uid).id, redaction_version="older")
+        sessions.change(connection, sessions.one(connection, uid).id, redaction_version="older")
     store.close()
 
 

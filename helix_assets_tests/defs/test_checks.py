@@ -6,7 +6,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from sqlalchemy import delete, func, insert, literal, select, update
 
 from helix_assets.defs.checks import ASKED_EVERY_S, ASSET_CHECKS, CHECKS, Check, evaluations
 from helix_assets.defs.jobs import PATIENTLY
@@ -14,7 +13,6 @@ from helix_assets.defs.resources import StoreResource
 from helix_assets.model.errors import StoreError
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.prove.promises import Answer, sampled_files
-from helix_assets.store.catalog.old_tables import digests, fact_files, losses, raw_files, sessions, sources
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep
@@ -25,64 +23,68 @@ BY_NAME = {check.name: check for check in CHECKS}
 Break = Callable[[Store], None]
 
 
-def change(store: Store, statement: object) -> None:
+def change(store: Store, statement: str, *values: str) -> None:
     with store.catalog.writing() as connection:
-        connection.execute(statement)  # type: ignore[call-overload]
+        connection.execute(statement, values)
+
+
+def rewrite_digests(store: Store, old: str, new: str) -> None:
+    change(store, "UPDATE digests SET digest = replace(digest, ?, ?)", old, new)
 
 
 def evict_uncovered(store: Store) -> None:
-    change(store, update(sessions).values(evicted_at="2026-02-01T00:00:00.000Z", derived_generation=None))
-    change(store, delete(raw_files))
+    change(store, "UPDATE sessions SET evicted_at = '2026-02-01T00:00:00.000Z', derived_generation = NULL")
+    change(store, "DELETE FROM raw_files")
 
 
 def hide_a_day(store: Store) -> None:
-    change(store, update(sessions).values(day="2026-01-01"))
+    change(store, "UPDATE sessions SET day = '2026-01-01'")
 
 
 def miscount_subagents(store: Store) -> None:
     tokens = '"tokens_main":{"input":'
-    change(store, update(digests).values(digest=func.replace(digests.c.digest, tokens, tokens + "9")))
+    rewrite_digests(store, tokens, tokens + "9")
 
 
 def miscount_messages(store: Store) -> None:
     miscount_subagents(store)
     tokens = '"tokens":{"input":'
-    change(store, update(digests).values(digest=func.replace(digests.c.digest, tokens, tokens + "9")))
+    rewrite_digests(store, tokens, tokens + "9")
 
 
 def find_format_changed(store: Store) -> None:
-    change(store, update(sessions).values(unparsed_count=sessions.c.record_count))
+    change(store, "UPDATE sessions SET unparsed_count = record_count")
 
 
 def forget_derivation(store: Store) -> None:
-    change(store, update(sessions).values(derivation_version=DIGEST_VERSION - 1))
+    change(store, f"UPDATE sessions SET derivation_version = {DIGEST_VERSION - 1}")
 
 
 def leave_files(store: Store) -> None:
-    change(store, update(sessions).values(evicted_at="2026-02-01T00:00:00.000Z"))
+    change(store, "UPDATE sessions SET evicted_at = '2026-02-01T00:00:00.000Z'")
 
 
 def spend_elsewhere(store: Store) -> None:
-    moved = func.replace(fact_files.c.day, "2026", "2025")
-    change(store, update(fact_files).where(fact_files.c.fact == "token_usage").values(day=moved))
+    change(store, "UPDATE fact_files SET day = replace(day, '2026', '2025') WHERE fact = 'token_usage'")
 
 
 def forget_a_fact_file(store: Store) -> None:
-    change(store, delete(fact_files).where(fact_files.c.fact == "token_usage"))
+    change(store, "DELETE FROM fact_files WHERE fact = 'token_usage'")
 
 
 def change_a_cost(store: Store) -> None:
     cost = '"cost_usd":'
-    change(store, update(digests).values(digest=func.replace(digests.c.digest, cost, cost + "9")))
+    rewrite_digests(store, cost, cost + "9")
 
 
 def forget_a_price(store: Store) -> None:
     none, some = '"unpriced_models":[]', '"unpriced_models":["homemade-9"]'
-    change(store, update(digests).values(digest=func.replace(digests.c.digest, none, some)))
+    rewrite_digests(store, none, some)
 
 
 def set_aside(store: Store) -> None:
-    change(store, update(sessions).values(failure="ValueError", failures=1, retry_at="2026-02-01T00:00:00.000Z"))
+    failed = "failure = 'ValueError', failures = 1, retry_at = '2026-02-01T00:00:00.000Z'"
+    change(store, f"UPDATE sessions SET {failed}")
 
 
 def lose_a_file(store: Store) -> None:
@@ -90,12 +92,12 @@ def lose_a_file(store: Store) -> None:
 
 
 def delete_unread(store: Store) -> None:
-    change(store, update(sources).values(status="gone", ingested_at=None))
+    change(store, "UPDATE sources SET status = 'gone', ingested_at = NULL")
 
 
 def meet_new_types(store: Store) -> None:
-    facts = func.replace(sessions.c.facts, '"unknown_types": {}', '"unknown_types": {"hologram": 999}')
-    change(store, update(sessions).values(facts=func.json(facts)))
+    none, some = '"unknown_types": {}', '"unknown_types": {"hologram": 999}'
+    change(store, "UPDATE sessions SET facts = replace(facts, ?, ?)", none, some)
 
 
 BROKEN: list[tuple[str, Break]] = [
@@ -134,13 +136,13 @@ def test_a_broken_promise_is_seen(store: Store, name: str, broken: Break) -> Non
 def test_a_loss_record_stands_in_for_a_digest(store: Store) -> None:
     sweep(store)
     evict_uncovered(store)
-    s = sessions.c
-    at, reason, one = literal("2026-02-01T00:00:00.000Z"), literal("overflow"), literal(1)
-    lost = select(at, s.session_uid, s.flavor, s.day, one, one, s.generation, reason)
-    columns = ["at", "session_uid", "flavor", "day", "bytes", "records", "generation", "reason"]
-    change(store, insert(losses).from_select(columns, lost))
+    change(
+        store,
+        """INSERT INTO losses (at, session_uid, flavor, day, bytes, records, generation, reason)
+        SELECT '2026-02-01T00:00:00.000Z', session_uid, flavor, day, 1, 1, generation, 'overflow' FROM sessions""",
+    )
     assert BY_NAME[COVERED].answer(store).holds
-    change(store, delete(losses))
+    change(store, "DELETE FROM losses")
     assert not BY_NAME[COVERED].answer(store).holds
 
 
@@ -205,7 +207,7 @@ def test_what_does_not_hold_while_a_sweep_goes_on_is_asked_again(store: Store, e
         looks.append(1)
         if len(looks) > 1:
             return Answer(True)
-        change(store, update(sessions).values(is_pinned=True))
+        change(store, "UPDATE sessions SET is_pinned = 1")
         sweep(store)
         if error is not None:
             raise error
@@ -217,7 +219,7 @@ def test_what_does_not_hold_while_a_sweep_goes_on_is_asked_again(store: Store, e
 
 def test_files_of_a_writer_at_work_are_none_that_were_left(store: Store) -> None:
     sweep(store)
-    change(store, delete(raw_files))
+    change(store, "DELETE FROM raw_files")
     leave_files(store)
     check = BY_NAME["no_evicted_session_has_a_file_left"]
     with writer_lock(store.data_dir, "test"):
@@ -228,7 +230,7 @@ def test_files_of_a_writer_at_work_are_none_that_were_left(store: Store) -> None
 def test_a_session_on_its_way_out_is_not_sampled(store: Store) -> None:
     sweep(store)
     assert sampled_files(store)
-    change(store, update(sessions).values(evicting_at="2026-02-01T00:00:00.000Z"))
+    change(store, "UPDATE sessions SET evicting_at = '2026-02-01T00:00:00.000Z'")
     assert sampled_files(store) == []
 
 

@@ -79,12 +79,6 @@ def replace_part(connection: Connection, number: int, **values: Any) -> None:
     connection.update("raw_files", values, "id = ?", number)
 
 
-def join_parts(connection: Connection, numbers: Collection[int], joined: Mapping[str, Any]) -> None:
-    """Replace several live part files by one."""
-    connection.run_for("DELETE FROM raw_files WHERE id IN ({})", numbers)
-    connection.insert("raw_files", [joined])
-
-
 def drop_parts(connection: Connection, session_ids: Collection[int]) -> list[str]:
     """Remove the live part files of sessions. Returns their names so that they can be unlinked after the commit."""
     statement = "DELETE FROM raw_files WHERE session_id IN ({}) RETURNING name"
