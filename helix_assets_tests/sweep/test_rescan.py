@@ -184,7 +184,7 @@ def test_memory_is_redacted_before_the_texts(memory: Memory, monkeypatch: pytest
     assert not store.is_memory_redacted()
     killed_in(memory, monkeypatch, "helix_assets.sweep.sweep.unredacted_sessions")
     assert store.is_memory_redacted()
-    with sqlite3.connect(store.data_dir / "helix.db") as connection:
+    with closing(sqlite3.connect(store.data_dir / "helix.db")) as connection, connection:
         assert WORD not in "".join(connection.iterdump()) + facts_of(store)
     assert WORD in told(store)
     assert ask(store, sessions.one, "claude:s1").redaction_version != store.redactor.version
