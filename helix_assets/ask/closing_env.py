@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import func, or_, select
 
 from helix_assets.ask.reading import proven_digest
+from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.derive.overhead import infra_overhead_share
 from helix_assets.model.errors import NotFoundError
 from helix_assets.store.catalog.old_tables import digests, sessions
@@ -29,6 +30,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+")
 
 def newest_session(store: Store, folder: str | None = None) -> str:
     """The session with a digest that ended last, of all sessions or of those in this folder or below it."""
+    refuse_unredacted(store)
     s = sessions.c
     query = select(s.session_uid).join(digests, digests.c.session_uid == s.session_uid)
     if folder is not None:

@@ -17,9 +17,10 @@ import orjson
 from sqlalchemy import Row, select
 
 from helix_assets.agents.jsonl import PACKED
-from helix_assets.ask.reading import OpenSession, digest_shown, open_session, read_consistently, refuse_changed
+from helix_assets.ask.reading import OpenSession, open_session, parsed_digest, read_consistently, refuse_changed
+from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.derive.tests import TestRun
-from helix_assets.model.errors import NotFoundError, StoreError
+from helix_assets.model.errors import NotFoundError, StoreError, WithheldError
 from helix_assets.model.event import ROW_FIELDS, Usage
 from helix_assets.model.event import Row as EventRow
 from helix_assets.model.facts import TestRunFact
@@ -50,18 +51,20 @@ _COSTS = ("cost_usd", "cost_usd_main", "cost_usd_subagent", "price_table")
 
 
 class Exported(NamedTuple):
-    """The size of an export; `sha256` is over all its bytes."""
+    """The size of an export; `sha256` is over all its bytes. `withheld` sessions are left out (`ask.withheld`)."""
 
     sha256: str
     sessions: int
     lines: int
     bytes: int
+    withheld: int
 
 
 def export(store: Store, out: BinaryIO) -> Exported:
     """Write the whole logical content as JSON Lines: each session's digest, then its rows."""
+    refuse_unredacted(store)
     digest = hashlib.sha256()
-    count = lines = size = 0
+    count = lines = size = withheld = 0
     for uid in _uids(store):
         try:
             with open_session(store, uid) as session:
@@ -72,8 +75,11 @@ def export(store: Store, out: BinaryIO) -> Exported:
                     size += len(line)
         except NotFoundError:
             continue
+        except WithheldError:
+            withheld += 1
+            continue
         count += 1
-    return Exported(digest.hexdigest(), count, lines, size)
+    return Exported(digest.hexdigest(), count, lines, size, withheld)
 
 
 def _uids(store: Store) -> list[str]:
@@ -135,6 +141,7 @@ def _logical_row(event: EventRow, names: dict[int, str]) -> dict[str, Any]:
 
 def session_figures(store: Store) -> dict[str, dict[str, Any]]:
     """The figures of every session that has a digest, by uid."""
+    refuse_unredacted(store)
     return read_consistently(lambda: _session_figures(store))
 
 
@@ -146,23 +153,20 @@ def _session_figures(store: Store) -> dict[str, dict[str, Any]]:
         )
         files_of: dict[str, list[str]] = {}
         for uid, flavor, path in files:
-            files_of.setdefault(uid, []).append(store.shown_path(shown_path(store.settings, flavor, path)))
-        query = select(digests, sessions.c.redaction_version).outerjoin(
-            sessions, sessions.c.session_uid == digests.c.session_uid
-        )
-        for row in connection.execute(query.order_by(digests.c.session_uid)):
+            files_of.setdefault(uid, []).append(shown_path(store.settings, flavor, path))
+        for row in connection.execute(select(digests).order_by(digests.c.session_uid)):
             figures[row.session_uid] = _figures(store, row, files_of.get(row.session_uid, ()))
     runs = _test_runs(store)
     for uid, figure in figures.items():
         if figure["tests"] is None:
-            figure["tests"] = store.shown(runs.get(uid))
-    return {figure["uid"]: figure for figure in figures.values()}
+            figure["tests"] = runs.get(uid)
+    return figures
 
 
 def _figures(store: Store, row: Row[Any], files: Sequence[str]) -> dict[str, Any]:
-    digest = digest_shown(store, digest_text(row, store.key) or "{}", row.redaction_version)
+    digest = parsed_digest(digest_text(row, store.key) or "{}")
     return {
-        "uid": store.shown(row.session_uid),
+        "uid": row.session_uid,
         "files": sorted(files),
         **{name: digest[name] for name in _FIGURES},
         **{name: digest.get(name) for name in _COSTS},

@@ -12,17 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, Any, NamedTuple, TypeVar
 
 import orjson
 from sqlalchemy import BindParameter, Row, Select, bindparam, func, or_, select
 
-from helix_assets.agents import pieces_of
+from helix_assets.ask.withheld import refuse_unredacted, refuse_withheld_texts
 from helix_assets.model.errors import ChangedError, NotFoundError, StoreError
 from helix_assets.model.event import Row as EventRow
-from helix_assets.redaction import Redactor
-from helix_assets.redaction.again import digest_again, row_again, rows_again, value_again
 from helix_assets.settings import Settings
 from helix_assets.store.catalog.catalog import Catalog
 from helix_assets.store.catalog.old_tables import digests, raw_files, sessions, sources
@@ -34,10 +31,8 @@ _PATIENCE_S = 30.0
 # Built once: building a query takes as long as its answer.
 _UID: BindParameter[str] = bindparam("uid")
 _ID: BindParameter[int] = bindparam("id")
-_DIGEST: Select[Any] = (
-    select(digests.c.session_uid, digests.c.digest, digests.c.hash, sessions.c.redaction_version)
-    .outerjoin(sessions, sessions.c.session_uid == digests.c.session_uid)
-    .where(digests.c.session_uid == _UID)
+_DIGEST: Select[Any] = select(digests.c.session_uid, digests.c.digest, digests.c.hash).where(
+    digests.c.session_uid == _UID
 )
 _SESSION = select(sessions).where(sessions.c.session_uid == _UID)
 _PARTS = select(raw_files).where(raw_files.c.session_id == _ID).order_by(raw_files.c.part)
@@ -46,16 +41,12 @@ _SOURCES = select(sources).where(sources.c.session_id == _ID).order_by(sources.c
 
 @dataclass(frozen=True)
 class OpenSession:
-    """A session at one time. Its files are kept open, so that its rows can be read even if it is evicted meanwhile.
-
-    All of it is shown by the current redaction rules; `redactor` is set if it was stored by other ones.
-    """
+    """A session at one time. Its files are kept open, so that its rows can be read even if it is evicted meanwhile."""
 
     row: Any
     sources: Sequence[Any]
     digest: str | None
     files: Sequence[IO[bytes]]
-    redactor: Redactor | None = None
 
     @property
     def evicted_at(self) -> str | None:
@@ -73,19 +64,13 @@ class OpenSession:
 
         for file in self.files:
             file.seek(0)
-        rows = read_rows(self.files, raw=raw)
-        return rows if self.redactor is None else rows_again(self.redactor, rows, pieces_of(self.row.flavor))
+        return read_rows(self.files, raw=raw)
 
     def record(self, wanted: int | str) -> EventRow | None:
         """The first row of the record with this id, or with an event of this number; its text is None if evicted."""
         from helix_assets.store.parquet import read_record
 
-        row = read_record(self.files, wanted)
-        if row is None or self.redactor is None:
-            return row
-        if pieces_of(self.row.flavor) is None:
-            return row_again(self.redactor, row)
-        return next(again for again in self.rows(raw=True) if again.record_key == row.record_key)
+        return read_record(self.files, wanted)
 
 
 def has_store(settings: Settings) -> bool:
@@ -162,15 +147,24 @@ def refuse_changed(store: Store, files: Iterable[tuple[Path, str]]) -> None:
 
 
 @contextmanager
-def open_session(store: Store, session_uid: str) -> Iterator[OpenSession]:
-    """Open a session and check its files by their hashes. StoreError names a damaged one."""
+def open_session(store: Store, session_uid: str, *, with_texts: bool = True) -> Iterator[OpenSession]:
+    """Open a session and check its files by their hashes. StoreError names a damaged one.
+
+    WithheldError if the redaction rules changed and no sweep has redacted the session since. Without `with_texts` only
+    its row and its digest are used, so its texts may still be withheld.
+    """
+    refuse_unredacted(store)
     with ExitStack() as stack:
-        yield read_consistently(lambda: _opened(store, session_uid, stack))
+        yield read_consistently(lambda: _opened(store, session_uid, stack, with_texts=with_texts))
 
 
-def _opened(store: Store, uid: str, stack: ExitStack) -> OpenSession:
+def _opened(store: Store, uid: str, stack: ExitStack, *, with_texts: bool) -> OpenSession:
     stack.close()  # what an earlier try has opened
     row, parts, files_read, digest = _from_catalog(store, uid)
+    if with_texts:
+        refuse_withheld_texts(store, uid, row.redaction_version)
+    else:
+        parts = []
     try:
         files = [stack.enter_context(store.raw.open(part.name)) for part in parts]
     except FileNotFoundError as exc:
@@ -182,29 +176,11 @@ def _opened(store: Store, uid: str, stack: ExitStack) -> OpenSession:
             raise StoreError(f"a file of {uid} is damaged: run `helix verify`")
     if digest is None and row.derived_generation is not None:
         raise StoreError(f"the digest of {uid} is missing: run `helix verify`")
-    text = digest_text(digest, store.key)
-    if not is_outdated(store, row.redaction_version):
-        return OpenSession(row, files_read, text, files)
-    shown = [row_shown(store, source) for source in files_read]
-    digest_now = text and orjson.dumps(digest_shown(store, text, row.redaction_version)).decode()
-    return OpenSession(row_shown(store, row), shown, digest_now, files, store.redactor)
+    return OpenSession(row, files_read, digest_text(digest, store.key), files)
 
 
 def _refuse_changed_parts(store: Store, parts: Iterable[Row[Any]]) -> None:
     refuse_changed(store, [(store.raw.path(part.name), part.hash) for part in parts])
-
-
-def is_outdated(store: Store, redaction_version: str | None) -> bool:
-    """Whether something was redacted by other than the current rules, and must be redacted again to be shown."""
-    return redaction_version != store.redactor.version
-
-
-def row_shown(store: Store, row: Any) -> Any:
-    """A row of the catalog, redacted by the current rules."""
-    shown = value_again(store.redactor, dict(row._mapping))
-    if "path" in shown:
-        shown["path"] = store.shown_path(row.path)
-    return SimpleNamespace(**shown)
 
 
 def parsed_digest(text: str) -> dict[str, Any]:
@@ -213,31 +189,22 @@ def parsed_digest(text: str) -> dict[str, Any]:
     return digest
 
 
-def digest_shown(store: Store, text: str, redaction_version: str | None) -> dict[str, Any]:
-    """A digest as a reader may show it, redacted by the current rules."""
-    digest = parsed_digest(text)
-    if is_outdated(store, redaction_version):
-        digest = digest_again(store.redactor, digest)
-    return digest
-
-
 def sound_digests(store: Store) -> Iterator[dict[str, Any]]:
-    """Every digest as a reader may show it, in one snapshot. Leaves out damaged ones, which `helix verify` names."""
-    query = select(digests, sessions.c.redaction_version).outerjoin(
-        sessions, sessions.c.session_uid == digests.c.session_uid
-    )
+    """Every digest in one snapshot. Leaves out damaged ones, which `helix verify` names. WithheldError as above."""
+    refuse_unredacted(store)
     with store.catalog.reading() as connection:
-        for row in connection.execute(query.order_by(digests.c.session_uid)):
+        for row in connection.execute(select(digests).order_by(digests.c.session_uid)):
             if is_proven(row, store.key):
-                yield digest_shown(store, row.digest, row.redaction_version)
+                yield parsed_digest(row.digest)
 
 
 def proven_digest(store: Store, session_uid: str) -> dict[str, Any] | None:
-    """A session's digest as a reader may show it, None if it has none. StoreError if it is damaged."""
+    """A session's digest, None if it has none. StoreError if it is damaged, WithheldError as above."""
+    refuse_unredacted(store)
     with store.catalog.reading() as connection:
         row = connection.execute(_DIGEST, {"uid": session_uid}).one_or_none()
     text = digest_text(row, store.key)
-    return None if row is None or text is None else digest_shown(store, text, row.redaction_version)
+    return None if text is None else parsed_digest(text)
 
 
 def _from_catalog(store: Store, uid: str) -> tuple[Row[Any], Sequence[Row[Any]], Sequence[Row[Any]], Row[Any] | None]:

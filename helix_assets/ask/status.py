@@ -6,7 +6,7 @@ Belongs here: counting from the catalog alone; no raw file is opened. Not here: 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,10 +17,9 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.ask.coverage import is_covered
+from helix_assets.ask.withheld import Withheld, count_withheld
 from helix_assets.model.event import DIGEST_VERSION
-from helix_assets.redaction.again import value_again
 from helix_assets.settings import Settings
-from helix_assets.store.before_restore import BeforeRestore, read_before_restore
 from helix_assets.store.catalog.catalog import Catalog, index_bytes
 from helix_assets.store.catalog.old_tables import (
     CATALOG_VERSION,
@@ -67,7 +66,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Trouble:
-    """What a person may want to look at: counts, and the newest by name."""
+    """What a person may want to look at: counts, and the newest by name, unless names are withheld."""
 
     uncovered: int
     failed: list[dict[str, Any]]
@@ -89,9 +88,9 @@ class Status:
     sources: dict[str, int]
     trouble: Trouble
     versions: dict[str, Any]
+    withheld: Withheld
     last_sweep: dict[str, Any] | None
     writer: str | None
-    set_aside: BeforeRestore
 
 
 def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
@@ -138,9 +137,9 @@ def read_status(store: Store) -> Status:
             sources=_counts(connection, sources.c.status),
             trouble=_trouble(connection, store),
             versions=_versions(connection, store.redactor.version),
+            withheld=count_withheld(store, connection),
             last_sweep=_last_sweep(connection),
             writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,
-            set_aside=read_before_restore(store),
         )
 
 
@@ -170,30 +169,25 @@ def _trouble(connection: Connection, store: Store) -> Trouble:
     s, p = sessions.c, problems.c
     alive = s.evicted_at.is_(None)
     failed = failed_sessions(connection)
-    newest = select(p.path, p.line, p.offset, p.reason, p.seen_at).order_by(p.id.desc()).limit(NEWEST)
+    named = NEWEST if store.is_memory_redacted() else 0
+    newest = select(p.path, p.line, p.offset, p.reason, p.seen_at).order_by(p.id.desc()).limit(named)
 
     def count(table: Any, *conditions: ColumnElement[bool]) -> int:
         return int(connection.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one())
 
     return Trouble(
         uncovered=count(sessions, alive, ~is_covered()),
-        failed=[_shown(store, asdict(one)) for one in failed[:NEWEST]],
+        failed=[asdict(one) for one in failed[:named]],
         failed_count=len(failed),
-        problems=[_shown(store, row._mapping) for row in connection.execute(newest)],
+        problems=[dict(row._mapping) for row in connection.execute(newest)],
         problem_count=count(problems),
         lost_sessions=int(connection.execute(select(func.count(losses.c.session_uid.distinct()))).scalar_one()),
         never_read=count(sources, sources.c.status == "gone", sources.c.ingested_at.is_(None)),
-        records_withheld=_withheld(connection),
+        records_withheld=_records_withheld(connection),
     )
 
 
-def _shown(store: Store, row: Mapping[Any, Any]) -> dict[str, Any]:
-    """A row redacted by the current rules, which may be newer than those it was written by."""
-    path = {"path": store.shown_path(row["path"])} if "path" in row else {}
-    return {**value_again(store.redactor, dict(row)), **path}
-
-
-def _withheld(connection: Connection) -> int:
+def _records_withheld(connection: Connection) -> int:
     """Records that could not be redacted, over all sweeps; a line that says so replaces each."""
     counted = sweeps.c.counters["records_withheld"].as_integer()
     return int(connection.execute(select(func.coalesce(func.sum(counted), 0))).scalar_one())

@@ -307,7 +307,10 @@ def _backup(settings: Settings, status: Status, now: datetime) -> Iterator[Findi
 
 
 def _sessions(store: Store, status: Status) -> Iterator[Finding]:
-    trouble = status.trouble
+    trouble, withheld = status.trouble, status.withheld
+    if withheld.texts:
+        what = f"{withheld.texts} of {withheld.sessions} sessions are withheld because of new redaction rules"
+        yield Finding("sessions", "note", what, "run `helix sweep`: it redacts them, then they are shown again")
     unread = status.sources.get("unreadable", 0)
     if unread:
         do = "`helix status` names the newest; make them readable for this user"

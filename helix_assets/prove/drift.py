@@ -56,14 +56,14 @@ class Drift:
 
 
 def drift_of(store: Store) -> Mapping[str, Drift]:
-    """The drift of each agent over all sessions, evicted ones included. Names are redacted by the rules in force."""
+    """The drift of each agent over all sessions, evicted ones included."""
     s = sessions.c
     columns = (s.flavor, s.day, s.record_count, s.unparsed_count, s.facts["agent_version"], s.facts["unknown_types"])
     drifts: dict[str, Drift] = {}
     with store.catalog.reading() as connection:
         for flavor, day, records, unparsed, version, types in connection.execute(select(*columns)):
-            drift, clean = drifts.setdefault(flavor, Drift()), store.shown(types or {})
-            _add(drift, day, _plain(store.shown(version)), (records, unparsed), clean)
+            drift = drifts.setdefault(flavor, Drift())
+            _add(drift, day, _plain(version), (records, unparsed), types or {})
     return dict(sorted(drifts.items()))
 
 

@@ -65,6 +65,7 @@ LAZY = {
     ("__main__", "hooks.hook"): "as above",
     ("__main__", "settings"): "as above",
     ("ask.digest_lookup", "settings"): "five milliseconds for who names the store",
+    ("ask.digest_lookup", "store.store"): "as above, unless the redaction rules may have changed",
     ("cli.main", "ask.query"): "only an error needs it",
     ("cli.main", "redaction"): "as above",
     ("cli.main", "redaction.encoded"): "as above",

@@ -10,9 +10,7 @@ STUMBLES = re.compile(r"(?<![a-z])(?:tells|told|telling|anew|beside|set[ _]aside
 KEPT = {
     "agents/codex/tokens.py": ('"told"',),
     "derive/outcome/ending.py": ('"nothing_tells"',),
-    "ask/status.py": ("set_aside: BeforeRestore", "set_aside=read_before_restore"),
     "cli/restore.py": ('"files_set_aside"',),
-    "cli/status.py": ("found.set_aside",),
     "prove/drift.py": ('"(not told)"',),
     "prove/promises.py": ('"set_aside"',),
     "redaction/finder.py": ('check == "told"',),

@@ -20,6 +20,8 @@ _AT_FIRST = {
 }
 """Values of a new row. Tables that an earlier version made have no defaults of their own."""
 
+_WITH_ROWS = "SELECT session_uid, day, flavor, raw_bytes FROM sessions WHERE evicted_at IS NULL AND row_count > 0"
+
 
 class Wanted(NamedTuple):
     """Which sessions are wanted; None is no limit. Times are in microseconds."""
@@ -158,19 +160,27 @@ def is_any_redacted_otherwise(connection: Connection, redaction: str) -> bool:
     return connection.value("SELECT id FROM sessions WHERE redaction_version != ? LIMIT 1", (redaction,)) is not None
 
 
-def stale(
-    connection: Connection, versions: Versions, redaction: str, now: datetime, among: Collection[str] | None
-) -> list[Row]:
-    """Sessions with rows of older rules that may be tried now, the oldest first; `among` these, if it names few.
+def count_redacted_otherwise(connection: Connection, redaction: str) -> tuple[int, int]:
+    """How many sessions are redacted by other rules than these, and how many there are."""
+    ((other, total),) = connection.tuples(
+        "SELECT count(*) FILTER (WHERE redaction_version != ?), count(*) FROM sessions", (redaction,)
+    )
+    return other, total
 
-    `by_rules` (of redaction) and `otherwise` (parser, digest) say why.
+
+def stale(connection: Connection, versions: Versions, now: datetime, among: Collection[str] | None) -> list[Row]:
+    """Sessions with rows of an older parser or digest that may be tried now, the oldest first.
+
+    `among` these, if it names few.
     """
-    query = f"""SELECT session_uid, day, flavor, raw_bytes, redaction_version != ? AS by_rules,
-            {outdated(versions)} AS otherwise
-        FROM sessions WHERE evicted_at IS NULL AND row_count > 0 AND (by_rules OR otherwise)
-            AND (failure IS NULL OR {due(now)}) AND {_is_among(among)}
-        ORDER BY ingest_order"""
-    return connection.rows(query, (redaction, *_few(among)))
+    query = f"{_WITH_ROWS} AND {outdated(versions)} AND (failure IS NULL OR {due(now)}) AND {_is_among(among)}"
+    return connection.rows(f"{query} ORDER BY ingest_order", _few(among))
+
+
+def unredacted(connection: Connection, redaction: str, now: datetime) -> list[Row]:
+    """Sessions with rows that are redacted by other rules and may be tried now, the newest first."""
+    query = f"{_WITH_ROWS} AND redaction_version != ? AND (failure IS NULL OR {due(now)})"
+    return connection.rows(f"{query} ORDER BY started_us DESC, id DESC", (redaction,))
 
 
 def is_any_stale(connection: Connection, versions: Versions, redaction: str, among: Collection[str] | None) -> bool:
@@ -209,3 +219,14 @@ def erase(connection: Connection, uids: Collection[str]) -> None:
 def change(connection: Connection, session_id: int, **values: Any) -> None:
     """Change some columns of a session."""
     connection.update("sessions", values, "id = ?", session_id)
+
+
+def names(connection: Connection) -> dict[int, str]:
+    """The uid of every session."""
+    return dict(connection.tuples("SELECT id, session_uid FROM sessions"))
+
+
+def pass_without_rows(connection: Connection, version: str) -> None:
+    """Count sessions without rows as redacted by the rules of this version: they have no texts."""
+    is_rowless = "(evicted_at IS NOT NULL OR row_count = 0) AND redaction_version != ?"
+    connection.update("sessions", {"redaction_version": version}, is_rowless, version)
