@@ -25,6 +25,9 @@ sqlite3.register_converter("JSON", json.loads)
 sqlite3.register_converter("BOOLEAN", lambda value: value != b"0")
 
 
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
 class Row(sqlite3.Row):
     """A row whose columns are attributes. As a sequence it is in the order of the query."""
 
@@ -62,26 +65,26 @@ class Connection(sqlite3.Connection):
 
         return run(self, statement, parameters)
 
-    def value(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
+    def value(self, statement: str, parameters: Parameters = ()) -> Any:
         """The first column of the first row; None if there is no row."""
         row = self.execute(statement, parameters).fetchone()
         return None if row is None else row[0]
 
-    def column(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    def column(self, statement: str, parameters: Parameters = ()) -> list[Any]:
         """The first column of all rows."""
         return [row[0] for row in self.tuples(statement, parameters)]
 
-    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    def rows(self, statement: str, parameters: Parameters = ()) -> list[Row]:
         """All rows."""
         found: list[Row] = self.execute(statement, parameters).fetchall()
         return found
 
-    def row(self, statement: str, parameters: Sequence[Any] = ()) -> Row | None:
+    def row(self, statement: str, parameters: Parameters = ()) -> Row | None:
         """The first row, None if there is none."""
         found: Row | None = self.execute(statement, parameters).fetchone()
         return found
 
-    def tuples(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def tuples(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
         """All rows as plain tuples, which take least time."""
         cursor = self.cursor()
         cursor.row_factory = None

@@ -30,6 +30,11 @@ def of(connection: Connection, session_uid: str) -> Row | None:
     return row
 
 
+def texts(connection: Connection) -> list[tuple[str, str, str]]:
+    """Of every digest its agent, its text and its hash: all that figures over all digests need."""
+    return connection.tuples("SELECT flavor, digest, hash FROM digests")
+
+
 def every(connection: Connection) -> list[Row]:
     """All digests as they are stored, by uid."""
     return connection.rows("SELECT * FROM digests ORDER BY session_uid")

@@ -20,6 +20,16 @@ def of_time(connection: Connection, at: str) -> list[Row]:
     return connection.rows("SELECT * FROM losses WHERE at = ? ORDER BY id", (at,))
 
 
+def every(connection: Connection) -> list[Row]:
+    """All losses, in order."""
+    return connection.rows("SELECT * FROM losses ORDER BY id")
+
+
+def count_sessions(connection: Connection) -> int:
+    """How many sessions have lost anything."""
+    return int(connection.value("SELECT count(DISTINCT session_uid) FROM losses"))
+
+
 def rename(connection: Connection, session_uid: str, name: str) -> None:
     """Replace a session's name in both logs, whose figures stay true."""
     for log in ("evictions", "losses"):

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from helix_assets.model.errors import NotFoundError
-from helix_assets.store.catalog.conditions import Versions, outdated
+from helix_assets.store.catalog.conditions import Versions, covered, outdated
 from helix_assets.store.catalog.connection import Connection, Row, marks
 from helix_assets.store.catalog.retries import due
+from helix_assets.store.catalog.schema import columns_of
 
 _MANY = 5_000
 
@@ -46,10 +47,69 @@ def one(connection: Connection, session_uid: str) -> Row:
     return row
 
 
-def by_uid(connection: Connection, uids: Collection[str]) -> dict[str, Row]:
+def uids(connection: Connection) -> list[str]:
+    """All sessions."""
+    return connection.column("SELECT session_uid FROM sessions")
+
+
+def by_uid(connection: Connection, names: Collection[str]) -> dict[str, Row]:
     """Those of the sessions that exist."""
-    rows = connection.for_each("SELECT * FROM sessions WHERE session_uid IN ({})", uids)
+    rows = connection.for_each("SELECT * FROM sessions WHERE session_uid IN ({})", names)
     return {row.session_uid: row for row in rows}
+
+
+def uids_that_begin(connection: Connection, text: str, limit: int) -> list[str]:
+    """Sessions whose uid or native id begins with a text, at most so many."""
+    query = """SELECT session_uid FROM sessions
+        WHERE substr(session_uid, 1, :size) = :text OR substr(native_session_id, 1, :size) = :text
+        ORDER BY session_uid LIMIT :limit"""
+    return connection.column(query, {"size": len(text), "text": text, "limit": limit})
+
+
+def last_ended(connection: Connection, folder: str | None = None) -> str | None:
+    """The session with a digest that ended last, of all sessions or of those in this folder or below it."""
+    below = "" if folder is None else folder.rstrip("/") + "/"
+    query = """SELECT sessions.session_uid FROM sessions JOIN digests ON digests.session_uid = sessions.session_uid
+        WHERE :folder IS NULL OR cwd = :folder OR substr(cwd, 1, :size) = :below
+        ORDER BY coalesce(ended_us, started_us, 0) DESC, ingest_order DESC LIMIT 1"""
+    uid: str | None = connection.value(query, {"folder": folder, "below": below, "size": len(below)})
+    return uid
+
+
+def without_digest(connection: Connection) -> list[str]:
+    """Sessions whose digest was made and is gone."""
+    return connection.column("""SELECT session_uid FROM sessions WHERE derived_generation IS NOT NULL
+        AND session_uid NOT IN (SELECT session_uid FROM digests)""")
+
+
+def for_queries(connection: Connection, versions: Versions) -> list[Row]:
+    """All sessions without their JSON columns, which cost more than all others, and whether each is covered."""
+    plain = [name for name, kind in columns_of("sessions").items() if kind != "JSON"]
+    return connection.rows(f"SELECT {', '.join(plain)}, {covered(versions)} AS is_covered FROM sessions ORDER BY id")
+
+
+def for_search(connection: Connection) -> list[Row]:
+    """All sessions, with what a search filters by and shows."""
+    return connection.rows("""SELECT id, session_uid, flavor, repo, title, day, started_us, ended_us, evicted_at,
+        evicting_at, redaction_version FROM sessions""")
+
+
+def count_uncovered(connection: Connection, versions: Versions) -> int:
+    """How many sessions that are not evicted have no digest of all their rows."""
+    query = f"SELECT count(*) FROM sessions WHERE evicted_at IS NULL AND NOT {covered(versions)}"
+    return int(connection.value(query))
+
+
+def sums_by_agent(connection: Connection) -> list[Row]:
+    """Of each agent the sessions, the evicted ones, the bytes stored and those of the sources."""
+    return connection.rows("""SELECT flavor, count(*), count(evicted_at), sum(raw_bytes), sum(source_bytes)
+        FROM sessions GROUP BY flavor""")
+
+
+def count_by(connection: Connection, *columns: str) -> list[tuple[Any, ...]]:
+    """How many sessions have each value of these columns: the values, then the count."""
+    names = ", ".join(columns)
+    return connection.tuples(f"SELECT {names}, count(*) FROM sessions GROUP BY {names}")
 
 
 def by_id(connection: Connection, ids: Collection[int]) -> dict[int, Row]:
@@ -210,10 +270,10 @@ def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     connection.upsert("sessions", [{**_AT_FIRST, **row} for row in rows], ["session_uid"], keep)
 
 
-def erase(connection: Connection, uids: Collection[str]) -> None:
+def erase(connection: Connection, names: Collection[str]) -> None:
     """Erase forgotten sessions, and the times that hooks noted of them."""
-    connection.run_for("DELETE FROM hook_events WHERE session_uid IN ({})", uids)
-    connection.run_for("DELETE FROM sessions WHERE session_uid IN ({})", uids)
+    connection.run_for("DELETE FROM hook_events WHERE session_uid IN ({})", names)
+    connection.run_for("DELETE FROM sessions WHERE session_uid IN ({})", names)
 
 
 def change(connection: Connection, session_id: int, **values: Any) -> None:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from helix_assets.store.catalog.connection import Connection
+from helix_assets.store.catalog.connection import Connection, Row
+
+
+def newest(connection: Connection) -> Row | None:
+    """The last sweep that changed anything, None before the first."""
+    return connection.row("SELECT * FROM sweeps ORDER BY id DESC LIMIT 1")
+
+
+def sum_of(connection: Connection, counter: str) -> int:
+    """The sum of one of their counters over all sweeps."""
+    query = "SELECT coalesce(sum(CAST(json_extract(counters, '$.' || ?) AS INTEGER)), 0) FROM sweeps"
+    return int(connection.value(query, (counter,)))
 
 
 def put(connection: Connection, **values: Any) -> int:
