@@ -365,6 +365,7 @@ def run(connection: Any, statement: Any, parameters: Any) -> Any:
             poolclass=StaticPool,
             json_deserializer=lambda value: json.loads(value) if isinstance(value, str) else value,
             isolation_level="AUTOCOMMIT",
+            _initialize=False,  # else its first statement ends the transaction of the connection
         ).connect()
         connection.old = engine
     if isinstance(statement, str):
