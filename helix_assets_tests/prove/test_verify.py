@@ -11,8 +11,9 @@ import orjson
 import pytest
 from sqlalchemy import Table, delete, insert, update
 
-from helix_assets.prove import verify as verify_module
-from helix_assets.prove.verify import Violation, verify
+from helix_assets.prove import verify_sessions
+from helix_assets.prove.answer import Violation
+from helix_assets.prove.verify import verify
 from helix_assets.store.catalog.old_tables import (
     digests,
     ledger,
@@ -168,7 +169,9 @@ def test_digest_that_covers_too_little_is_named(memory: Memory) -> None:
 def test_vanished_digest_is_named(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
         connection.execute(delete(digests).where(digests.c.session_uid == UID))
-    assert [(v.check, v.session_uid) for v in verify(memory.store)] == [("digest_exists", UID)]
+    found = verify(memory.store)
+    assert {v.session_uid for v in found} == {UID}
+    assert checks(found) == {"digest_exists", "facts_of_digest"}  # what counts its facts is gone
 
 
 def test_rows_of_another_session_are_named(memory: Memory) -> None:
@@ -250,8 +253,8 @@ def test_session_that_changed_meanwhile_is_looked_at_again(memory: Memory, monke
             memory.sweep()
         return seen
 
-    load = verify_module._load
-    monkeypatch.setattr(verify_module, "_load", look)
+    load = verify_sessions._load
+    monkeypatch.setattr(verify_sessions, "_load", look)
     assert verify(memory.store) == []
     assert looks == [2, 1]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from helix_assets.model.errors import NotFoundError
 from helix_assets.store.catalog.connection import Connection, Row, marks
+from helix_assets.store.catalog.coverage import Versions, covered
 
 _AT_FIRST = {
     "outcome": "unknown",
@@ -14,6 +15,7 @@ _AT_FIRST = {
     **dict.fromkeys(("is_pinned", "is_partial"), False),
 }
 """Values of a new row. Tables that an earlier version made have no defaults of their own."""
+_STORED = "row_count > 0 AND evicted_at IS NULL AND evicting_at IS NULL"
 
 
 def one(connection: Connection, session_uid: str) -> Row:
@@ -46,6 +48,59 @@ def uids_by_partition(
         if (flavor, day) in found:
             found[flavor, day].add(uid)
     return found
+
+
+def every_uid(connection: Connection) -> list[Row]:
+    """The `id` and `session_uid` of every session, by uid."""
+    return connection.execute("SELECT id, session_uid FROM sessions ORDER BY session_uid").fetchall()
+
+
+def count(connection: Connection) -> int:
+    """How many sessions there are."""
+    return int(connection.value("SELECT count(*) FROM sessions"))
+
+
+def lines_read(connection: Connection) -> Iterator[Row]:
+    """Of every session: agent, day, how many lines were read and how many could not be parsed, and its own facts."""
+    query = "SELECT flavor, day, record_count, unparsed_count, facts FROM sessions"
+    return iter(connection.execute(query))
+
+
+def homes(connection: Connection, uids: Collection[str]) -> dict[str, tuple[str, str]]:
+    """The partition (flavor, day) of each of these sessions."""
+    rows = connection.for_each("SELECT session_uid, flavor, day FROM sessions WHERE session_uid IN ({})", uids)
+    return {row.session_uid: (row.flavor, row.day) for row in rows}
+
+
+def merged_in(connection: Connection, flavor: str, day: str) -> dict[int, str]:
+    """The uids by id of a partition's sessions whose digests were merged."""
+    query = "SELECT id, session_uid FROM sessions WHERE flavor = ? AND day = ? AND is_partial"
+    return dict(connection.tuples(query, (flavor, day)))
+
+
+def stale_partitions(connection: Connection, versions: Versions) -> set[tuple[str, str]]:
+    """Partitions (flavor, day) with sessions that are not covered and can still be derived."""
+    query = f"""SELECT DISTINCT flavor, day FROM sessions
+        WHERE NOT {covered(versions)} AND evicted_at IS NULL AND row_count > 0"""
+    return set(connection.tuples(query))
+
+
+def stored_whole(connection: Connection, versions: Versions, ids: Collection[int]) -> set[int]:
+    """Those of these sessions of which all is stored that their digests count."""
+    query = f"SELECT id FROM sessions WHERE {_stored_whole(versions)} AND id IN ({{}})"
+    return {row.id for row in connection.for_each(query, ids)}
+
+
+def sample(connection: Connection, size: int, versions: Versions | None = None) -> set[int]:
+    """Sessions with stored rows: so many of the newest, and as many others by chance. Of these versions, if given."""
+    wanted = _STORED if versions is None else _stored_whole(versions)
+    query = f"SELECT id FROM sessions WHERE {wanted} ORDER BY {{}} LIMIT ?"
+    orders = ("ingest_order DESC", "random()")
+    return {number for order in orders for number in connection.column(query.format(order), (size,))}
+
+
+def _stored_whole(versions: Versions) -> str:
+    return f"({_STORED} AND NOT is_partial AND evicted_records = 0 AND {covered(versions)})"
 
 
 def next_ids(connection: Connection, count: int) -> range:

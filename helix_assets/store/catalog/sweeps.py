@@ -11,3 +11,10 @@ def put(connection: Connection, **values: Any) -> int:
     """Record a finished sweep. Returns its number."""
     connection.insert("sweeps", [values])
     return int(connection.value("SELECT last_insert_rowid()"))
+
+
+def fill(connection: Connection, newest: int) -> list[tuple[str, int, int | None, int | None]]:
+    """Of the newest sweeps: when each ended, the bytes of the raw cache then, and its soft and hard cap."""
+    query = """SELECT ended_at, raw_bytes, soft_cap_bytes, hard_cap_bytes FROM sweeps
+        WHERE ended_at IS NOT NULL AND raw_bytes IS NOT NULL ORDER BY id DESC LIMIT ?"""
+    return connection.tuples(query, (newest,))
