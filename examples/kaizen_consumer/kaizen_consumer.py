@@ -1,9 +1,8 @@
-"""A project that depends on the memory's digests without knowing helix_assets: an asset key, an SQLite file, a feed."""
+"""A project that depends on the memory's digests without knowing helix_assets: an asset key and an SQLite file."""
 
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,42 +19,33 @@ def store_db() -> Path:
     return Path(os.environ["HELIX_STORE_DB"])
 
 
+def rows(query: str, *values: object) -> list[tuple]:
+    """What the memory answers, which is never written to."""
+    with closing(sqlite3.connect(f"{store_db().absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        return connection.execute(query, values).fetchall()
+
+
 @dg.asset(deps=[session_digests], automation_condition=WHEN_DIGESTS_CHANGE, group_name="kaizen_consumer")
 def daily_output_tokens() -> dg.MaterializeResult:
     """Output tokens by day and agent, read by nothing but SQLite."""
-    query = "select substr(started_at, 1, 10), flavor, digest from digests where started_at is not null"
     totals: dict[str, int] = {}
-    with closing(sqlite3.connect(f"{store_db().absolute().as_uri()}?mode=ro", uri=True)) as connection:
-        for day, flavor, digest in connection.execute(query):
-            name = f"{day} {flavor}"
-            totals[name] = totals.get(name, 0) + json.loads(digest)["cost"]["output_tokens"]
+    query = "select substr(started_at, 1, 10), flavor, digest from digests where started_at is not null"
+    for day, flavor, digest in rows(query):
+        name = f"{day} {flavor}"
+        totals[name] = totals.get(name, 0) + json.loads(digest)["cost"]["output_tokens"]
     return dg.MaterializeResult(metadata={"days": len(totals), "output_tokens": sum(totals.values())})
 
 
-@dg.asset(
-    deps=[dg.AssetKey(["kaizen", "digest_feed"])],
-    automation_condition=WHEN_DIGESTS_CHANGE,
-    group_name="kaizen_consumer",
-)
+@dg.asset(deps=[session_digests], automation_condition=WHEN_DIGESTS_CHANGE, group_name="kaizen_consumer")
 def caught_up(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-    """What is new in the feed since the last run: each position once, for the last one is kept with the result."""
+    """What is new in the feed since the last run: each change once, for the result keeps the last position."""
     before = context.instance.get_latest_materialization_event(context.asset_key)
     last = 0
     if before is not None and before.asset_materialization is not None:
         last = int(before.asset_materialization.metadata["position"].value)
-    entries = list(entries_after(store_db().parent / "feed", last))
-    position = entries[-1]["position"] if entries else last
+    entries = rows("select position, change from feed where position > ? order by position", last)
+    position = entries[-1][0] if entries else last
     return dg.MaterializeResult(metadata={"position": position, "entries": len(entries)})
-
-
-def entries_after(folder: Path, position: int) -> Iterator[dict]:
-    """The entries of the feed behind a position; a line without its end is still being written."""
-    for path in sorted(folder.glob("digests-*.jsonl")):
-        with path.open(encoding="utf-8") as file:
-            for line in file:
-                entry = json.loads(line) if line.endswith("\n") else {"position": 0}
-                if entry["position"] > position:
-                    yield entry
 
 
 defs = dg.Definitions(assets=[session_digests, daily_output_tokens, caught_up], executor=dg.in_process_executor)

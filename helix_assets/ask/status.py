@@ -150,11 +150,10 @@ def _counts(connection: Connection, column: ColumnElement[Any]) -> dict[str, int
 
 
 def _distilled_bytes(settings: Settings) -> int:
-    """Bytes on disk of what is never evicted: the catalog with its log, the facts and the feed."""
+    """Bytes on disk of what is never evicted: the catalog with its log, and the facts."""
     catalog = settings.catalog_path
     paths = [catalog, catalog.with_name(catalog.name + "-wal")]
-    memory = settings.data_dir / "memory"
-    paths += [path for folder in (memory, settings.data_dir / "feed") for path in folder.rglob("*") if path.is_file()]
+    paths += [path for path in (settings.data_dir / "memory").rglob("*") if path.is_file()]
     return bytes_of(paths)
 
 

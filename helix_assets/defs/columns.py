@@ -24,6 +24,8 @@ DIGEST_COLUMNS = _SESSION | {
     "generation": "state of the stored rows that it covers",
     "hash": "keyed hash of the digest",
     "written_at": "when it was built",
+    "position": "position in the feed, newer with each change",
+    "first_position": "the session's first position in the feed",
 }
 SOURCE_COLUMNS = {
     "path": "where the file is, redacted",

@@ -16,7 +16,6 @@ from helix_assets.defs.record import ending_well_when_busy
 from helix_assets.defs.resources import StoreResource
 from helix_assets.kaizen.derived import SCORECARD, folder_of, write_correlated, write_scorecard
 from helix_assets.kaizen.executions import Correlation
-from helix_assets.kaizen.feed import append_news
 from helix_assets.kaizen.metrics import read_projects
 from helix_assets.kaizen.scorecard import Score
 from helix_assets.keep.writing import writing
@@ -28,9 +27,8 @@ GROUP = "kaizen"
 AUTOMATION_S = 60
 MATCH_RATE = 0.8
 """Below this share of executions with a session the check warns."""
-PROJECT_METRICS, CORRELATED, DIGEST_FEED, AGENT_SCORECARD = (
-    dg.AssetKey([GROUP, name])
-    for name in ("project_metrics", "correlated_executions", "digest_feed", "agent_scorecard")
+PROJECT_METRICS, CORRELATED, AGENT_SCORECARD = (
+    dg.AssetKey([GROUP, name]) for name in ("project_metrics", "correlated_executions", "agent_scorecard")
 )
 # Plain `eager` would wait until no partition of the digests is missing, which never happens.
 WHEN_DIGESTS_CHANGE = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
@@ -115,26 +113,6 @@ def correlated_executions(context: dg.AssetExecutionContext, store: StoreResourc
 
 
 @dg.multi_asset(
-    name="digest_feed",
-    specs=[
-        _spec(
-            DIGEST_FEED,
-            [_DIGESTS],
-            {"json", "parquet"},
-            "Every new and revised digest under a position that only grows, so that consumers catch up: each position "
-            "once. As JSON Lines and as Parquet.",
-            "feed/digests-*.jsonl, feed/digests-*.parquet",
-        )
-    ],
-)
-def digest_feed(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
-    """Add new and revised digests to the feed."""
-    with ending_well_when_busy(context), store.open() as opened, writing(opened, "feed digests"):
-        fed = append_news(opened, iso(microseconds(utc_now())) or "")
-        yield dg.MaterializeResult(metadata=dict(vars(fed)))
-
-
-@dg.multi_asset(
     name="agent_scorecard",
     specs=[
         _spec(
@@ -190,7 +168,7 @@ def _figures(found: Correlation) -> Mapping[str, int | float]:
     return figures if found.rate is None else figures | {"match_rate": round(found.rate, 3)}
 
 
-KAIZEN_ASSETS = [project_metrics, correlated_executions, digest_feed, agent_scorecard]
+KAIZEN_ASSETS = [project_metrics, correlated_executions, agent_scorecard]
 
 kaizen_job: UnresolvedAssetJobDefinition = dg.define_asset_job(
     "kaizen_job",

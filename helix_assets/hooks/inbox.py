@@ -86,7 +86,9 @@ def take_in(store: Store, notes: Sequence[Note]) -> int:
         with store.catalog.writing() as connection:
             done = connection.execute(upsert(hook_events).on_conflict_do_nothing().returning(hook_events.c.id), rows)
             added = len(done.all())
-    too_old, forgotten = (time.time() - WAITS_S) * 1e6, forgotten_marks(store)
+    too_old = (time.time() - WAITS_S) * 1e6
+    with store.catalog.reading() as connection:
+        forgotten = forgotten_marks(connection)
     for note in notes:
         is_awaited = note.session is not None and note.session not in known and note.at_us >= too_old
         if not is_awaited or session_mark(store, f"{note.agent}:{note.session}") in forgotten:

@@ -1,5 +1,5 @@
-"""What downstream projects read: a feed of digests, their own executions joined with sessions, a scorecard.
+"""What downstream projects read: their own executions joined with sessions, a scorecard.
 
-All of it can be derived again at any time, except the feed, whose positions stay the same for those who read it before.
-Not here: the Dagster assets that make it (`defs.kaizen`).
+All of it can be derived again at any time. Not here: the Dagster assets that make it (`defs.kaizen`), or the feed of
+digests, which is part of the catalog (`store.catalog.feed`).
 """

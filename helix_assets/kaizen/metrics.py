@@ -120,7 +120,8 @@ class _Reader:
     def __init__(self, store: Store, now: str) -> None:
         self.done = Read()
         self._store, self._now = store, now
-        self._forgotten = forgotten_marks(store)
+        with store.catalog.reading() as connection:
+            self._forgotten = forgotten_marks(connection)
 
     def read(self, path: str, project: str) -> None:
         """Take in what is new in one file. It is read from the start if a part already read has changed."""

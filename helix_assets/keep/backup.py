@@ -22,14 +22,13 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from sqlalchemy import Connection, func, select
-
 from helix_assets.keep.notes import sync_folder
 from helix_assets.model.errors import StoreError
 from helix_assets.model.time import iso, microseconds
 from helix_assets.settings import Settings
+from helix_assets.store.catalog import meta, sessions
 from helix_assets.store.catalog.catalog import CATALOG
-from helix_assets.store.catalog.old_tables import sessions
+from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.durable import naming, new_file, open_plain, sync
 from helix_assets.store.key import KEY, load_key, text_hash
 from helix_assets.store.store import Store
@@ -107,9 +106,9 @@ def own_copies(store: Store) -> list[Copy]:
 # -- when ------------------------------------------------------------------------------------------------------------
 
 
-def void_older_copies(store: Store, connection: Connection) -> None:
+def void_older_copies(connection: Connection) -> None:
     """Mark all copies made so far to be dropped by the next one. Called in the transaction that erases something."""
-    store.catalog.set_meta(connection, _VOID, "yes")
+    meta.put(connection, _VOID, "yes")
 
 
 def back_up_if_due(store: Store, now: datetime) -> Copy | None:
@@ -126,20 +125,17 @@ def back_up_if_due(store: Store, now: datetime) -> Copy | None:
 
 
 def _is_due(store: Store, now: datetime) -> bool:
-    order = store.catalog.meta_value("order")
-    held = own_copies(store)
+    with store.catalog.reading() as connection:
+        known = meta.every(connection)
+    held, order = own_copies(store), known.get(meta.ORDER)
     if order is None:
         return False
-    if held and (_is_void(store) or _was_reredacted(store, held)):
+    if held and (known.get(_VOID) == "yes" or _was_reredacted(store, held)):
         return True
     if store.settings.backup.schedule == "off" or (held and held[-1].order == order):
         return False
     # If the clock was set back, the newest copy is in the future: make another.
     return not held or not timedelta(0) <= held[-1].age(now) < EVERY
-
-
-def _is_void(store: Store) -> bool:
-    return store.catalog.meta_value(_VOID) == "yes"
 
 
 def _was_reredacted(store: Store, held: list[Copy]) -> bool:
@@ -152,8 +148,7 @@ def _redaction(store: Store) -> str:
     """The version of the rules in force if every session is redacted by them, else nothing."""
     version = store.redactor.version
     with store.catalog.reading() as connection:
-        other = connection.execute(select(sessions.c.id).where(sessions.c.redaction_version != version).limit(1))
-        return "" if other.first() else version
+        return "" if sessions.is_any_redacted_otherwise(connection, version) else version
 
 
 # -- making ----------------------------------------------------------------------------------------------------------
@@ -193,14 +188,14 @@ def _write(store: Store, fresh: Path, now: datetime) -> Copy:
     at = iso(microseconds(now)) or ""
     files = [path for path in fresh.rglob("*") if path.is_file()]
     with store.catalog.reading() as connection:
-        held = int(connection.execute(select(func.count()).select_from(sessions)).scalar_one())
+        held, order = sessions.count(connection), meta.value(connection, meta.ORDER)
     taken = filter(_NAME.fullmatch, os.listdir(store.settings.backup_dir))
     number = max((int(name.partition("-")[0]) for name in taken), default=0) + 1
     copy = Copy(
         generation=f"{number:06d}-{now:%Y%m%dT%H%M%SZ}",
         store=store_id(store.key),
         made_at=at,
-        order=store.catalog.meta_value("order") or "",
+        order=order or "",
         redaction=_redaction(store),
         sessions=held,
         digests=int(next(_rows(fresh / CATALOG, "select count(*) from digests"))[0]),
@@ -234,7 +229,8 @@ def _copy_file(source: Path, target: Path) -> None:
 
 def _drop_older(store: Store, newest: Copy) -> None:
     older = [copy for copy in own_copies(store) if copy.number < newest.number]
-    everything_goes = _is_void(store)
+    with store.catalog.reading() as connection:
+        everything_goes = meta.value(connection, _VOID) == "yes"
     too_many = {copy.generation for copy in older[: max(0, len(older) + 1 - store.settings.backup.keep)]}
     for path in store.settings.backup_dir.iterdir():
         if _NAME.fullmatch(path.name) and not (path / MANIFEST).exists():
@@ -246,7 +242,7 @@ def _drop_older(store: Store, newest: Copy) -> None:
             drop(store.settings, copy)
     if everything_goes:
         with store.catalog.writing() as connection:
-            store.catalog.set_meta(connection, _VOID, "no")
+            meta.put(connection, _VOID, "no")
 
 
 def drop(settings: Settings, copy: Copy) -> None:

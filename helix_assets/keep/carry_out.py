@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import Connection, Row, delete, select, update
+from typing import TYPE_CHECKING
 
 from helix_assets.keep.notes import sync_folder, write_loss_note
 from helix_assets.keep.retention import Reason
-from helix_assets.store.catalog.old_tables import losses, raw_files, sessions, sources
+from helix_assets.store.catalog import live_files, losses, sessions, sources
+from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.retries import clear_rederivation
 from helix_assets.store.catalog.session_keys import keys_of
 from helix_assets.store.protocols import RawCache
@@ -31,29 +30,27 @@ def finish_interrupted(store: Store) -> list[Path]:
 
     A session whose files cannot be deleted stays marked and is logged; the others go.
     """
-    s = sessions.c
     with store.catalog.reading() as connection:
-        # Sorted here: an `order by` would read all sessions instead of the index of the marked ones.
-        marked = sorted(connection.execute(select(sessions).where(s.evicting_at.is_not(None))), key=lambda row: row.id)
+        marked = sessions.being_evicted(connection)
+        parts = live_files.parts_of(connection, [row.id for row in marked])
+        usage = live_files.raw_usage(connection) if marked else 0
     if not marked:
         return []
     lost = {row.evicting_at for row in marked if row.evicting_reason == Reason.OVERFLOW}
     notes = [_report_loss(store, at) for at in sorted(lost)]
-    parts = store.catalog.files_of([row.id for row in marked])
     gone = [row for row in marked if _unlink(store.raw, parts.get(row.id, ()))]
     for folder in {store.raw.path(part.name).parent for row in gone for part in parts.get(row.id, ())}:
         if folder.is_dir():
             sync_folder(folder)
-    usage = store.catalog.raw_usage()
     with store.catalog.writing() as connection:
         for row in gone:
             freed = sum(part.bytes for part in parts.get(row.id, ()))
             usage -= freed
-            _put_gone(store, connection, row, freed, usage)
+            _put_gone(connection, row, freed, usage)
     return notes
 
 
-def _unlink(raw: RawCache, parts: Sequence[Row[Any]]) -> bool:
+def _unlink(raw: RawCache, parts: Sequence[Row]) -> bool:
     try:
         for part in parts:
             raw.remove(part.name)
@@ -63,13 +60,13 @@ def _unlink(raw: RawCache, parts: Sequence[Row[Any]]) -> bool:
     return True
 
 
-def _put_gone(store: Store, connection: Connection, row: Row[Any], freed: int, usage_after: int) -> None:
+def _put_gone(connection: Connection, row: Row, freed: int, usage_after: int) -> None:
     """Leave a tombstone: the counts of what was there and the cursors, but no text that a parser kept for later."""
-    connection.execute(delete(raw_files).where(raw_files.c.session_id == row.id))
+    live_files.drop_parts(connection, [row.id])
     clear_rederivation(connection, row.session_uid)
-    connection.execute(update(sources).where(sources.c.session_id == row.id).values(parser_state=None))
+    sources.change(connection, row.id, parser_state=None)
     keys = keys_of(connection, row.id)
-    store.catalog.update_session(
+    sessions.change(
         connection,
         row.id,
         evicted_at=row.evicting_at,
@@ -79,7 +76,7 @@ def _put_gone(store: Store, connection: Connection, row: Row[Any], freed: int, u
         evicted_records=max(1, len(keys.records) if keys is not None else row.row_count),
         light_records=0,
     )
-    store.catalog.put_eviction(
+    losses.put_eviction(
         connection,
         at=row.evicting_at,
         session_uid=row.session_uid,
@@ -95,7 +92,7 @@ def _put_gone(store: Store, connection: Connection, row: Row[Any], freed: int, u
 def _report_loss(store: Store, at: str) -> Path:
     """Write a hub note and a log line about what is being lost."""
     with store.catalog.reading() as connection:
-        lost = connection.execute(select(losses).where(losses.c.at == at).order_by(losses.c.id)).all()
+        lost = losses.of_time(connection, at)
     note = write_loss_note(store.data_dir, at, lost)
     size = sum(loss.bytes for loss in lost)
     _log.warning("session_memory.data_loss: %d sessions, %d bytes, without a digest: see %s", len(lost), size, note)

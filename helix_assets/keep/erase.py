@@ -11,10 +11,6 @@ import logging
 import shutil
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
-
-from sqlalchemy import Connection, Row, delete, func, or_, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from helix_assets.agents.roles import SHARED, shared_path
 from helix_assets.hooks.inbox import drop_notes_of
@@ -24,19 +20,18 @@ from helix_assets.keep.recovery import recover
 from helix_assets.model.errors import StoreError
 from helix_assets.model.identity import is_worldwide
 from helix_assets.store.before_restore import BEFORE_RESTORE, STAGED
-from helix_assets.store.catalog import ledger
-from helix_assets.store.catalog.old_tables import (
+from helix_assets.store.catalog import (
     digests,
-    evictions,
-    feed,
-    forgotten,
-    hook_events,
+    ledger,
+    live_files,
     losses,
     problems,
-    raw_files,
     sessions,
     sources,
+    tombstones,
 )
+from helix_assets.store.catalog.connection import Connection, Row
+from helix_assets.store.catalog.feed import OLD_FEED
 from helix_assets.store.catalog.pages import rewrite, truncate_log
 from helix_assets.store.catalog.retries import clear
 from helix_assets.store.catalog.session_keys import drop_keys
@@ -52,7 +47,7 @@ _AT_ONCE = 1_000
 _log = logging.getLogger(__name__)
 
 
-def erase_all(store: Store, rows: Sequence[Row[Any]], at: str) -> tuple[int, list[str]]:
+def erase_all(store: Store, rows: Sequence[Row], at: str) -> tuple[int, list[str]]:
     """Erase sessions from the catalog in one step. Returns how many digests went, and the sessions to read again."""
     facts = _facts_without(store, rows)
     with store.catalog.writing() as connection:
@@ -60,13 +55,13 @@ def erase_all(store: Store, rows: Sequence[Row[Any]], at: str) -> tuple[int, lis
         erasing = {row.id for row in rows}
         sharers = ledger.sharers_of(connection, erasing) - erasing
         erased = sum(_erase(store, connection, part, at) for part in parts)
-        store.catalog.put_fact_files(connection, facts.files, facts.gone)
+        live_files.put_fact_files(connection, facts.files, facts.gone)
         remade = [read_again(connection, number) for number in sorted(sharers)]
-        void_older_copies(store, connection)
+        void_older_copies(connection)
     return erased, [uid for uid in remade if uid is not None]
 
 
-def _facts_without(store: Store, rows: Sequence[Row[Any]]) -> MergedFacts:
+def _facts_without(store: Store, rows: Sequence[Row]) -> MergedFacts:
     """Write new fact files without these sessions; the catalog does not name them yet."""
     facts = merge_facts(
         store, [DerivedSession(row.session_uid, (row.flavor, row.day), row.generation, {}, True) for row in rows]
@@ -79,51 +74,38 @@ def _facts_without(store: Store, rows: Sequence[Row[Any]]) -> MergedFacts:
     return facts
 
 
-def _erase(store: Store, connection: Connection, rows: Sequence[Row[Any]], at: str) -> int:
+def _erase(store: Store, connection: Connection, rows: Sequence[Row], at: str) -> int:
     """Remove all rows of these sessions and leave tombstones. Returns how many digests went."""
     ids, uids = [row.id for row in rows], [row.session_uid for row in rows]
     marks = [{"mark": session_mark(store, uid), "at": at, "unfinished": uid} for uid in uids]
     for source in _sources(connection, rows):
         marks.append({"mark": mark_of_key(store, source.path_key), "at": at, "unfinished": None})
-        for path in {source.path_key, source.path}:
-            connection.execute(delete(problems).where(or_(problems.c.path_key == path, problems.c.path == path)))
-        connection.execute(delete(sources).where(sources.c.id == source.id))
+        problems.forget(connection, {source.path_key, source.path})
+        sources.drop(connection, [source.path_key])
         if source.role in SHARED:
-            _forget_cursors(connection, shared_path(source.path_key))
-    tombstone = upsert(forgotten)
-    again = {name: tombstone.excluded[name] for name in ("at", "unfinished")}
-    connection.execute(tombstone.on_conflict_do_update(index_elements=["mark"], set_=again), marks)
+            # Where reading stopped may name another session.
+            sources.read_from_start(connection, shared_path(source.path_key), SHARED)
+    tombstones.put(connection, marks)
     ledger.forget(connection, ids)
     drop_keys(connection, ids)
-    connection.execute(delete(raw_files).where(raw_files.c.session_id.in_(ids)))
-    for log in (evictions, losses):  # their figures stay true, the name goes
-        for uid in uids:
-            connection.execute(update(log).where(log.c.session_uid == uid).values(session_uid=alias(store, uid)))
+    live_files.drop_parts(connection, ids)
+    for uid in uids:
+        losses.rename(connection, uid, alias(store, uid))
     clear(connection, uids)
     from helix_assets.kaizen.metrics import forget_in_executions
 
     forget_in_executions(store, connection, uids)
-    connection.execute(delete(feed).where(feed.c.session_uid.in_(uids)))
-    connection.execute(delete(hook_events).where(hook_events.c.session_uid.in_(uids)))
-    erased = connection.execute(delete(digests).where(digests.c.session_uid.in_(uids))).rowcount
-    connection.execute(delete(sessions).where(sessions.c.id.in_(ids)))
+    erased = digests.erase(connection, uids)
+    sessions.erase(connection, uids)
     without_parent(store, connection, uids)
     return erased
 
 
-def _forget_cursors(connection: Connection, file: str) -> None:
-    """Have a shared file and the sessions in it read from the start: where reading stopped may name another session."""
-    in_it = or_(sources.c.path_key == file, sources.c.path_key.startswith(f"{file}#", autoescape=True))
-    start = {"offset": 0, "line": 1, "read_hash": None, "parser_state": None}
-    connection.execute(update(sources).where(sources.c.role.in_(SHARED), in_it).values(start))
-
-
-def _sources(connection: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+def _sources(connection: Connection, rows: Sequence[Row]) -> list[Row]:
     """The files of these sessions, also those that were skipped unread."""
     natives = {(row.flavor, row.native_session_id) for row in rows}
-    of_sessions = sources.c.session_id.in_([row.id for row in rows])
-    found = connection.execute(select(sources).where(of_sessions)).all()
-    skipped = connection.execute(select(sources).where(sources.c.session_id.is_(None))).all()
+    found = [file for files in sources.of_sessions(connection, [row.id for row in rows]).values() for file in files]
+    skipped = sources.without_session(connection)
     long = [(flavor, native) for flavor, native in natives if is_worldwide(native)]
     theirs = [
         row
@@ -142,7 +124,6 @@ def finish_forgetting(store: Store) -> bool:
     if not _unfinished(store):
         return True
     from helix_assets.kaizen.derived import drop_tables
-    from helix_assets.kaizen.feed import forget_in_feed  # every writer loads this module, few have to forget
     from helix_assets.keep.report_folder import drop_reports
 
     try:
@@ -150,7 +131,6 @@ def finish_forgetting(store: Store) -> bool:
         left = _unfinished(store)
         recover(store)
         drop_notes_of(store.data_dir, {uid.partition(":")[2] for uid in left})
-        forget_in_feed(store, left, _last_time(store))
         drop_tables(store.data_dir)
         drop_reports(store.data_dir)
         for uid in left:
@@ -164,37 +144,38 @@ def finish_forgetting(store: Store) -> bool:
         _log.warning("traces of what was forgotten cannot be removed (%s): the next writer tries again", exc)
         return False
     with store.catalog.writing() as connection:
-        connection.execute(update(forgotten).values(unfinished=None))
-        void_older_copies(store, connection)  # a copy may have been made while traces were left
+        tombstones.all_finished(connection)
+        void_older_copies(connection)  # a copy may have been made while traces were left
     return truncate_log(store.catalog)
 
 
 def _unfinished(store: Store) -> list[str]:
     with store.catalog.reading() as connection:
-        left = select(forgotten.c.unfinished).where(forgotten.c.unfinished.is_not(None))
-        return list(connection.execute(left).scalars())
+        return tombstones.unfinished(connection)
 
 
 def _last_time(store: Store) -> str:
     """When something was last forgotten."""
     with store.catalog.reading() as connection:
-        return str(connection.execute(select(func.max(forgotten.c.at))).scalar_one())
+        return str(tombstones.extent(connection)[1])
 
 
 def _erase_again(store: Store) -> None:
     """Erase what a restore of an older copy brought back."""
-    marks = forgotten_marks(store)
     with store.catalog.reading() as connection:
-        rows = connection.execute(select(sessions).order_by(sessions.c.session_uid)).all()
+        marks, rows = forgotten_marks(connection), sessions.every(connection)
     if back := [row for row in rows if session_mark(store, row.session_uid) in marks]:
         erase_all(store, back, _last_time(store))
 
 
 def _clear_before_restore(store: Store, uids: Sequence[str]) -> None:
-    """Delete what killed copies and restores left. Before-restore folders keep only raw files of other sessions."""
-    for half_made in (store.data_dir / STAGED, store.settings.backup_dir / FRESH):
-        if half_made.exists():
-            shutil.rmtree(half_made)
+    """Delete what killed copies, restores and earlier versions left.
+
+    Before-restore folders keep only raw files of other sessions.
+    """
+    for left in (store.data_dir / STAGED, store.settings.backup_dir / FRESH, store.data_dir / OLD_FEED):
+        if left.exists():
+            shutil.rmtree(left)
     keys = {file_key(store, uid) for uid in uids}
     for path in [path for path in (store.data_dir / BEFORE_RESTORE).rglob("*") if path.is_file()]:
         if path.suffix != ".parquet" or "raw" not in path.parts or path.name.partition(".")[0] in keys:

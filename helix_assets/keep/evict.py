@@ -15,9 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, func, select, update
-
-from helix_assets.ask.coverage import is_covered
+from helix_assets.ask.coverage import versions
 from helix_assets.ask.status import bytes_of
 from helix_assets.keep.carry_out import finish_interrupted
 from helix_assets.keep.lighten import drop_texts
@@ -26,9 +24,10 @@ from helix_assets.keep.retention import Decision, EvictionPlan, RawUsage, Reason
 from helix_assets.keep.writing import writing
 from helix_assets.model.days import DayMark, days_since
 from helix_assets.model.time import EPOCH, iso, microseconds
+from helix_assets.store.catalog import live_files, losses, sessions
 from helix_assets.store.catalog.catalog import index_bytes
+from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.catalog.day_marks import count_day, read_marks
-from helix_assets.store.catalog.old_tables import digests, fact_files, raw_files, sessions
 from helix_assets.store.catalog.pages import shrink, truncate_log
 from helix_assets.store.catalog.retries import end_pauses
 from helix_assets.store.catalog.session_keys import recorded
@@ -119,26 +118,6 @@ def plan(
 
 def _usages(connection: Connection, marks: Sequence[DayMark], now: datetime) -> list[RawUsage]:
     """Every session with bytes in the raw cache that is not marked for eviction already."""
-    s, digest = sessions.c, digests.c.generation
-    on_disk = (
-        select(
-            raw_files.c.session_id,
-            func.sum(raw_files.c.bytes).label("bytes"),
-            func.sum(raw_files.c.record_count).label("records"),
-            func.coalesce(func.sum(raw_files.c.text_bytes), 0).label("text_bytes"),
-        )
-        .group_by(raw_files.c.session_id)
-        .subquery()
-    )
-    has_digest = (digest.is_not(None) & (digest == s.generation)).label("has_digest")
-    query = (
-        select(s.session_uid, s.flavor, s.day, s.generation, s.ingest_order, s.ingested_at, s.analyze_order, s.ended_us,
-               s.is_pinned, on_disk.c.bytes, on_disk.c.records, on_disk.c.text_bytes,
-               (is_covered() & has_digest).label("is_covered"))
-        .join(on_disk, on_disk.c.session_id == s.id)
-        .join(digests, digests.c.session_uid == s.session_uid, isouter=True)
-        .where(s.evicting_at.is_(None))
-    )  # fmt: skip
     return [
         RawUsage(
             session_uid=row.session_uid,
@@ -156,7 +135,7 @@ def _usages(connection: Connection, marks: Sequence[DayMark], now: datetime) -> 
             is_pinned=row.is_pinned,
             counted_days=days_since(marks, row.ingest_order, now),
         )
-        for row in connection.execute(query)
+        for row in live_files.usage_by_session(connection, versions())
     ]
 
 
@@ -172,8 +151,7 @@ def memory_bytes(store: Store) -> int:
     catalog = store.catalog.path
     paths = [catalog, catalog.with_name(catalog.name + "-wal")]
     with store.catalog.reading() as connection:
-        facts = connection.execute(select(func.coalesce(func.sum(fact_files.c.bytes), 0))).scalar_one()
-    return int(facts) + bytes_of(paths)
+        return live_files.fact_bytes(connection) + bytes_of(paths)
 
 
 # -- applying --------------------------------------------------------------------------------------------------------
@@ -240,14 +218,13 @@ def report_memory_over_cap(store: Store, now: datetime) -> None:
 
 def _result(store: Store, made: EvictionPlan, dropped: _Dropped) -> Evicted:
     with store.catalog.reading() as connection:
-        stuck = frozenset(
-            connection.execute(select(sessions.c.session_uid).where(sessions.c.evicting_at.is_not(None))).scalars()
-        )
+        stuck = frozenset(row.session_uid for row in sessions.being_evicted(connection))
+        usage = live_files.raw_usage(connection)
     return Evicted(
         plan=made,
         gone=tuple(decision for decision in dropped.decisions if decision.session_uid not in stuck),
         stuck=tuple(sorted(stuck)),
-        usage_after=store.catalog.raw_usage(),
+        usage_after=usage,
         notes=tuple(dict.fromkeys(dropped.notes)),
     )
 
@@ -259,12 +236,11 @@ def make_room(store: Store, source_bytes: int, *, clock: Callable[[], datetime])
     """
     policy = policy_of(store.settings.retention)
     with store.catalog.reading() as connection:
-        stored = connection.execute(select(func.coalesce(func.sum(raw_files.c.bytes), 0))).scalar_one()
+        stored = live_files.raw_usage(connection)
         if stored + source_bytes <= policy.hard_cap_bytes:
             return ()
         # Only sessions with texts: light rows would make the next batch look too small.
-        sums = select(func.sum(sessions.c.raw_bytes), func.sum(sessions.c.source_bytes))
-        kept, read = connection.execute(sums.where(sessions.c.record_count > 0, sessions.c.raw_bytes > 0)).one()
+        kept, read = sessions.bytes_with_texts(connection)
         ahead = int(source_bytes * min(1.0, _MARGIN * kept / read)) if read else source_bytes
         if not stored or stored + ahead <= policy.hard_cap_bytes:
             return ()
@@ -303,15 +279,15 @@ def _drop(store: Store, goes: Sequence[Decision], now: datetime) -> _Dropped:
 
 def _mark_batch(store: Store, goes: Sequence[Decision], at: str) -> None:
     """Mark in the catalog what will go. From here on it is certain to go."""
-    rows = store.catalog.sessions_by_uid([decision.session_uid for decision in goes])
-    parts = store.catalog.files_of([row.id for row in rows.values()])
     with store.catalog.writing() as connection:
+        rows = sessions.by_uid(connection, [decision.session_uid for decision in goes])
+        parts = live_files.parts_of(connection, [row.id for row in rows.values()])
         covered = {row.id: row for one in goes if not one.is_loss and (row := rows[one.session_uid]).id in parts}
         for number in covered.keys() - recorded(connection, covered):
             put_unrecorded(store, connection, covered[number], parts[number])
         for decision in goes:
             if decision.is_loss:
-                store.catalog.put_loss(
+                losses.put_loss(
                     connection,
                     at=at,
                     session_uid=decision.session_uid,
@@ -322,8 +298,4 @@ def _mark_batch(store: Store, goes: Sequence[Decision], at: str) -> None:
                     generation=decision.generation,
                     reason=decision.reason.value,
                 )
-            connection.execute(
-                update(sessions)
-                .where(sessions.c.session_uid == decision.session_uid, sessions.c.generation == decision.generation)
-                .values(evicting_at=at, evicting_reason=decision.reason.value)
-            )
+            sessions.mark_evicting(connection, decision.session_uid, decision.generation, at, decision.reason.value)

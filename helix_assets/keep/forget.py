@@ -14,6 +14,7 @@ from helix_assets.keep.backup import back_up_if_due, own_copies
 from helix_assets.keep.erase import erase_all, finish_forgetting
 from helix_assets.keep.writing import writing
 from helix_assets.model.time import iso, microseconds
+from helix_assets.store.catalog import sessions
 from helix_assets.store.store import Store
 
 
@@ -34,7 +35,8 @@ class Forgotten:
 def forget(store: Store, uids: Collection[str], *, now: datetime) -> Forgotten:
     """Erase sessions: raw bytes, facts, digest, sources, problems, their names in logs and notes."""
     with writing(store, "forget"):
-        rows = sorted(store.catalog.sessions_by_uid(uids).values(), key=lambda row: row.session_uid)
+        with store.catalog.reading() as connection:
+            rows = sorted(sessions.by_uid(connection, uids).values(), key=lambda row: row.session_uid)
         erased, remade = erase_all(store, rows, iso(microseconds(now)) or "")
         return Forgotten(
             session_uids=tuple(row.session_uid for row in rows),

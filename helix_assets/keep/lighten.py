@@ -11,13 +11,11 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from sqlalchemy import Row, update
 
 from helix_assets.keep.retention import Decision
 from helix_assets.model.errors import DiskFullError, StoreError
-from helix_assets.store.catalog.old_tables import sources
+from helix_assets.store.catalog import live_files, losses, sessions, sources
+from helix_assets.store.catalog.connection import Row
 from helix_assets.store.durable import sync
 from helix_assets.store.raw import LIGHT, PartFile, file_hash
 from helix_assets.store.store import Store
@@ -35,9 +33,10 @@ class Lightened:
 
 def drop_texts(store: Store, decisions: Sequence[Decision], at: str) -> Lightened:
     """Drop the texts of these sessions' records; what is derived from them stays. Needs the writer lock."""
-    rows = store.catalog.sessions_by_uid([decision.session_uid for decision in decisions])
-    held = store.catalog.files_of([row.id for row in rows.values()])
-    fresh: dict[str, list[tuple[Row[Any], PartFile]]] = {}
+    with store.catalog.reading() as connection:
+        rows = sessions.by_uid(connection, [decision.session_uid for decision in decisions])
+        held = live_files.parts_of(connection, [row.id for row in rows.values()])
+    fresh: dict[str, list[tuple[Row, PartFile]]] = {}
     failed = []
     for decision in decisions:
         uid = decision.session_uid
@@ -61,11 +60,11 @@ def drop_texts(store: Store, decisions: Sequence[Decision], at: str) -> Lightene
     return Lightened(freed, tuple(failed))
 
 
-def _rewritten(store: Store, parts: Sequence[Row[Any]]) -> list[tuple[Row[Any], PartFile]]:
+def _rewritten(store: Store, parts: Sequence[Row]) -> list[tuple[Row, PartFile]]:
     """Each part that contains texts, and the published file without texts that replaces it."""
     from helix_assets.store.parquet import copy_without_texts
 
-    done: list[tuple[Row[Any], PartFile]] = []
+    done: list[tuple[Row, PartFile]] = []
     try:
         for part in parts:
             if part.record_count:
@@ -86,33 +85,33 @@ def _rewritten(store: Store, parts: Sequence[Row[Any]]) -> list[tuple[Row[Any], 
 
 def _named(
     store: Store,
-    fresh: Mapping[str, tuple[Row[Any], Sequence[tuple[Row[Any], PartFile]]]],
+    fresh: Mapping[str, tuple[Row, Sequence[tuple[Row, PartFile]]]],
     at: str,
     decisions: Sequence[Decision],
 ) -> dict[str, int]:
     """Name the new files in the catalog, all or none, and log the evictions. Returns the bytes freed."""
-    usage, freed = store.catalog.raw_usage(), {}
+    freed = {}
     with store.catalog.writing() as connection:
+        usage = live_files.raw_usage(connection)
         for decision in (decision for decision in decisions if decision.session_uid in fresh):
             uid = decision.session_uid
             row, parts = fresh[uid]
             freed[uid] = sum(old.bytes - new.bytes for old, new in parts)
             usage -= freed[uid]
             for old, new in parts:
-                store.catalog.replace_raw_file(
+                live_files.replace_part(
                     connection, old.id, name=new.name, bytes=new.bytes, hash=new.hash, record_count=0, text_bytes=0
                 )
             # The parser keeps no text either. The next lines of these files are derived together with all before them.
-            of_session = update(sources).where(sources.c.session_id == row.id)
-            connection.execute(of_session.values(parser_state=None))
-            store.catalog.update_session(
+            sources.change(connection, row.id, parser_state=None)
+            sessions.change(
                 connection,
                 row.id,
                 raw_bytes=row.raw_bytes - freed[uid],
                 record_count=0,
                 light_records=max(1, row.light_records + row.record_count),
             )
-            store.catalog.put_eviction(
+            losses.put_eviction(
                 connection,
                 at=at,
                 session_uid=uid,

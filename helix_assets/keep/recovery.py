@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
-
-from helix_assets.store.catalog.old_tables import raw_files
+from helix_assets.store.catalog import live_files
 from helix_assets.store.store import Store
 from helix_assets.store.words.keep import drop_gone
 
@@ -13,11 +11,11 @@ def recover(store: Store) -> None:
     """Remove files that were written but never committed, and from the search index what is gone."""
     store.raw.clear_staging()
     with store.catalog.reading() as connection:
-        live = set(connection.execute(select(raw_files.c.name)).scalars())
+        live = live_files.part_names(connection)
+        named = {file.name for file in live_files.fact_files(connection)}
     for name in store.raw.names():
         if name not in live:
             store.raw.remove(name)
-    named = {file.name for file in store.catalog.fact_files()}
     for name in store.facts.names():
         if name not in named:
             store.facts.remove(name)

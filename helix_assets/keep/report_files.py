@@ -12,13 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
-
 from helix_assets.ask.reports.files import as_csv
 from helix_assets.keep.notes import write_retro_note
 from helix_assets.keep.report_folder import FOLDER
 from helix_assets.keep.writing import writing
-from helix_assets.store.catalog.old_tables import forgotten
+from helix_assets.store.catalog import meta, tombstones
 from helix_assets.store.durable import sync
 from helix_assets.store.store import Store
 
@@ -49,8 +47,7 @@ def write_report(store: Store, name: str, make: Callable[[], Report]) -> tuple[R
 def _erasures(store: Store) -> tuple[Any, ...]:
     """A value that changes when something in the memory must no longer be shown."""
     with store.catalog.reading() as connection:
-        gone = connection.execute(select(func.count(), func.max(forgotten.c.at))).one()
-    return (*gone, store.catalog.meta_value("names_redacted_with"))
+        return *tombstones.extent(connection), meta.value(connection, "names_redacted_with")
 
 
 def _publish(data_dir: Path, name: str, report: Report) -> Path:

@@ -13,10 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zipfile import ZipFile
-
-from sqlalchemy import Connection, Row, select, update
 
 from helix_assets.agents.database import with_log
 from helix_assets.agents.discover import discover
@@ -27,12 +25,15 @@ from helix_assets.keep.backup import FACTS, Copy, copies, store_id, wrong_in_cop
 from helix_assets.keep.erase import finish_forgetting
 from helix_assets.keep.notes import sync_folder
 from helix_assets.keep.report_folder import drop_reports
+from helix_assets.model.changes import FileState
 from helix_assets.model.errors import NotFoundError, StoreError
 from helix_assets.model.time import iso, microseconds
 from helix_assets.settings import Settings
 from helix_assets.store.before_restore import BEFORE_RESTORE, STAGED
+from helix_assets.store.catalog import live_files, losses, sessions, sources
 from helix_assets.store.catalog.catalog import CATALOG, INDEX_FOLDER, open_catalog
-from helix_assets.store.catalog.old_tables import raw_files, sessions, sources
+from helix_assets.store.catalog.connection import Connection, Row
+from helix_assets.store.catalog.feed import go_on_after_restore
 from helix_assets.store.catalog.tombstones import keep_tombstones
 from helix_assets.store.durable import sync
 from helix_assets.store.key import KEY, load_key
@@ -150,15 +151,14 @@ def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
         lost = list(_sessions_without_files(store))
         reread = _readable_again(store, [row.id for row, _ in lost])
         with catalog.writing() as connection:
+            go_on_after_restore(connection, settings.catalog_path, now)
             for row, parts in lost:
-                _put_lost(store, connection, row, parts, iso(microseconds(now)) or "", is_back=row.id in reread)
+                _put_lost(connection, row, parts, iso(microseconds(now)) or "", is_back=row.id in reread)
             # A copy has no parser states: the next lines of these files are read together with all before them.
-            is_whole = (sessions.c.evicted_records == 0) & (sessions.c.light_records == 0)
-            live = select(sessions.c.id).where(sessions.c.evicted_at.is_(None), is_whole)
-            connection.execute(update(sources).where(sources.c.session_id.in_(live)).values(is_doubted=True))
+            sources.doubt_all_of_whole_sessions(connection)
         with catalog.reading() as connection:
-            named = frozenset(connection.execute(select(raw_files.c.name)).scalars())
-            keys = frozenset(connection.execute(select(sessions.c.file_key)).scalars())
+            named = frozenset(live_files.part_names(connection))
+            keys = frozenset(row.file_key for row in sessions.every(connection))
         with catalog.connection() as connection:  # a checkpoint takes no transaction
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
@@ -167,19 +167,18 @@ def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
     return _Fitted(uids, tuple(row.session_uid for row, _ in lost if row.id in reread), named, keys)
 
 
-def _sessions_without_files(store: Store) -> Iterator[tuple[Row[Any], Sequence[Row[Any]]]]:
+def _sessions_without_files(store: Store) -> Iterator[tuple[Row, Sequence[Row]]]:
     """Sessions with a raw file that is missing or is not the one that was written."""
     with store.catalog.reading() as connection:
-        whole = select(sessions).where(sessions.c.evicting_at.is_(None)).order_by(sessions.c.session_uid)
-        rows = connection.execute(whole).all()
-    held = store.catalog.files_of([row.id for row in rows])
+        rows = [row for row in sessions.every(connection) if row.evicting_at is None]
+        held = live_files.parts_of(connection, [row.id for row in rows])
     for row in rows:
         parts = held.get(row.id, ())
         if not all(_is_there(store, part) for part in parts):
             yield row, parts
 
 
-def _is_there(store: Store, part: Row[Any]) -> bool:
+def _is_there(store: Store, part: Row) -> bool:
     try:
         return bool(file_hash(store.raw.path(part.name), store.key) == part.hash)
     except OSError:
@@ -194,27 +193,25 @@ def _readable_again(store: Store, ids: Sequence[int]) -> set[int]:
         store.path_key(path): file
         for path, file in discover(store.settings.roots, store.settings.exclude.paths).files.items()
     }
-    read = store.catalog.sources_of(ids).items()
-    return {number for number, sources in read if all(_says_the_same(store, source, files) for source in sources)}
+    with store.catalog.reading() as connection:
+        read, known = sources.of_sessions(connection, ids), sources.known(connection).states
+    return {number for number, held in read.items() if all(_says_the_same(store, one, files, known) for one in held)}
 
 
-def _says_the_same(store: Store, source: Row[Any], files: Mapping[str, FoundFile]) -> bool:
+def _says_the_same(store: Store, source: Row, files: Mapping[str, FoundFile], known: Mapping[str, FileState]) -> bool:
     """Whether a source lies where it was and still says what was read of it."""
     place = shared_path(source.path_key) if source.role in SHARED else source.path_key
     file = files.get(place)
     if file is None or source.is_outlived:
         return False
     if source.role == DATABASE:  # it is not opened for this: only if nothing was written to it is that certain
-        known = store.catalog.known_sources().states.get(place)
-        return source.mtime_ns >= 0 and with_log(file)[-4:] == known
+        return bool(source.mtime_ns >= 0) and with_log(file)[-4:] == known.get(place)
     return source.role in ONE_RECORD or begins_alike(store.key, file.path, source)
 
 
-def _put_lost(  # noqa: PLR0913 - one row of the catalog and what is said about it
-    store: Store, connection: Connection, row: Row[Any], parts: Sequence[Row[Any]], at: str, *, is_back: bool
-) -> None:
+def _put_lost(connection: Connection, row: Row, parts: Sequence[Row], at: str, *, is_back: bool) -> None:
     """Leave a tombstone and a loss record; the cursors of a session that can be read again go back to the start."""
-    store.catalog.put_loss(
+    losses.put_loss(
         connection,
         at=at,
         session_uid=row.session_uid,
@@ -225,13 +222,12 @@ def _put_lost(  # noqa: PLR0913 - one row of the catalog and what is said about 
         generation=row.generation,
         reason=REASON,
     )
-    store.catalog.drop_raw_files(connection, [row.id])
+    live_files.drop_parts(connection, [row.id])
     went = 0 if is_back else max(1, row.evicted_records + row.row_count)
-    store.catalog.update_session(connection, row.id, evicted_at=at, raw_bytes=0, evicted_records=went, light_records=0)
+    sessions.change(connection, row.id, evicted_at=at, raw_bytes=0, evicted_records=went, light_records=0)
     if is_back:
         start = {"offset": 0, "line": 1, "order_us": None, "read_hash": None}
-        of_session = update(sources).where(sources.c.session_id == row.id)
-        connection.execute(of_session.values(mtime_ns=-1, **start))  # no file is that old: it counts as changed
+        sources.change(connection, row.id, mtime_ns=-1, **start)  # no file is that old: it counts as changed
 
 
 # -- the swap --------------------------------------------------------------------------------------------------------

@@ -5,12 +5,14 @@ Not here: the lock itself (`store.lock`).
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from helix_assets.keep.carry_out import finish_interrupted
 from helix_assets.keep.erase import finish_forgetting
 from helix_assets.keep.recovery import recover
+from helix_assets.store.catalog.feed import OLD_FEED
 from helix_assets.store.lock import WAIT_S, writer_lock
 from helix_assets.store.reserve import make_reserve
 from helix_assets.store.store import Store
@@ -21,6 +23,7 @@ def writing(store: Store, what: str, wait_s: float = WAIT_S) -> Iterator[None]:
     """Hold the writer lock, after cleaning up what a killed holder left behind."""
     with writer_lock(store.data_dir, what, wait_s) as unfinished:
         store.raw.prepare()
+        shutil.rmtree(store.data_dir / OLD_FEED, ignore_errors=True)
         finish_interrupted(store)
         if unfinished:
             recover(store)

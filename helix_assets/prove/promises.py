@@ -15,7 +15,7 @@ from pathlib import Path
 from random import shuffle
 from typing import Any
 
-from helix_assets.ask.coverage import VERSIONS
+from helix_assets.ask.coverage import versions
 from helix_assets.ask.reading import read_consistently
 from helix_assets.keep.evict import memory_bytes, plan
 from helix_assets.model.errors import ChangedError, HelixError
@@ -172,7 +172,7 @@ def token_totals_add_up(store: Store) -> Answer:
     messages are those of a sample; `helix verify` reads all.
     """
     with store.catalog.reading() as connection:
-        some = sessions.sample(connection, SAMPLE, VERSIONS)
+        some = sessions.sample(connection, SAMPLE, versions())
     facts, messages = facts_add_up(store), unless(store, wrong_messages(store, some))
     figures = {**facts.figures, **messages.figures, "sessions_compared_with_their_messages": len(some)}
     return Answer(facts.holds and messages.holds, figures, [*facts.wrong, *messages.wrong])
@@ -204,7 +204,7 @@ def digests_at_current_version(store: Store) -> Answer:
 def stale_partitions(store: Store) -> set[tuple[str, str]]:
     """Partitions with sessions that older rules derived, or that grew since, and that can still be derived."""
     with store.catalog.reading() as connection:
-        return sessions.stale_partitions(connection, VERSIONS)
+        return sessions.stale_partitions(connection, versions())
 
 
 def few_lines_unparsed(store: Store) -> Answer:

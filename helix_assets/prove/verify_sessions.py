@@ -17,7 +17,7 @@ import orjson
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import PACKED
-from helix_assets.ask.coverage import VERSIONS
+from helix_assets.ask.coverage import versions
 from helix_assets.model.errors import StoreError
 from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED, UNPLACED
 from helix_assets.model.identity import is_worldwide
@@ -138,7 +138,7 @@ def _load(store: Store, ids: Collection[int]) -> list[Session]:
         held, went = digests.by_uid(connection, uids), losses.of_which_something_went(connection, uids)
         news, keys, unsure = news_of(connection), all_keys(connection, ids), gathered(connection)
         since = int(meta.value(connection, KEYS_SINCE) or 0)
-        whole = sessions.stored_whole(connection, VERSIONS, ids)
+        whole = sessions.stored_whole(connection, versions(), ids)
     return [
         Session(
             store=store,

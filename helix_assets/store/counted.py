@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
-
-from sqlalchemy import Connection, Row
 
 from helix_assets.model.errors import StoreError
 from helix_assets.model.facts import SessionFactRows
+from helix_assets.store.catalog import live_files
+from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.ledger import claims_of
 from helix_assets.store.catalog.session_keys import SessionKeys, add_keys, keys_of_rows
 from helix_assets.store.store import Store
 
 
-def put_unrecorded(store: Store, connection: Connection, row: Row[Any], parts: Sequence[Row[Any]]) -> None:
+def put_unrecorded(store: Store, connection: Connection, row: Row, parts: Sequence[Row]) -> None:
     """Record the keys of a session that its digest covers and of which an earlier version recorded none.
 
     Where some of its records are not stored, the rest of the keys are gathered.
@@ -33,7 +32,7 @@ def put_unrecorded(store: Store, connection: Connection, row: Row[Any], parts: S
         add_keys(connection, [(row.id, keys)], is_gathered=not is_all_stored)
 
 
-def gathered_keys(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> SessionKeys:
+def gathered_keys(store: Store, row: Row, parts: Sequence[Row]) -> SessionKeys:
     """The keys of a session's stored rows, of its facts, and of what other sessions may hold, too."""
     with store.catalog.reading() as connection:
         claimed = claims_of(connection, {row.id})
@@ -43,10 +42,12 @@ def gathered_keys(store: Store, row: Row[Any], parts: Sequence[Row[Any]]) -> Ses
     return SessionKeys(frozenset(facts), frozenset(), dict.fromkeys(claimed, 0)).with_more(stored)
 
 
-def kept_facts(store: Store, row: Row[Any]) -> SessionFactRows:
+def kept_facts(store: Store, row: Row) -> SessionFactRows:
     """All facts of a session, by their tables."""
     found: SessionFactRows = {}
-    for file in store.catalog.fact_files({(row.flavor, row.day)}):
+    with store.catalog.reading() as connection:
+        files = live_files.fact_files(connection, {(row.flavor, row.day)})
+    for file in files:
         rows = [fact for some in store.facts.rows(file) if some.session_uid == row.session_uid for fact in some.rows]
         if rows:
             found[file.fact] = rows

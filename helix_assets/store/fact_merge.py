@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from helix_assets.model.errors import StoreError
 from helix_assets.model.facts import FACTS, SessionFactRows
+from helix_assets.store.catalog import live_files, sessions
 from helix_assets.store.fact_files import FactFile, SessionRows
 from helix_assets.store.store import Store
 
@@ -45,14 +46,15 @@ def merge_facts(store: Store, derived: Iterable[DerivedSession]) -> MergedFacts:
     for session in derived:
         by_partition[session.partition].append(session)
     old: dict[Partition, dict[str, FactFile]] = defaultdict(dict)
-    for file in store.catalog.fact_files(by_partition.keys()) if by_partition else ():
-        old[file.flavor, file.day][file.fact] = file
-    there = store.catalog.uids_by_partition(old)
+    with store.catalog.reading() as connection:
+        for file in live_files.fact_files(connection, by_partition.keys()) if by_partition else ():
+            old[file.flavor, file.day][file.fact] = file
+        there = sessions.uids_by_partition(connection, old)
     merged = MergedFacts()
-    for partition, sessions in by_partition.items():
-        others = there.get(partition, set()) - {session.session_uid for session in sessions}
+    for partition, members in by_partition.items():
+        others = there.get(partition, set()) - {session.session_uid for session in members}
         try:
-            one = _merge_partition(store, partition, old[partition], sessions, carries_over=bool(others))
+            one = _merge_partition(store, partition, old[partition], members, carries_over=bool(others))
         except StoreError as exc:
             merged.failed[partition] = str(exc)
             continue

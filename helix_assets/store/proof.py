@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import IO, Any
-
-from sqlalchemy import Row
+from typing import IO
 
 from helix_assets.model.errors import StoreError
+from helix_assets.store.catalog.connection import Row
 from helix_assets.store.key import text_hash
 
 
-def digest_text(row: Row[Any] | None, key: bytes) -> str | None:
+def digest_text(row: Row | None, key: bytes) -> str | None:
     """The digest's JSON, proven by its hash; None when there is none yet."""
     if row is None:
         return None
@@ -22,7 +21,7 @@ def digest_text(row: Row[Any] | None, key: bytes) -> str | None:
     return str(row.digest)
 
 
-def is_proven(row: Row[Any], key: bytes) -> bool:
+def is_proven(row: Row, key: bytes) -> bool:
     """Whether the digest in this row is the one that was written."""
     return text_hash(key, row.digest.encode()) == str(row.hash)
 

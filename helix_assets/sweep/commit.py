@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection
-
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import failed_status
 from helix_assets.agents.roles import UNREADABLE
 from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.model.time import FIRST_DAY, day_of, iso, microseconds
-from helix_assets.store.catalog.ledger import claim, unclaim
+from helix_assets.store.catalog import digests, live_files, meta, problems, sessions, sources
+from helix_assets.store.catalog.connection import Connection
+from helix_assets.store.catalog.ledger import claim, put_shared, unclaim
 from helix_assets.store.catalog.retries import clear, is_waiting, next_try
 from helix_assets.store.catalog.session_keys import Chunk, add_keys, all_keys, replace_keys
 from helix_assets.store.catalog.sources import PRESENT_UNREADABLE
@@ -79,33 +79,32 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
     written = [store.raw.path(name) for name in names.values() if name]
     sync(store.data_dir, written + [store.facts.path(file.name) for file in facts.files])
     at = iso(microseconds(batch.now)) or ""
-    catalog = store.catalog
-    with catalog.writing() as connection:
-        order = catalog.next_order(connection)
+    with store.catalog.writing() as connection:
+        order = meta.next_order(connection)
         ids = {uid: s.row.id for uid, s in batch.states.items() if s.row is not None}
         fresh = [uid for uid in kept if uid not in ids]
-        ids |= zip(fresh, catalog.next_ids(connection, len(fresh)), strict=True)
-        catalog.put_sessions(
+        ids |= zip(fresh, sessions.next_ids(connection, len(fresh)), strict=True)
+        sessions.put(
             connection, [{"id": ids[uid], **_session_row(store, batch, r, order, at)} for uid, r in kept.items()]
         )
-        replaced = catalog.drop_raw_files(connection, [ids[uid] for uid, r in kept.items() if not r.task.append])
-        catalog.put_raw_files(
+        replaced = live_files.drop_parts(connection, [ids[uid] for uid, r in kept.items() if not r.task.append])
+        live_files.put_parts(
             connection, [_file_row(batch, r, ids[uid], name) for uid, r in kept.items() if (name := names[uid])]
         )
-        catalog.put_digests(connection, [_digest_row(store, batch, r, at) for r in kept.values() if r.digest])
-        catalog.put_fact_files(connection, facts.files, facts.gone)
+        digests.put(connection, [_digest_row(store, batch, r, at) for r in kept.values() if r.digest])
+        live_files.put_fact_files(connection, facts.files, facts.gone)
         read = [f for r in batch.results.values() for f in r.task.files]
-        catalog.clear_problems(connection, {f.path_key: f.line if f.offset else 0 for f in read})
-        catalog.put_sources(
+        problems.clear(connection, {f.path_key: f.line if f.offset else 0 for f in read})
+        sources.put(
             connection, [row for uid, r in batch.results.items() for row in _source_rows(batch, r, ids.get(uid), at)]
         )
-        catalog.drop_sources(connection, [key for uid, r in kept.items() for key in _replaced(batch.states[uid], r)])
-        catalog.put_problems(connection, [row for r in batch.results.values() for row in _problems_of(store, r, at)])
+        sources.drop(connection, [key for uid, r in kept.items() for key in _replaced(batch.states[uid], r)])
+        problems.put(connection, [row for r in batch.results.values() for row in _problems_of(store, r, at)])
         unclaim(
             connection, [(key, ids[uid]) for uid, keys in batch.shares.given_up.items() if uid in kept for key in keys]
         )
         claim(connection, [(key, ids[uid]) for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)])
-        catalog.put_shared(connection, owner_rows(batch.shares, ids))
+        put_shared(connection, owner_rows(batch.shares, ids))
         _put_keys(connection, kept, ids)
         clear(connection, batch.results)
     live = set(names.values())
@@ -403,7 +402,10 @@ def _problems_of(store: Store, result: Ingested, at: str) -> list[dict[str, Any]
 def name_no_forgotten_parent(store: Store, results: Iterable[Ingested]) -> None:
     """Remove a forgotten parent from what was derived."""
     parents = [result for result in results if result.facts.parent_native_id]
-    marks = forgotten_marks(store) if parents else frozenset()
+    if not parents:
+        return
+    with store.catalog.reading() as connection:
+        marks = forgotten_marks(connection)
     for result in parents if marks else ():
         if session_mark(store, f"{result.task.flavor}:{result.facts.parent_native_id}") in marks:
             result.facts.parent_native_id = None

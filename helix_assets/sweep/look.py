@@ -17,7 +17,7 @@ from helix_assets.agents.discover import Discovery, discover
 from helix_assets.agents.roles import SHARED
 from helix_assets.agents.spec import FoundFile
 from helix_assets.model.changes import Changes, changed_sources
-from helix_assets.store.catalog import retries
+from helix_assets.store.catalog import meta, retries, sources
 from helix_assets.store.catalog.tombstones import forgotten_marks, source_mark
 from helix_assets.store.store import HIDDEN, Store
 from helix_assets.sweep.resting import resting
@@ -28,9 +28,20 @@ OPEN = "open"
 
 
 @dataclass(frozen=True)
+class Known:
+    """What the catalog remembers, read at one moment: of all files, of the store itself, and what is not to be read."""
+
+    sources: sources.KnownSources
+    meta: Mapping[str, str]
+    forgotten: frozenset[str]
+    waiting: retries.Waiting
+
+
+@dataclass(frozen=True)
 class Scan:
     """The files on disk by path key, and which are news. `shared` are the files that contain many sessions."""
 
+    known: Known
     seen: Discovery
     found: dict[str, FoundFile]
     changes: Changes
@@ -59,8 +70,8 @@ def compare(
 ) -> Scan:
     """Which of the files seen are news. `listed` are the sessions of the shared files that were opened."""
     with no_collection():
-        known = store.catalog.known_sources()
-        found = seen.files
+        remembered = _remembered(store, now)
+        known, found = remembered.sources, seen.files
         if shared := [file for file in found.values() if file[1] in SHARED]:
             from helix_assets.sweep.parts import with_parts  # few homes have such files
 
@@ -75,7 +86,7 @@ def compare(
         gone_before += [key for key in known.states if key.startswith(HIDDEN)]
     changes = changed_sources(found, known.states, gone_before, seen.unknown)
     wakes = {"gone", "failed"}
-    are_exclusions_new = store.catalog.meta_value(EXCLUSIONS) != exclusions_of(store)
+    are_exclusions_new = remembered.meta.get(EXCLUSIONS) != exclusions_of(store)
     if are_exclusions_new:
         wakes.add("excluded")
     again = [
@@ -85,17 +96,27 @@ def compare(
     ]
     if again:
         changes = Changes(tuple(dict.fromkeys([*changes.changed, *again])), changes.gone)
-    if changes.changed and (forgotten := forgotten_marks(store)):
+    if changes.changed and (forgotten := remembered.forgotten):
         kept = [key for key in changes.changed if source_mark(store, found[key].path) not in forgotten]
         changes = Changes(tuple(kept), changes.gone)
-    if changes.changed and (later := retries.waiting(store.catalog, now).path_keys):
+    if changes.changed and (later := remembered.waiting.path_keys):
         changes = Changes(tuple(key for key in changes.changed if key not in later), changes.gone)
     # With new exclusions every file is checked once. If one rested then, the exclusions would stay new.
     may_rest = patient and changes.changed and not are_exclusions_new
     rest = resting(store, seen, found, changes.changed, now) if may_rest else frozenset()
     if rest:
         changes = Changes(tuple(key for key in changes.changed if key not in rest), changes.gone)
-    return Scan(seen, found, changes, rest, tuple(shared))
+    return Scan(remembered, seen, found, changes, rest, tuple(shared))
+
+
+def _remembered(store: Store, now: datetime) -> Known:
+    with store.catalog.reading() as connection:
+        return Known(
+            sources.known(connection),
+            meta.every(connection),
+            forgotten_marks(connection),
+            retries.waiting(connection, now),
+        )
 
 
 @contextmanager

@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
-
 from helix_assets.agents.spec import SessionFacts
 from helix_assets.model.errors import StoreError
-from helix_assets.store.catalog.old_tables import digests
+from helix_assets.store.catalog import digests
 from helix_assets.store.catalog.session_keys import SessionKeys, gathered, keys_of
 from helix_assets.store.counted import gathered_keys, kept_facts
 from helix_assets.store.proof import digest_text
@@ -87,5 +85,5 @@ def _kept_digest(store: Store, uid: str) -> Digest | None:
     from helix_assets.model.digest import Digest  # loads pydantic
 
     with store.catalog.reading() as connection:
-        text = digest_text(connection.execute(select(digests).where(digests.c.session_uid == uid)).first(), store.key)
+        text = digest_text(digests.of(connection, uid), store.key)
     return None if text is None else Digest.model_validate_json(text)

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
-from sqlalchemy import Row
-
 from helix_assets.agents import ADAPTERS, pieces_of
 from helix_assets.agents.jsonl import PACKED, begins_alike
 from helix_assets.agents.roles import (
@@ -27,6 +25,7 @@ from helix_assets.agents.roles import (
     shared_path,
 )
 from helix_assets.agents.spec import FoundFile, SessionFacts
+from helix_assets.store.catalog.connection import Row
 from helix_assets.store.store import Store
 from helix_assets.sweep.merging import earlier_of
 from helix_assets.sweep.task import BEFORE_TIME, FileTask, Ingested, IngestTask
@@ -71,9 +70,9 @@ class SessionState:
     uid: str
     flavor: str
     native_id: str
-    row: Row[Any] | None = None
-    sources: tuple[Row[Any], ...] = ()
-    parts: tuple[Row[Any], ...] = ()
+    row: Row | None = None
+    sources: tuple[Row, ...] = ()
+    parts: tuple[Row, ...] = ()
     not_ours: frozenset[int] = frozenset()
     foreign_messages: frozenset[str] = frozenset()
 
@@ -256,13 +255,13 @@ def _task(
     )
 
 
-def _known_root(row: Row[Any] | None) -> tuple[str, str] | None:
+def _known_root(row: Row | None) -> tuple[str, str] | None:
     cwd, root = (row.facts.get("cwd"), row.facts.get("repo_root")) if row is not None else (None, None)
     return (cwd, root) if cwd and root else None
 
 
 def _from_start(
-    candidate: Candidate, ranks: Mapping[str, int], has_main: bool, sources: Sequence[Row[Any]] = ()
+    candidate: Candidate, ranks: Mapping[str, int], has_main: bool, sources: Sequence[Row] = ()
 ) -> FileTask:
     file = candidate.file
     return FileTask(
@@ -283,9 +282,7 @@ def _place_in_shared(file: FoundFile) -> dict[str, Any]:
     return {"part": file.native_id, "found": file[-4:]} if file.role in SHARED else {}
 
 
-def _continued(
-    store: Store, candidate: Candidate, source: Row[Any], ranks: Mapping[str, int], has_main: bool
-) -> FileTask:
+def _continued(store: Store, candidate: Candidate, source: Row, ranks: Mapping[str, int], has_main: bool) -> FileTask:
     """Continue from the cursor if the file was only appended to, else read from the start.
 
     A message of which only half was there needs all its pieces as logged, because stored ones are redacted. If records
@@ -314,13 +311,13 @@ def _continued(
     )
 
 
-def _has_grown(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
+def _has_grown(store: Store, candidate: Candidate, source: Row) -> bool:
     file = candidate.file
     is_same_file = (file.dev, file.inode) == (source.dev, source.inode)
     return is_same_file and not source.is_doubted and _still_holds(store, candidate, source)
 
 
-def _still_holds(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
+def _still_holds(store: Store, candidate: Candidate, source: Row) -> bool:
     """Whether the log still holds what was read of it. It may be a copy, made by a restored home or an editor."""
     file = candidate.file
     is_cut = file.size < source.offset and not file.path.endswith(PACKED) and file.role != TEXT
@@ -334,7 +331,7 @@ def _place(file: FoundFile) -> str:
 
 def _sources_held(
     store: Store, state: SessionState, candidate: Candidate, present: Mapping[str, Candidate]
-) -> list[Row[Any]]:
+) -> list[Row]:
     """The sources whose lines this file holds: its own, and those of files that it replaced; read farthest first."""
     found = []
     for source in state.sources:
@@ -347,7 +344,7 @@ def _sources_held(
     return sorted(found, key=lambda source: -source.offset)
 
 
-def _is_same_document(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
+def _is_same_document(store: Store, candidate: Candidate, source: Row) -> bool:
     file = candidate.file
     if file.role == DATABASE:
         return (source.dev, source.inode, source.size, source.mtime_ns) == file[-4:]
@@ -355,7 +352,7 @@ def _is_same_document(store: Store, candidate: Candidate, source: Row[Any]) -> b
     return is_document and begins_alike(store.key, file.path, source)
 
 
-def _took_over(store: Store, candidate: Candidate, source: Row[Any]) -> bool:
+def _took_over(store: Store, candidate: Candidate, source: Row) -> bool:
     """Whether the file is the source's file, packed or moved since."""
     is_namesake = _plain_name(candidate.shown) == _plain_name(source.path)
     return is_namesake and begins_alike(store.key, _place(candidate.file), source)

@@ -17,8 +17,6 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select, update
-
 from helix_assets.agents import spec_of
 from helix_assets.derive.prices import (
     MTOK_PICO,
@@ -38,7 +36,7 @@ from helix_assets.model.event import FACTS_SINCE
 from helix_assets.model.facts import SessionFactRows, TokenUsage
 from helix_assets.model.time import EPOCH, SECOND_US, microseconds
 from helix_assets.settings import Settings
-from helix_assets.store.catalog.old_tables import digests
+from helix_assets.store.catalog import digests, live_files, meta
 from helix_assets.store.durable import sync
 from helix_assets.store.fact_files import SessionRows
 from helix_assets.store.key import text_hash
@@ -188,7 +186,9 @@ def reprice(store: Store, today: date) -> int:
     """
     in_force = f"{package_mark()} {_mark(store.settings.prices)}"
     in_part = f"{in_force}, in part on {today}"
-    if store.catalog.meta_value(_PRICED_WITH) in (in_force, in_part):
+    with store.catalog.reading() as connection:
+        priced_with = meta.value(connection, _PRICED_WITH)
+    if priced_with in (in_force, in_part):
         return 0
     version = table_of(store, ()).version
     stale: dict[tuple[str, str], list[Digest]] = defaultdict(list)
@@ -206,7 +206,7 @@ def reprice(store: Store, today: date) -> int:
             _log.warning("%s/%s keeps its old prices: %s", *partition, reason)
             failed += len(sessions)
     with store.catalog.writing() as connection:
-        store.catalog.set_meta(connection, _PRICED_WITH, in_part if failed else in_force)
+        meta.put(connection, _PRICED_WITH, in_part if failed else in_force)
     return sum(map(len, stale.values())) - failed
 
 
@@ -214,14 +214,15 @@ def _digests(store: Store) -> Iterator[tuple[Digest, tuple[str, str]]]:
     from helix_assets.model.digest import Digest
 
     with store.catalog.reading() as connection:
-        rows = connection.execute(select(digests.c.digest, digests.c.flavor, digests.c.day)).all()
-    for text, flavor, day in rows:
-        yield Digest.model_validate_json(text), (flavor, day)
+        rows = digests.every(connection)
+    for row in rows:
+        yield Digest.model_validate_json(row.digest), (row.flavor, row.day)
 
 
 def _reprice_partition(store: Store, partition: tuple[str, str], stale: Sequence[Digest]) -> None:
     """Update one partition's costs in facts and digests, in one step."""
-    old = [file for file in store.catalog.fact_files({partition}) if file.fact == "token_usage"]
+    with store.catalog.reading() as connection:
+        old = [file for file in live_files.fact_files(connection, {partition}) if file.fact == "token_usage"]
     held: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for file in old:
         for row in store.facts.rows(file):
@@ -235,22 +236,22 @@ def _reprice_partition(store: Store, partition: tuple[str, str], stale: Sequence
     files = [new for file in old if (new := store.facts.replace("token_usage", partition, file, made)) is not None]
     sync(store.data_dir, [store.facts.path(file.name) for file in files])
     with store.catalog.writing() as connection:
-        store.catalog.put_fact_files(connection, files, [])
+        live_files.put_fact_files(connection, files, [])
         for digest in fresh:
             text = digest.model_dump_json()
-            values = {"digest": text, "hash": text_hash(store.key, text.encode())}
-            connection.execute(update(digests).where(digests.c.session_uid == digest.session_uid).values(**values))
+            digests.change(connection, digest.session_uid, digest=text, hash=text_hash(store.key, text.encode()))
     for file in old:
         store.facts.remove(file.name)
 
 
 def table_of(store: Store, models: Iterable[str]) -> PriceTable:
     """The current table with these models; new lookups are remembered in the catalog."""
-    remembered = store.catalog.meta_value(REMEMBERED)
+    with store.catalog.reading() as connection:
+        remembered = meta.value(connection, REMEMBERED)
     table, fresh = load_table(store.settings, remembered, sorted(models))
     if fresh != remembered:
         with store.catalog.writing() as connection:
-            store.catalog.set_meta(connection, REMEMBERED, fresh)
+            meta.put(connection, REMEMBERED, fresh)
     return table
 
 

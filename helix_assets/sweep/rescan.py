@@ -28,7 +28,6 @@ from helix_assets.store.catalog.old_tables import (
     digests,
     evictions,
     executions,
-    feed,
     hook_events,
     losses,
     meta,
@@ -57,7 +56,7 @@ _NAMES = frozenset({"path", "native_id"})
 _OURS = frozenset({"path_key", "flavor", "role", "status", "read_hash", "day", "file_key", "hash",
                    "redaction_version", "session_uid", "native_session_id", "mark", "name"})  # fmt: skip
 _UIDS = ((digests, "session_uid"), (evictions, "session_uid"), (losses, "session_uid"), (sessions, "parent_uid"),
-         (hook_events, "session_uid"), (executions, "session_uid"), (feed, "session_uid"))  # fmt: skip
+         (hook_events, "session_uid"), (executions, "session_uid"))  # fmt: skip
 
 
 def redact_names(store: Store) -> int:
@@ -71,12 +70,11 @@ def redact_names(store: Store) -> int:
             with store.catalog.writing() as connection:
                 store.catalog.set_meta(connection, _STAMP, store.settings.rules_stamp)
         return 0
-    from helix_assets.kaizen.derived import drop_tables
-    from helix_assets.kaizen.feed import redact_feed  # every sweep loads this module, few have new rules
+    from helix_assets.kaizen.derived import drop_tables  # every sweep loads this module, few have new rules
     from helix_assets.kaizen.metrics import redact_executions
     from helix_assets.keep.report_folder import drop_reports
 
-    changed = _hub_notes(store, redactor) + redact_feed(store)
+    changed = _hub_notes(store, redactor)
     drop_tables(store.data_dir)
     drop_reports(store.data_dir)
     try:

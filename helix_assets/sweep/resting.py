@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Any
-
-from sqlalchemy import Row
 
 from helix_assets.agents.discover import Discovery
 from helix_assets.agents.spec import FoundFile
 from helix_assets.hooks.inbox import read_notes, sessions_named
+from helix_assets.store.catalog import sessions, sources
+from helix_assets.store.catalog.connection import Row
 from helix_assets.store.store import Store
 
 REST_PER_MB = timedelta(seconds=10)
@@ -33,19 +32,21 @@ def resting(
     named = sessions_named([note for note in read_notes(store.data_dir) if note.asks_for_a_sweep])
     if named is None:
         return frozenset()
-    known = store.catalog.sources_by_key(changed)
+    with store.catalog.reading() as connection:
+        known = sources.by_key(connection, changed)
     uids = {}
     for key in changed:
         file, source = found[key], known.get(key)
         native_id = file.native_id or (source.native_id if source is not None else None)
         if native_id is not None and native_id not in named:
             uids[key] = f"{seen.flavors[file.path]}:{store.shown_path(native_id)}"
-    rows = store.catalog.sessions_by_uid(set(uids.values()))
+    with store.catalog.reading() as connection:
+        rows = sessions.by_uid(connection, set(uids.values()))
     longest = timedelta(minutes=store.settings.sweep.rest_minutes)
     return frozenset(key for key, uid in uids.items() if uid in rows and _rests(rows[uid], now, longest))
 
 
-def _rests(row: Row[Any], now: datetime, longest: timedelta) -> bool:
+def _rests(row: Row, now: datetime, longest: timedelta) -> bool:
     since = now - datetime.fromisoformat(row.ingested_at)
     rest = min(row.source_bytes / 1e6 * REST_PER_MB, longest)
     return bool(timedelta(0) <= since < rest)  # negative if the clock was set back: then nothing rests

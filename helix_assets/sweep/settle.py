@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from helix_assets.agents import ADAPTERS
+from helix_assets.store.catalog import sessions
 from helix_assets.store.catalog.catalog import Catalog
 from helix_assets.store.catalog.ledger import claims_on, owners_of, shared_with
 from helix_assets.sweep.task import Ingested
@@ -127,17 +128,17 @@ def _shares(
     with catalog.reading() as connection:
         earlier = claims_on(connection, claims.keys()) if claims else set()
         before = shared_with(connection, {session_ids[uid] for uid in results if uid in session_ids})
-    others = catalog.sessions_by_id(
-        {sid for _, sid in earlier} | {row.session_id for row in before} | {row.owner_id for row in before}
-    )
+        held_by = {sid for _, sid in earlier} | {sid for row in before for sid in (row.session_id, row.owner_id)}
+        others = sessions.by_id(connection, held_by)
+        owns = {(row.key, row.owner_id) for row in before}
+        for key, sid in earlier | {(row.key, row.session_id) for row in before}:
+            uid = others[sid].session_uid
+            if uid in reread and key not in reread[uid] and (key, sid) not in owns:
+                shares.given_up[uid].add(key)
+            else:
+                claims[key].add(uid)
+        owned = owners_of(connection, [key for key, uids in claims.items() if len(uids) > 1])
     shares.ids = {row.session_uid: row.id for row in others.values()}
-    owns = {(row.key, row.owner_id) for row in before}
-    for key, sid in earlier | {(row.key, row.session_id) for row in before}:
-        uid = others[sid].session_uid
-        if uid in reread and key not in reread[uid] and (key, sid) not in owns:
-            shares.given_up[uid].add(key)
-        else:
-            claims[key].add(uid)
     held: dict[str, set[int]] = defaultdict(set)
     for row in before:
         uid = others[row.session_id].session_uid
@@ -149,8 +150,6 @@ def _shares(
     spans |= {uid: _span(r.started_us, r.ended_us, uid) for uid, r in results.items()}
     # A key that only one session held until now is its own.
     counted_by = {key: others[sid].session_uid for key, sid in earlier}
-    with catalog.reading() as connection:
-        owned = owners_of(connection, [key for key, uids in claims.items() if len(uids) > 1])
     counted_by |= {key: others[sid].session_uid for key, sid in owned.items() if sid in others}
     _assign(shares, claims, spans, counted_by, standing)
     _drop_lost(shares, claims, reread)

@@ -16,8 +16,6 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Row
-
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.discover import Exclusions, native_id_of
 from helix_assets.agents.jsonl import failed_status
@@ -31,13 +29,14 @@ from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError, Problem, RetryLater, SkipSource, StoreError
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.model.time import iso, microseconds
-from helix_assets.store.catalog import retries
+from helix_assets.store.catalog import live_files, meta, problems, retries, sessions, sources, sweeps
+from helix_assets.store.catalog.connection import Row
 from helix_assets.store.catalog.day_marks import count_day
 from helix_assets.store.catalog.ledger import shared_with
 from helix_assets.store.catalog.pages import truncate_log
 from helix_assets.store.catalog.session_keys import keys_of, message_key
 from helix_assets.store.catalog.sources import read_again
-from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark, stay_forgotten
+from helix_assets.store.catalog.tombstones import session_mark, stay_forgotten
 from helix_assets.store.key import hasher
 from helix_assets.store.problems import problem_rows
 from helix_assets.store.store import Store
@@ -197,7 +196,7 @@ class _Sweep:
             self._unfold()
             report.files_seen = len(self._scan.found)
             groups = self._groups() if self._scan.changes else {}
-            was_settled = is_settled(self._store)
+            was_settled = is_settled(self._store, self._scan.known.meta)
             # Otherwise the garbage collector searches all that was found: a fifth of the time of a small sweep.
             with no_collection() if was_settled and _bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
                 self._take_in(groups, was_settled)
@@ -257,8 +256,9 @@ class _Sweep:
 
     def _groups(self) -> dict[str, list[Candidate]]:
         """Changed files by their session; excluded and unreadable files are noted instead."""
-        known = self._store.catalog.sources_by_key(self._scan.changes.changed)
-        forgotten, later = forgotten_marks(self._store), retries.waiting(self._store.catalog, self._clock()).uids
+        with self._store.catalog.reading() as connection:
+            known = sources.by_key(connection, self._scan.changes.changed)
+        forgotten, later = self._scan.known.forgotten, self._scan.known.waiting.uids
         groups: dict[str, list[Candidate]] = {}
         for key in self._scan.changes.changed:
             file, source = self._scan.found[key], known.get(key)
@@ -295,7 +295,7 @@ class _Sweep:
             return self._shared.is_excluded(file, cwd)
         return bool(self._exclusions) and self._exclusions.covers(flavor, file.path)
 
-    def _is_pushed(self, file: FoundFile, source: Row[Any] | None) -> bool:
+    def _is_pushed(self, file: FoundFile, source: Row | None) -> bool:
         """Whether a hook named the file's session, by its path or the catalog; in a whole sweep always true."""
         natives = self._natives
         if natives is None or file.native_id in natives or (source is not None and source.native_id in natives):
@@ -326,10 +326,10 @@ class _Sweep:
         if self._skipped:
             is_change = self._are_exclusions_new and any(row["status"] == "excluded" for row in self._skipped)
             with self._store.catalog.writing() as connection:
-                self._store.catalog.put_sources(connection, self._skipped)
-                self._store.catalog.put_problems(connection, self._skipped_problems)
+                sources.put(connection, self._skipped)
+                problems.put(connection, self._skipped_problems)
                 if is_change:  # an interrupted or partial sweep does not note the exclusions that it applied
-                    self._store.catalog.set_meta(connection, EXCLUSIONS, "several")
+                    meta.put(connection, EXCLUSIONS, "several")
             self._skipped, self._skipped_problems = [], []
 
     def _note_gone(self) -> None:
@@ -337,16 +337,17 @@ class _Sweep:
         gone = self._scan.changes.gone
         self._report.files_gone = len(gone)
         at = self._now()
-        known = self._store.catalog.place_problems()
+        with self._store.catalog.reading() as connection:
+            known = problems.of_places(connection)
         rows = [r for flavor, p in self._scan.seen.problems for r in problem_rows(self._store, flavor, [p], {}, at)]
         fresh = [row for row in rows if (row["path_key"], row["reason"]) not in known]
         here = {(row["path_key"], row["reason"]) for row in rows}
         over = [one for one, is_source in known.items() if not is_source and one not in here]
         if gone or fresh or over:
             with self._store.catalog.writing() as connection:
-                self._store.catalog.mark_sources(connection, gone, status="gone", gone_at=at)
-                self._store.catalog.put_problems(connection, fresh)
-                self._store.catalog.drop_problems(connection, over)
+                sources.mark(connection, gone, status="gone", gone_at=at)
+                problems.put(connection, fresh)
+                problems.drop(connection, over)
                 if gone:
                     retries.clear_gone(connection)
         self._report.problems += [(row["path"], row["reason"]) for row in rows]
@@ -386,9 +387,10 @@ class _Sweep:
 
     def _may_overlap(self, before: _Round, batch: dict[str, list[Candidate]]) -> bool:
         """Whether all sessions of a batch are new, so that its plan cannot change, and there is room for both."""
-        catalog = self._store.catalog
-        ahead = catalog.raw_usage() + _bytes_of(before.groups) + _bytes_of(batch)
-        return ahead <= self._store.settings.retention.raw_hard_cap_bytes and not catalog.sessions_by_uid(batch.keys())
+        with self._store.catalog.reading() as connection:
+            ahead = live_files.raw_usage(connection) + _bytes_of(before.groups) + _bytes_of(batch)
+            is_new = not sessions.by_uid(connection, batch.keys())
+        return is_new and ahead <= self._store.settings.retention.raw_hard_cap_bytes
 
     def _begin(self, groups: dict[str, list[Candidate]]) -> _Round:
         """Plan a batch and pass it to the workers."""
@@ -435,13 +437,12 @@ class _Sweep:
         return self._only is None or state.row is None or (state.flavor, state.row.day) in self._only
 
     def _states(self, uids: Collection[str]) -> dict[str, SessionState]:
-        catalog = self._store.catalog
-        rows = catalog.sessions_by_uid(uids)
-        ids = [row.id for row in rows.values()]
-        parts, sources = catalog.files_of(ids), catalog.sources_of(ids)
         foreign: dict[int, list[Any]] = {}
-        with catalog.reading() as connection:
-            keys = shared_with(connection, set(ids))
+        with self._store.catalog.reading() as connection:
+            rows = sessions.by_uid(connection, uids)
+            ids = [row.id for row in rows.values()]
+            parts, files = live_files.parts_of(connection, ids), sources.of_sessions(connection, ids)
+            keys = shared_with(connection, ids) if ids else []
         for shared in keys:
             if shared.session_id != shared.owner_id:
                 foreign.setdefault(shared.session_id, []).append(shared)
@@ -454,7 +455,7 @@ class _Sweep:
                 flavor=uid.partition(":")[0],
                 native_id=uid.partition(":")[2],
                 row=row,
-                sources=tuple(sources.get(row.id, ())) if row is not None else (),
+                sources=tuple(files.get(row.id, ())) if row is not None else (),
                 parts=tuple(parts.get(row.id, ())) if row is not None else (),
                 not_ours=frozenset(s.key for s in theirs),
                 foreign_messages=frozenset(s.message_id for s in theirs if s.message_id is not None),
@@ -636,7 +637,8 @@ class _Sweep:
                 self._redacted_again += redact_memory(self._store, RESCAN_BYTES)
             self._rederive(set(touched) if was_settled else None)
         if self._natives is None or was_settled:
-            note_settled(self._store, touched if was_settled else None)
+            with self._store.catalog.writing() as connection:
+                note_settled(self._store, connection, touched if was_settled else None)
 
     def _rederive(self, among: Collection[str] | None) -> None:
         """Derive again what was derived by older rules, or not at all. Evicted sessions keep their digest."""
@@ -666,7 +668,7 @@ class _Sweep:
                     tasks.append(plan_rederivation(self._store, state, reparse=is_stale))
             self._finish(_Round(self._pool.start(self._with_opened(tasks)), states, {}))
 
-    def _derived_without_texts(self, state: SessionState, row: Row[Any]) -> list[IngestTask]:
+    def _derived_without_texts(self, state: SessionState, row: Row) -> list[IngestTask]:
         """The tasks for a session whose texts are gone for good; new derivation rules need only its rows."""
         if row.redaction_version != self._store.redactor.version:
             redact_rows(self._store, row, state.parts)
@@ -676,12 +678,12 @@ class _Sweep:
             # It keeps its digest, like an evicted one. It counts as up to date, or it would never be evicted.
             versions = {"parser_version": ADAPTERS[row.flavor].version, "derivation_version": DIGEST_VERSION}
             with self._store.catalog.writing() as connection:
-                self._store.catalog.update_session(connection, row.id, **versions)
+                sessions.change(connection, row.id, **versions)
         else:
             return [plan_remake(self._store, state, {})]  # its rows were stored while no digest could be made
         return []
 
-    def _is_from_old_rules(self, row: Row[Any]) -> bool:
+    def _is_from_old_rules(self, row: Row) -> bool:
         """Whether the stored records must be read again, because the parser or the redaction rules changed."""
         return bool(
             row.parser_version != ADAPTERS[row.flavor].version or row.redaction_version != self._store.redactor.version
@@ -707,7 +709,7 @@ class _Sweep:
                 {f.shown: f.path_key for f in task.files},
                 self._now(),
             )
-            self._store.catalog.put_problems(connection, rows)
+            problems.put(connection, rows)
             keys = [file.path_key for file in task.files]
             retries.note_failure(connection, task.session_uid, path_keys=keys, failure=reason, now=self._clock())
 
@@ -739,28 +741,27 @@ class _Sweep:
             return
         policy = self._store.settings.retention
         with self._store.catalog.writing() as connection:
-            self._store.catalog.put_sweep(
+            sweeps.put(
                 connection,
                 started_at=iso(microseconds(started)),
                 ended_at=self._now(),
                 seconds=report.seconds,
                 counters=report.counters(),
-                raw_bytes=self._store.catalog.raw_usage(),
+                raw_bytes=live_files.raw_usage(connection),
                 soft_cap_bytes=policy.raw_soft_cap_bytes,
                 hard_cap_bytes=policy.raw_hard_cap_bytes,
             )
 
     def _note_exclusions(self) -> None:
         """Remember which exclusions were applied: when they change, excluded files are checked again."""
-        catalog = self._store.catalog
         is_whole = self._only is None and self._natives is None
         if is_whole and self._are_exclusions_new:
-            with catalog.writing() as connection:
-                catalog.set_meta(connection, EXCLUSIONS, exclusions_of(self._store))
+            with self._store.catalog.writing() as connection:
+                meta.put(connection, EXCLUSIONS, exclusions_of(self._store))
 
     @property
     def _are_exclusions_new(self) -> bool:
-        return self._store.catalog.meta_value(EXCLUSIONS) != exclusions_of(self._store)
+        return self._scan.known.meta.get(EXCLUSIONS) != exclusions_of(self._store)
 
     def _now(self) -> str:
         return iso(microseconds(self._clock())) or ""

@@ -28,7 +28,8 @@ from helix_assets.model.changes import Changes
 from helix_assets.model.errors import RetryLater, SkipSource
 from helix_assets.model.time import iso, microseconds
 from helix_assets.redaction.again import value_again
-from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark, source_mark
+from helix_assets.store.catalog import problems, sources
+from helix_assets.store.catalog.tombstones import session_mark, source_mark
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import OPEN, Scan, compare
 from helix_assets.sweep.plan import Candidate
@@ -164,7 +165,8 @@ class SharedFiles:
         """The sessions of a text: those in its new blocks and, if it only grew, those known before."""
         file = candidate.file
         before = {one.path: one for one in scan.found.values() if is_part(one) and shared_path(one.path) == file.path}
-        known = self._store.catalog.sources_by_key([candidate.path_key]).get(candidate.path_key)
+        with self._store.catalog.reading() as connection:
+            known = sources.by_key(connection, [candidate.path_key]).get(candidate.path_key)
         proven = known.offset if known is not None and begins_alike(self._store.key, file.path, known) else 0
         # The working folder of a session to be read again is known only from its first block.
         waits = any(scan.found[key] in before.values() for key in scan.changes.changed)
@@ -201,7 +203,7 @@ class SharedFiles:
     def _without_forgotten(self, opened: _Opened, scan: Scan) -> _Opened:
         """The file without forgotten sessions, of which not even the name is noted."""
         store, flavor = self._store, scan.seen.flavors[opened.candidate.file.path]
-        marks = forgotten_marks(store)
+        marks = scan.known.forgotten
 
         def is_forgotten(part: FoundFile) -> bool:
             uid = f"{flavor}:{store.shown_path(part.native_id or '')}"
@@ -218,23 +220,24 @@ class SharedFiles:
 
         Unless the sweep `is_whole`, the files themselves stay news.
         """
-        store, catalog = self._store, self._store.catalog
+        store = self._store
         files, fresh, changed = list[dict[str, Any]](), list[dict[str, Any]](), list[str]()
         for one in opened:
             more = {"flavor": scan.seen.flavors[one.candidate.file.path], "discovered_at": at}
             files.append({**one.candidate.as_unread(store, one.status), **one.cursor, **more})
             parts = {store.path_key(part.path): part for part in one.parts}
-            known = catalog.sources_by_key(parts)
+            with store.catalog.reading() as connection:
+                known = sources.by_key(connection, parts)
             changed += [key for key, part in parts.items() if key in known and _state(known[key]) != part[-4:]]
             for key in parts.keys() - known.keys():
                 part = Candidate(key, store.shown_path(parts[key].path), parts[key]._replace(mtime_ns=-1))
                 fresh.append({**part.as_unread(store, "new"), **more})
-        with catalog.writing() as connection:
-            catalog.put_sources(connection, fresh)
-            catalog.mark_sources(connection, changed, mtime_ns=-1)
+        with store.catalog.writing() as connection:
+            sources.put(connection, fresh)
+            sources.mark(connection, changed, mtime_ns=-1)
             if is_whole:
-                catalog.put_sources(connection, files)
-                catalog.clear_problems(connection, {row["path_key"]: 0 for row in files})
+                sources.put(connection, files)
+                problems.clear(connection, {row["path_key"]: 0 for row in files})
 
 
 def _part(file: FoundFile, held: Held) -> FoundFile:

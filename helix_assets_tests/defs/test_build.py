@@ -39,7 +39,6 @@ def test_the_assets_are_the_designs() -> None:
         "retention_report": "tier2_memory",
         "kaizen/project_metrics": "kaizen",
         "kaizen/correlated_executions": "kaizen",
-        "kaizen/digest_feed": "kaizen",
         "kaizen/agent_scorecard": "kaizen",
         **dict.fromkeys(REPORTS, "reports"),
     }
@@ -64,7 +63,6 @@ def test_kinds_say_what_an_asset_reads_writes_and_draws_with() -> None:
         "retention_report": {"sqlite", "matplotlib"},
         "kaizen/project_metrics": {"json", "sqlite"},
         "kaizen/correlated_executions": {"parquet"},
-        "kaizen/digest_feed": {"json", "parquet"},
         "kaizen/agent_scorecard": {"parquet", "matplotlib"},
         **{name: {"duckdb", "parquet", "matplotlib"} for name in REPORTS},
     }
@@ -83,7 +81,6 @@ def test_data_flows_from_source_to_report() -> None:
         "retention_report": {"session_digests"},
         "kaizen/project_metrics": {"session_digests"},
         "kaizen/correlated_executions": {"kaizen/project_metrics", "session_digests"},
-        "kaizen/digest_feed": {"session_digests"},
         "kaizen/agent_scorecard": {"session_digests"},
         **{name: {"session_digests"} for name in REPORTS},
     }

@@ -22,7 +22,7 @@ from helix_assets_tests.conftest import CHECKOUT
 from helix_assets_tests.defs.runs import run_job
 
 EXAMPLE = CHECKOUT / "examples" / "kaizen_consumer"
-KAIZEN = {"project_metrics", "correlated_executions", "digest_feed", "agent_scorecard"}
+KAIZEN = {"project_metrics", "correlated_executions", "agent_scorecard"}
 
 
 def requested(instance: dg.DagsterInstance, cursor: Any = None) -> Any:
@@ -45,7 +45,6 @@ def test_one_run_makes_all_of_them(store: Store, instance: dg.DagsterInstance) -
     made = materialized(result)
     assert result.success
     assert made.keys() == KAIZEN
-    assert made["digest_feed"].metadata["new"].value == sessions
     assert made["agent_scorecard"].metadata["sessions"].value == sessions
     (check,) = result.get_asset_check_evaluations()
     assert (check.check_name, check.passed) == ("executions_find_their_sessions", True)

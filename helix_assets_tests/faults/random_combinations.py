@@ -27,11 +27,10 @@ from unittest import mock
 import click
 
 from helix_assets.agents import ADAPTERS
-from helix_assets.ask import status
+from helix_assets.ask import coverage, status
 from helix_assets.derive import digest_builder, link, merge
 from helix_assets.hooks.hook import write_note
 from helix_assets.hooks.inbox import inbox_of
-from helix_assets.kaizen.feed import append_news
 from helix_assets.keep import evict
 from helix_assets.keep.backup import copies, make_copy
 from helix_assets.keep.forget import forget
@@ -40,17 +39,17 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION
-from helix_assets.model.time import iso, microseconds
-from helix_assets.store.catalog.catalog import index_bytes
+from helix_assets.store.catalog.catalog import CATALOG, index_bytes
 from helix_assets.store.key import KEY_BYTES
 from helix_assets.store.words import hashing
-from helix_assets.sweep import commit, pricing, resting, stale, sweep, workers
+from helix_assets.sweep import commit, pricing, resting, sweep, workers
 from helix_assets_tests.faults.moving_logs import PROJECTS, Log, Logs
 from helix_assets_tests.faults.reckoning import Books, reckon, sound
 from helix_assets_tests.faults.strikes import KILLED, fill_disk, in_child, kill, struck
 from helix_assets_tests.home import NOW, Memory
+from helix_assets_tests.store.consumer import Consumer
 
-_DERIVING = (commit, sweep, stale, status)
+_DERIVING = (commit, sweep, coverage, status)
 _RULES = "[{name = 'house-word', pattern = 'quokkaword1234'}]"
 _PRICES = ("{}", '{"claude-opus-4-5" = {input = 1.0, output = 2.0}}')
 _BOUNDLESS = 1 << 40
@@ -73,6 +72,7 @@ class Campaign:
         self._environ = {"HELIX_BACKUP_SCHEDULE": backups, "HELIX_SWEEP_REST_MINUTES": "120"}
         days = [f"2026-06-{self._random.choice([3, 4, 5, 6]):02d}" for _ in range(6)]
         self._logs, self._books = Logs(self.folder / "home", days), Books()
+        self._consumer = Consumer(self.folder / "data" / CATALOG)
 
     def run(self, steps: int) -> None:
         """So many steps, and the reckoning; ends at the first thing that is wrong."""
@@ -306,12 +306,16 @@ class Campaign:
             for log in self._logs.all:
                 log.met.clear()
 
-    def feed(self) -> None:
-        def work(memory: Memory) -> None:
-            with writing(memory.store, "feed"):
-                append_news(memory.store, iso(microseconds(self._now)) or "")
-
-        self.do("feed", work)
+    def catch_up(self) -> None:
+        """A consumer reads some of the feed, or all of it: then it has what the memory has."""
+        if not self._consumer.catalog.exists():
+            return
+        self.done.append("catch up")
+        if self._random.random() < 0.5:
+            self._consumer.step(2)
+        else:
+            self._consumer.catch_up(2)
+            self.wrong += [f"a consumer of the feed missed {uid}" for uid in self._consumer.missed()]
 
     # -- what is decided otherwise -----------------------------------------------------------------------------------
 
@@ -375,7 +379,7 @@ _MOVES: dict[Callable[[Campaign], None], int] = {
     Campaign.pin: 1,
     Campaign.back_up: 1,
     Campaign.restore: 2,
-    Campaign.feed: 1,
+    Campaign.catch_up: 3,
     Campaign.note_a_hook: 1,
     Campaign.change_settings: 4,
     Campaign.raise_versions: 1,

@@ -166,7 +166,7 @@ def test_what_a_killed_drop_left_goes_with_the_next_copy(memory: Memory) -> None
 
 def test_an_erased_session_leaves_with_the_older_copies(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        void_older_copies(memory.store, connection)
+        void_older_copies(connection)
     memory.sweep()
     memory.sweep()
     assert numbers(memory) == [2]

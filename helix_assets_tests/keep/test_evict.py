@@ -26,8 +26,9 @@ from helix_assets.keep.writing import writing
 from helix_assets.model.digest import Digest
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
+from helix_assets.store.catalog import losses as logs_of_what_went
 from helix_assets.store.catalog import pages
-from helix_assets.store.catalog.catalog import Catalog, index_bytes
+from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.catalog.day_marks import count_day
 from helix_assets.store.catalog.old_tables import digests, evictions, losses, sessions, sources
 from helix_assets.store.lock import writer_lock
@@ -300,13 +301,13 @@ def kill(store: Store, policy: RetentionPolicy, step: tuple[Any, str, int]) -> N
 
 STEPS = {
     "before anything": (evict, "finish_interrupted", 1),
-    "in marking": (Catalog, "put_loss", 1),
+    "in marking": (logs_of_what_went, "put_loss", 1),
     "between marking and finishing": (evict, "finish_interrupted", 2),
     "before the note": (carry_out, "write_loss_note", 1),
     "at the first unlink": (RawFiles, "remove", 1),
     "at the third unlink": (RawFiles, "remove", 3),
     "before the folders are synced": (carry_out, "sync_folder", 2),
-    "in the last transaction": (Catalog, "put_eviction", 2),
+    "in the last transaction": (logs_of_what_went, "put_eviction", 2),
     "before the log is emptied": (evict, "truncate_log", 1),
     "before the day is counted": (evict, "count_day", 1),
 }

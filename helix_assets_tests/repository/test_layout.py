@@ -53,7 +53,6 @@ _BIG = {
     "serve.up": "dagster",
     "demo": "what only the sample home needs",
     "kaizen.derived": "pyarrow",
-    "kaizen.feed": "pyarrow",
     "kaizen.metrics": "what few homes have",
     "keep.report_folder": "what few sweeps need",
 }

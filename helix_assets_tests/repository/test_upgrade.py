@@ -11,11 +11,13 @@ import os
 import shlex
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tarfile
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -36,6 +38,14 @@ OWN = {
     "claude": '{\n  // mine\n  "model": "opus",\n  "hooks": {"Stop": [{"hooks": []}]}\n}\n',
     "codex": '# mine\nmodel = "gpt-5"\n\n[tui]\nnotifications = true\n',
 }
+FEED = """import os
+from helix_assets.kaizen.feed import append_news
+from helix_assets.settings import load_settings
+from helix_assets.store import open_store
+store = open_store(load_settings(os.environ))
+with store.writing("feed digests"):
+    print(append_news(store, "2026-06-20T12:00:00.000Z").position)
+"""
 HISTORY = "import os; os.umask(0o077); from dagster import DagsterInstance as D; i = D.get(); "
 
 
@@ -117,6 +127,7 @@ class Upgraded(Place):
     dagster_yaml: str
     by_hand_yaml: str
     unit_text: str
+    feed_position: str
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +150,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Upgraded:
         (place.data / "dagster" / "dagster.yaml").read_text(),
         (place.code / "dagster.yaml").read_text(),
         place.unit.read_text(),
+        place.python("-c", FEED),
     )
     put_new(place.code, names)
     return Upgraded(place.code, place.home, place.variables, *left)
@@ -214,6 +226,20 @@ def test_a_sweep_goes_on_with_the_store_and_exports_what_a_new_one_would(place: 
     exported = place.helix("export")
     assert exported == place.helix("export", **fresh)
     assert all(uid in exported for agent in AGENTS for uid in sessions(place, agent))
+
+
+def test_consumers_of_the_digests_and_of_the_feed_go_on(place: Upgraded) -> None:
+    place.helix("sweep")
+    uids = {uid for agent in AGENTS for uid in sessions(place, agent)}
+    last = int(place.feed_position)
+    with closing(sqlite3.connect(f"{(place.data / 'helix.db').as_uri()}?mode=ro", uri=True)) as connection:
+        assert {uid for uid, _ in connection.execute("select session_uid, digest from digests")} == uids
+        entries = connection.execute("select position, change, session_uid from feed order by position").fetchall()
+    news = [entry for entry in entries if entry[0] > last]
+    assert last >= len(uids)
+    assert news[0][1:] == ("forgotten", None)
+    assert {change for _, change, _ in news[1:]} <= {"revised"}
+    assert not (place.data / "feed").exists()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from helix_assets.cli.hooks import hooks
 from helix_assets.cli.up import enter_demo
 from helix_assets.hooks.hook import write_note
 from helix_assets.hooks.inbox import INBOX
-from helix_assets.kaizen import derived, feed
+from helix_assets.kaizen import derived
 from helix_assets.keep import report_folder
 from helix_assets.keep.backup import make_copy
 from helix_assets.keep.forget import forget
@@ -119,6 +119,6 @@ def test_the_readme_names_all_that_lies_there(tmp_path: Path) -> None:
     make_copy(memory.store, NOW)
     memory.close()
     made = {path.name for path in (tmp_path / "data").iterdir()}
-    made |= {INBOX, CANARIES, BEFORE_RESTORE, derived.FOLDER, feed.FOLDER, report_folder.FOLDER}
+    made |= {INBOX, CANARIES, BEFORE_RESTORE, derived.FOLDER, report_folder.FOLDER}
     text = (CHECKOUT / "data" / README).read_text()
     assert [name for name in sorted(made) if f"`{name}`" not in text and f"`{name}/`" not in text] == []

@@ -106,7 +106,7 @@ def test_nothing_of_the_private_copy_is_left(home: Told, monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("helix_assets.store.catalog.catalog.Catalog.put_sessions", dies)
+        patch.setattr("helix_assets.store.catalog.sessions.put", dies)
         with pytest.raises(KeyboardInterrupt):
             home.memory.sweep()
     assert len(seen) == 1

@@ -204,7 +204,7 @@ def test_newer_code_tries_a_failed_session_at_once(
     monkeypatch.undo()
     memory.sweep()
     assert set(aside(memory)) == {BAD, GOOD}  # the pause is not over, and nothing is new
-    monkeypatch.setattr("helix_assets.sweep.stale.DIGEST_VERSION", DIGEST_VERSION + 1)
+    monkeypatch.setattr("helix_assets.ask.coverage.DIGEST_VERSION", DIGEST_VERSION + 1)
     memory.sweep()
     assert aside(memory) == {}
 

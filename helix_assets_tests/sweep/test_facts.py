@@ -12,7 +12,7 @@ from sqlalchemy import update
 from helix_assets.keep.evict import apply
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.catalog import Catalog
+from helix_assets.store.catalog import live_files
 from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.fact_files import FactFile, FactFiles
 from helix_assets.sweep import commit as commit_module
@@ -215,7 +215,7 @@ def test_kill_neither_doubles_nor_loses(memory: Memory, monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patch:
         if at == "before_commit":
-            patch.setattr(Catalog, "put_fact_files", kill)
+            patch.setattr(live_files, "put_fact_files", kill)
         else:
             patch.setattr(commit_module, "_committed", kill)
             patch.setattr("helix_assets.store.fact_files.FactFiles.remove", lambda *_: None)

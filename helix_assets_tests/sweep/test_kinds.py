@@ -148,7 +148,7 @@ def test_kill_between_files_and_commit_loses_and_doubles_nothing(
     for turns in (2, 4):
         other.say(both(turns))
         with monkeypatch.context() as patch, contextlib.suppress(ZeroDivisionError):
-            patch.setattr("helix_assets.store.catalog.catalog.Catalog.put_sessions", lambda *_: 1 / 0)
+            patch.setattr("helix_assets.store.catalog.sessions.put", lambda *_: 1 / 0)
             other.memory.sweep()
         assert other.memory.sweep().problems == []
     assert other.logical() == lines.logical()

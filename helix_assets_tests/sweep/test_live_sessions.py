@@ -49,7 +49,7 @@ def in_one_go(folder: Path, files: dict[str, bytes]) -> bytes:
 def killed(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sweep that dies between its files and its commit."""
     with monkeypatch.context() as patch:
-        patch.setattr("helix_assets.store.catalog.catalog.Catalog.put_sessions", lambda *_: 1 / 0)
+        patch.setattr("helix_assets.store.catalog.sessions.put", lambda *_: 1 / 0)
         with contextlib.suppress(ZeroDivisionError):
             memory.sweep()
 

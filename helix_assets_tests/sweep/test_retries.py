@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 
 from helix_assets.ask.status import read_status
 from helix_assets.derive.digest_builder import DigestBuilder
@@ -220,7 +219,7 @@ def test_new_rules_try_all_at_once(memory: Memory, trouble: Callable[[bool], lis
     memory.sweep()
     assert len(tries) > count
     with memory.store.catalog.reading() as connection:
-        assert connection.execute(select(retries.retries.c.failures)).scalars().all() == [1]
+        assert connection.column("SELECT failures FROM retries") == [1]
 
 
 # -- sessions that can be derived only while their files are read ----------------------------------------------------

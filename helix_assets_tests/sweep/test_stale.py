@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from helix_assets.store.catalog import meta
 from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.sweep.stale import is_settled, stale_sessions
 from helix_assets.sweep.sweep import _Sweep
@@ -22,8 +23,13 @@ def memory(tmp_path: Path) -> Memory:
     return memory
 
 
+def is_known_as_settled(memory: Memory) -> bool:
+    with memory.store.catalog.reading() as connection:
+        return is_settled(memory.store, meta.every(connection))
+
+
 def test_after_a_sweep_nothing_is_stale(memory: Memory) -> None:
-    assert is_settled(memory.store)
+    assert is_known_as_settled(memory)
     assert stale_sessions(memory.store, memory.now, None) == []
 
 
@@ -32,8 +38,8 @@ def test_newer_rules_unsettle_the_memory(memory: Memory, monkeypatch: pytest.Mon
     class Newer:
         version = 99
 
-    monkeypatch.setattr(f"helix_assets.sweep.stale.{name}", 99 if name == "DIGEST_VERSION" else {"claude": Newer})
-    assert not is_settled(memory.store)
+    monkeypatch.setattr(f"helix_assets.ask.coverage.{name}", 99 if name == "DIGEST_VERSION" else {"claude": Newer})
+    assert not is_known_as_settled(memory)
     assert [row.session_uid for row in stale_sessions(memory.store, memory.now, None)] == ["claude:s1"]
 
 
@@ -44,7 +50,7 @@ def test_a_session_whose_digest_failed_is_asked_for_again(memory: Memory, monkey
     monkeypatch.setattr("helix_assets.derive.digest_builder.DigestBuilder.add", refuse)
     memory.write("s2", *conversation(1, start=5))
     memory.sweep()
-    assert not is_settled(memory.store)
+    assert not is_known_as_settled(memory)
 
 
 def test_a_memory_that_was_settled_stays_so_by_looking_at_what_the_sweep_touched(memory: Memory) -> None:
@@ -54,7 +60,7 @@ def test_a_memory_that_was_settled_stays_so_by_looking_at_what_the_sweep_touched
         patch.setattr("helix_assets.sweep.sweep.stale_sessions", lambda *arguments: asked.append(arguments[-1]) or [])
         memory.sweep()
     assert asked == [{"claude:s2"}]
-    assert is_settled(memory.store)
+    assert is_known_as_settled(memory)
 
 
 def test_a_session_that_fails_because_another_is_derived_anew_is_asked_for_again(
@@ -72,7 +78,7 @@ def test_a_session_that_fails_because_another_is_derived_anew_is_asked_for_again
     monkeypatch.setattr(_Sweep, "_rederive", touch_another)
     memory.write("s2", *conversation(1, start=5))
     memory.sweep()
-    assert not is_settled(memory.store)
+    assert not is_known_as_settled(memory)
 
 
 def test_a_memory_that_was_not_settled_is_looked_through_once(memory: Memory) -> None:

@@ -328,7 +328,7 @@ def test_changed_parser_derives_anew_from_stored_records_when_the_source_is_gone
 def test_changed_digest_rules_write_no_raw_file(memory: Memory, monkeypatch):
     memory.write("s1", *conversation(2))
     memory.sweep()
-    for module in ("sweep.stale", "sweep.commit", "sweep.sweep"):
+    for module in ("ask.coverage", "sweep.commit", "sweep.sweep"):
         monkeypatch.setattr(f"helix_assets.{module}.DIGEST_VERSION", 99)
     report = memory.sweep()
     assert (report.digests_written, report.bytes_written) == (1, 0)
@@ -374,7 +374,7 @@ def test_same_logs_swept_by_processes_or_in_place_are_the_same_memory(tmp_path: 
 def test_killed_between_files_and_commit_leaves_no_trace(memory: Memory, monkeypatch):
     memory.write("s1", *conversation(2))
     with monkeypatch.context() as patch:
-        patch.setattr("helix_assets.store.catalog.catalog.Catalog.put_sessions", lambda *_: 1 / 0)
+        patch.setattr("helix_assets.store.catalog.sessions.put", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             memory.sweep()
     memory.sweep()

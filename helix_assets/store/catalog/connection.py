@@ -71,6 +71,16 @@ class Connection(sqlite3.Connection):
         """The first column of all rows."""
         return [row[0] for row in self.tuples(statement, parameters)]
 
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """All rows."""
+        found: list[Row] = self.execute(statement, parameters).fetchall()
+        return found
+
+    def row(self, statement: str, parameters: Sequence[Any] = ()) -> Row | None:
+        """The first row, None if there is none."""
+        found: Row | None = self.execute(statement, parameters).fetchone()
+        return found
+
     def tuples(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows as plain tuples, which take least time."""
         cursor = self.cursor()
@@ -109,7 +119,7 @@ class Connection(sqlite3.Connection):
         """Change columns of the rows that `where` names. Returns how many there are."""
         names = ", ".join(f'"{name}" = ?' for name in changes)
         values = (*_bindable(changes).values(), *parameters)
-        return self.execute(f"UPDATE {table} SET {names} WHERE {where}", values).rowcount
+        return int(self.execute(f"UPDATE {table} SET {names} WHERE {where}", values).rowcount)
 
 
 def in_parts(values: Collection[Any]) -> Iterator[list[Any]]:

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from helix_assets.model.event import DIGEST_VERSION
-
 
 class Versions(NamedTuple):
     """The versions of the code: of each agent's parser, and of the digest."""
 
     parsers: Mapping[str, int]
-    digest: int = DIGEST_VERSION
+    digest: int
 
 
 def covered(versions: Versions) -> str:

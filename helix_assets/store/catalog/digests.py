@@ -1,4 +1,4 @@
-"""Digests: one per session, written or replaced as a whole. Nothing here deletes one (`keep.erase` does)."""
+"""Digests: one per session, written or replaced as a whole. Only forgetting erases one (`keep.erase`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,36 @@ from typing import Any
 from helix_assets.store.catalog.connection import Connection, Row
 
 
+def of(connection: Connection, session_uid: str) -> Row | None:
+    """A session's digest as it is stored; None if it has none yet. `store.proof` says whether it is undamaged."""
+    row: Row | None = connection.execute("SELECT * FROM digests WHERE session_uid = ?", (session_uid,)).fetchone()
+    return row
+
+
+def every(connection: Connection) -> list[Row]:
+    """All digests as they are stored, by uid."""
+    return connection.rows("SELECT * FROM digests ORDER BY session_uid")
+
+
+def without_texts(connection: Connection, light: str) -> list[Row]:
+    """The digests of sessions whose texts went: evicted ones, and those with files whose names end in `light`."""
+    # As a subquery, because otherwise all digests, a large table, would be read.
+    query = """SELECT digests.session_uid, digests.hash, sessions.id
+        FROM digests JOIN sessions ON sessions.session_uid = digests.session_uid
+        WHERE digests.session_uid IN (
+            SELECT session_uid FROM sessions WHERE evicted_at IS NOT NULL OR evicting_at IS NOT NULL
+                OR id IN (SELECT session_id FROM raw_files WHERE substr(name, -length(?)) = ?))"""
+    return connection.rows(query, (light, light))
+
+
 def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write or replace digests, each in one step."""
     connection.upsert("digests", rows, ["session_uid"])
+
+
+def erase(connection: Connection, session_uids: Collection[str]) -> int:
+    """Erase the digests of forgotten sessions. Returns how many there were."""
+    return len(list(connection.for_each("DELETE FROM digests WHERE session_uid IN ({}) RETURNING 1", session_uids)))
 
 
 def change(connection: Connection, session_uid: str, **values: Any) -> None:
@@ -28,7 +55,7 @@ def by_uid(connection: Connection, uids: Collection[str]) -> dict[str, Row]:
 def in_partition(connection: Connection, flavor: str, day: str) -> list[Row]:
     """The digests of a partition, by uid."""
     query = "SELECT * FROM digests WHERE flavor = ? AND day = ? ORDER BY session_uid"
-    return connection.execute(query, (flavor, day)).fetchall()
+    return connection.rows(query, (flavor, day))
 
 
 def partitions(connection: Connection) -> set[tuple[str, str]]:

@@ -59,7 +59,7 @@ def unclaim(connection: Connection, claims: Collection[Claim]) -> None:
         by_session[session_id].add(key)
     for session_id, keys in by_session.items():
         connection.run_for("DELETE FROM ledger WHERE session_id = ? AND key IN ({})", keys, (session_id,))
-        news = connection.execute("SELECT id, told FROM ledger_news WHERE session_id = ?", (session_id,)).fetchall()
+        news = connection.rows("SELECT id, told FROM ledger_news WHERE session_id = ?", (session_id,))
         for row in news:
             left = [key for key in row.told if key not in keys]
             connection.update("ledger_news", {"told": left, "count": len(left)}, "id = ?", row.id)

@@ -7,6 +7,7 @@ from typing import Any
 
 from helix_assets.model.facts import FACTS
 from helix_assets.store.catalog.connection import Connection, Row, marks
+from helix_assets.store.catalog.coverage import Versions, covered
 from helix_assets.store.fact_files import FactFile
 
 _FEW = 50
@@ -22,9 +23,45 @@ def parts_of(connection: Connection, session_ids: Collection[int]) -> dict[int, 
     return found
 
 
+def parts_to_search(connection: Connection) -> list[Row]:
+    """Live part files with their sessions, without those that are being evicted."""
+    return connection.rows("""SELECT name, bytes, hash, session_uid, sessions.id
+        FROM raw_files JOIN sessions ON sessions.id = session_id WHERE evicting_at IS NULL""")
+
+
+def newest(connection: Connection) -> tuple[int | None, int | None]:
+    """The numbers of the newest part file and of the newest eviction: they change when other files may be live."""
+    files, evictions = connection.execute(
+        "SELECT (SELECT max(id) FROM raw_files), (SELECT max(id) FROM evictions)"
+    ).fetchone()
+    return files, evictions
+
+
 def raw_usage(connection: Connection) -> int:
     """Bytes of Tier 1: the sum over live files, without the search index."""
     return int(connection.value("SELECT coalesce(sum(bytes), 0) FROM raw_files"))
+
+
+def fact_bytes(connection: Connection) -> int:
+    """Bytes of the live fact files."""
+    return int(connection.value("SELECT coalesce(sum(bytes), 0) FROM fact_files"))
+
+
+def usage_by_session(connection: Connection, versions: Versions) -> list[Row]:
+    """Every session with bytes in the raw cache that is not marked for eviction already, and whether it is covered.
+
+    A session whose digest is gone is not covered, whatever its row says.
+    """
+    return connection.rows(f"""
+        SELECT sessions.session_uid, sessions.flavor, sessions.day, sessions.generation, ingest_order, ingested_at,
+            analyze_order, ended_us, is_pinned, on_disk.bytes, records, text_bytes,
+            {covered(versions)} AND coalesce(digests.generation = sessions.generation, 0) AS is_covered
+        FROM sessions JOIN (
+            SELECT session_id, sum(bytes) AS bytes, sum(record_count) AS records,
+                coalesce(sum(text_bytes), 0) AS text_bytes
+            FROM raw_files GROUP BY session_id) AS on_disk ON on_disk.session_id = sessions.id
+        LEFT JOIN digests ON digests.session_uid = sessions.session_uid
+        WHERE evicting_at IS NULL""")
 
 
 def part_names(connection: Connection) -> set[str]:

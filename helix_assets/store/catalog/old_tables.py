@@ -180,6 +180,8 @@ digests = Table(
     Column("generation", Integer, nullable=False),
     Column("hash", Text, nullable=False),
     Column("written_at", Text, nullable=False),
+    Column("position", BigInteger),
+    Column("first_position", BigInteger),
 )
 
 # Which sessions contain a record or message that others may contain too: ids of agents that copy history.
@@ -351,15 +353,6 @@ executions = Table(
     Column("line", BigInteger, nullable=False),
     Column("session_uid", Text, index=True),
     Column("record", JSON, nullable=False),
-)
-
-# kaizen: which digest of a session was last put into the feed, and where.
-feed = Table(
-    "feed",
-    metadata,
-    Column("session_uid", Text, primary_key=True),
-    Column("hash", Text, nullable=False),
-    Column("position", BigInteger, nullable=False),
 )
 
 

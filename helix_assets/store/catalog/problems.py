@@ -25,6 +25,12 @@ def drop(connection: Connection, ones: Collection[tuple[str, str]]) -> None:
     connection.executemany("DELETE FROM problems WHERE path_key = ? AND reason = ? AND line = 0", ones)
 
 
+def forget(connection: Connection, paths: Collection[str]) -> None:
+    """Remove the problems of files that only forgotten sessions had, under whatever name."""
+    for path in paths:
+        connection.execute("DELETE FROM problems WHERE path_key = ? OR path = ?", (path, path))
+
+
 def clear(connection: Connection, read_from: Mapping[str, int]) -> None:
     """Remove the problems of files that are read again: by path key, from which line on (0 for the whole file)."""
     connection.executemany("DELETE FROM problems WHERE path_key = ? AND line >= ?", read_from.items())

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog import meta
-from helix_assets.store.catalog.catalog import Catalog
 from helix_assets.store.catalog.connection import Connection, Row, marks
+
+if TYPE_CHECKING:
+    from helix_assets.store.catalog.catalog import Catalog
 
 LONGEST = timedelta(days=1)
 _DOUBLINGS = 11
@@ -76,10 +79,9 @@ def try_all_with_new_code(catalog: Catalog, code: str, now: datetime) -> None:
             meta.put(connection, _TRIED_WITH, code)
 
 
-def waiting(catalog: Catalog, now: datetime) -> Waiting:
+def waiting(connection: Connection, now: datetime) -> Waiting:
     """What is not to be tried yet."""
-    with catalog.reading() as connection:
-        rows = connection.execute(f"SELECT session_uid, path_keys FROM retries WHERE NOT {due(now)}").fetchall()
+    rows = connection.rows(f"SELECT session_uid, path_keys FROM retries WHERE NOT {due(now)}")
     return Waiting(frozenset(row[0] for row in rows), frozenset(key for row in rows for key in row[1]))
 
 
@@ -122,7 +124,7 @@ def clear_rederivation(connection: Connection, session_uid: str) -> None:
 
 def clear_gone(connection: Connection) -> None:
     """Remove failures of sessions whose files are all gone: nothing is left to try. The files count as lost unread."""
-    for uid, keys in connection.execute("SELECT session_uid, path_keys FROM retries").fetchall():
+    for uid, keys in connection.rows("SELECT session_uid, path_keys FROM retries"):
         query = f"SELECT count(*) FROM sources WHERE status = 'gone' AND path_key IN ({marks(keys)})"
         if keys and connection.value(query, keys) == len(keys):
             clear(connection, [uid])

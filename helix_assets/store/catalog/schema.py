@@ -6,9 +6,11 @@ type JSON is decoded when it is read (`store.catalog.connection`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from helix_assets.store.catalog.connection import Connection
+from helix_assets.store.catalog.feed import go_on_after_upgrade, make_feed
 
 KEYS_SINCE = "keys_since"
 """In the order of work, what was derived later than this has its keys recorded; an upgraded store has it in `meta`."""
@@ -125,6 +127,7 @@ TABLES: Mapping[str, str] = {
         UNIQUE (fact, flavor, day)
     """,
     # The read contract of kaizen: session_uid and digest stay as they are, columns are only ever added.
+    # The positions in the feed, the digest's and its session's first, are set by triggers: see `store.catalog.feed`.
     "digests": """
         session_uid TEXT NOT NULL PRIMARY KEY,
         digest TEXT NOT NULL,
@@ -138,7 +141,14 @@ TABLES: Mapping[str, str] = {
         day TEXT NOT NULL,
         generation INTEGER NOT NULL,
         hash TEXT NOT NULL,
-        written_at TEXT NOT NULL
+        written_at TEXT NOT NULL,
+        position BIGINT,
+        first_position BIGINT
+    """,
+    # The digests that are gone, by their first position; null if it is not known which.
+    "removals": """
+        position BIGINT NOT NULL PRIMARY KEY,
+        first_position BIGINT
     """,
     # Which sessions contain a record or message that others may contain too: ids of agents that copy history.
     "ledger": """
@@ -269,12 +279,6 @@ TABLES: Mapping[str, str] = {
         session_uid TEXT,
         record JSON NOT NULL
     """,
-    # kaizen: which digest of a session was last put into the feed, and where.
-    "feed": """
-        session_uid TEXT NOT NULL PRIMARY KEY,
-        hash TEXT NOT NULL,
-        position BIGINT NOT NULL
-    """,
 }
 
 INDEXES: Mapping[str, str] = {
@@ -297,21 +301,19 @@ INDEXES: Mapping[str, str] = {
 _WITHOUT_ROWID = {"ledger"}
 
 
-def create_catalog_tables(connection: Connection) -> None:
-    """Make an empty catalog of the current version."""
-    upgrade(connection, CATALOG_VERSION)
-
-
 def upgrade(connection: Connection, version: int) -> None:
-    """Bring a catalog of this version to the current one: new tables, then what the later steps do, then indexes."""
+    """Bring a catalog of this version to the current one: new tables, what the later steps do, indexes, the feed."""
     for name, columns in TABLES.items():
         kind = " WITHOUT ROWID" if name in _WITHOUT_ROWID else ""
-        connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns}){kind}")
+        # SQLite cannot drop a column of a table whose definition contains comments.
+        plain = re.sub(r"\s*--.*", "", columns)
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({plain}){kind}")
     for number, step in _STEPS.items():
         if number > version:
             step(connection)
     for name, what in INDEXES.items():
         connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {what}")
+    make_feed(connection)
     connection.upsert("meta", [{"name": "catalog_version", "value": str(CATALOG_VERSION)}], ["name"])
 
 
@@ -352,6 +354,12 @@ def _identity_counts(connection: Connection) -> None:
     connection.execute(f"UPDATE sources SET mtime_ns = -1 WHERE status = 'ok' AND session_id IN ({judged})")
 
 
+def _positions(connection: Connection) -> None:
+    """The feed is a view. Its positions go on from the files that were the feed before."""
+    _add_columns(connection, "digests", "position BIGINT", "first_position BIGINT")
+    go_on_after_upgrade(connection)
+
+
 def _columns(connection: Connection, table: str) -> set[str]:
     return {row.name for row in connection.execute(f"PRAGMA table_info({table})")}
 
@@ -363,10 +371,11 @@ def _add_columns(connection: Connection, table: str, *columns: str) -> None:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
-CATALOG_VERSION = 10
+CATALOG_VERSION = 11
 _STEPS: Mapping[int, Callable[[Connection], None]] = {
     6: _texts_go_first,
     8: _rewritten_files,
     10: _identity_counts,
+    11: _positions,
 }
 """What an upgrade to a version does beyond making new tables and indexes."""

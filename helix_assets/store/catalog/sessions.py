@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from helix_assets.model.errors import NotFoundError
 from helix_assets.store.catalog.connection import Connection, Row, marks
-from helix_assets.store.catalog.coverage import Versions, covered
+from helix_assets.store.catalog.coverage import Versions, covered, outdated
+from helix_assets.store.catalog.retries import due
+
+_MANY = 5_000
 
 _AT_FIRST = {
     "outcome": "unknown",
@@ -52,7 +56,7 @@ def uids_by_partition(
 
 def every_uid(connection: Connection) -> list[Row]:
     """The `id` and `session_uid` of every session, by uid."""
-    return connection.execute("SELECT id, session_uid FROM sessions ORDER BY session_uid").fetchall()
+    return connection.rows("SELECT id, session_uid FROM sessions ORDER BY session_uid")
 
 
 def count(connection: Connection) -> int:
@@ -103,6 +107,68 @@ def _stored_whole(versions: Versions) -> str:
     return f"({_STORED} AND NOT is_partial AND evicted_records = 0 AND {covered(versions)})"
 
 
+def being_evicted(connection: Connection) -> list[Row]:
+    """Sessions that are marked: the next writer finishes their eviction."""
+    # Sorted here: an `order by` would read all sessions instead of the index of the marked ones.
+    rows = connection.rows("SELECT * FROM sessions WHERE evicting_at IS NOT NULL")
+    return sorted(rows, key=lambda row: row.id)
+
+
+def mark_evicting(connection: Connection, session_uid: str, generation: int, at: str, reason: str) -> None:
+    """Mark a session for eviction, if it has not changed since it was planned."""
+    changes = {"evicting_at": at, "evicting_reason": reason}
+    connection.update("sessions", changes, "session_uid = ? AND generation = ?", session_uid, generation)
+
+
+def bytes_with_texts(connection: Connection) -> tuple[int, int]:
+    """Bytes stored of all sessions with texts, and bytes of their sources."""
+    stored, read = connection.execute(
+        """SELECT coalesce(sum(raw_bytes), 0), coalesce(sum(source_bytes), 0) FROM sessions
+            WHERE record_count > 0 AND raw_bytes > 0"""
+    ).fetchone()
+    return stored, read
+
+
+def every(connection: Connection) -> list[Row]:
+    """All sessions, by uid."""
+    return connection.rows("SELECT * FROM sessions ORDER BY session_uid")
+
+
+def is_any_redacted_otherwise(connection: Connection, redaction: str) -> bool:
+    """Whether any session is redacted by other rules than these."""
+    return connection.value("SELECT id FROM sessions WHERE redaction_version != ? LIMIT 1", (redaction,)) is not None
+
+
+def stale(
+    connection: Connection, versions: Versions, redaction: str, now: datetime, among: Collection[str] | None
+) -> list[Row]:
+    """Sessions with rows of older rules that may be tried now, the oldest first; `among` these, if it names few.
+
+    `by_rules` (of redaction) and `otherwise` (parser, digest) say why.
+    """
+    query = f"""SELECT session_uid, day, flavor, raw_bytes, redaction_version != ? AS by_rules,
+            {outdated(versions)} AS otherwise
+        FROM sessions WHERE evicted_at IS NULL AND row_count > 0 AND (by_rules OR otherwise)
+            AND (failure IS NULL OR {due(now)}) AND {_is_among(among)}
+        ORDER BY ingest_order"""
+    return connection.rows(query, (redaction, *_few(among)))
+
+
+def is_any_stale(connection: Connection, versions: Versions, redaction: str, among: Collection[str] | None) -> bool:
+    """Whether any session is of older rules, whenever it may be tried; `among` as above."""
+    query = f"""SELECT id FROM sessions WHERE (redaction_version != ?
+            OR evicted_at IS NULL AND row_count > 0 AND {outdated(versions)}) AND {_is_among(among)} LIMIT 1"""
+    return connection.value(query, (redaction, *_few(among))) is not None
+
+
+def _is_among(uids: Collection[str] | None) -> str:
+    return f"session_uid IN ({marks(_few(uids))})" if uids is not None and len(uids) <= _MANY else "1"
+
+
+def _few(uids: Collection[str] | None) -> tuple[str, ...]:
+    return tuple(uids) if uids is not None and len(uids) <= _MANY else ()
+
+
 def next_ids(connection: Connection, count: int) -> range:
     """Ids for so many new sessions. There is one writer, so they stay free until the transaction ends."""
     last = connection.value("SELECT coalesce(max(id), 0) FROM sessions")
@@ -113,6 +179,12 @@ def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert or update sessions by uid. Columns that never change are kept. All rows have the same columns."""
     keep = {"id", "day", "discovered_at", "file_key"} | (_AT_FIRST.keys() - rows[0].keys() if rows else set())
     connection.upsert("sessions", [{**_AT_FIRST, **row} for row in rows], ["session_uid"], keep)
+
+
+def erase(connection: Connection, uids: Collection[str]) -> None:
+    """Erase forgotten sessions, and the times that hooks noted of them."""
+    connection.run_for("DELETE FROM hook_events WHERE session_uid IN ({})", uids)
+    connection.run_for("DELETE FROM sessions WHERE session_uid IN ({})", uids)
 
 
 def change(connection: Connection, session_id: int, **values: Any) -> None:

@@ -62,13 +62,25 @@ def parts_of_files(connection: Connection, roles: Collection[str]) -> Sequence[R
     """The sessions of files that hold many, as they were when they were last listed there."""
     query = f"""SELECT path_key, path, role, native_id, dev, inode, size, mtime_ns FROM sources
         WHERE role IN ({marks(roles)}) AND native_id IS NOT NULL AND status != 'gone'"""
-    return connection.execute(query, tuple(roles)).fetchall()
+    return connection.rows(query, tuple(roles))
 
 
 def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert or update files by path key; every row must have the same columns."""
     keep = {"discovered_at"} | (_AT_FIRST.keys() - rows[0].keys() if rows else set())
     connection.upsert("sources", [{**_AT_FIRST, **row} for row in rows], ["path_key"], keep)
+
+
+def without_session(connection: Connection) -> list[Row]:
+    """Files that belong to no session, such as those that were skipped unread."""
+    return connection.rows("SELECT * FROM sources WHERE session_id IS NULL")
+
+
+def read_from_start(connection: Connection, path_key: str, roles: Collection[str]) -> None:
+    """Forget where reading of a file and of the sessions in it stopped."""
+    start = {"offset": 0, "line": 1, "read_hash": None, "parser_state": None}
+    in_it = f"role IN ({marks(roles)}) AND (path_key = ? OR substr(path_key, 1, ?) = ?)"
+    connection.update("sources", start, in_it, *roles, path_key, len(path_key) + 1, f"{path_key}#")
 
 
 def mark(connection: Connection, path_keys: Collection[str], **values: Any) -> None:
@@ -83,6 +95,17 @@ def drop(connection: Connection, path_keys: Collection[str]) -> None:
     connection.run_for("DELETE FROM sources WHERE path_key IN ({})", path_keys)
 
 
+def change(connection: Connection, session_id: int, **values: Any) -> None:
+    """Change some columns of a session's files."""
+    connection.update("sources", values, "session_id = ?", session_id)
+
+
+def doubt_all_of_whole_sessions(connection: Connection) -> None:
+    """Have the next sweep compare the files of sessions that are stored whole with what is stored of them."""
+    whole = "SELECT id FROM sessions WHERE evicted_at IS NULL AND evicted_records = 0 AND light_records = 0"
+    connection.update("sources", {"is_doubted": True}, f"session_id IN ({whole})")
+
+
 def read_again(connection: Connection, session_id: int) -> str | None:
     """Let the next sweep read a session's files from the start. Returns its uid, or None if the files are gone.
 
@@ -90,6 +113,6 @@ def read_again(connection: Connection, session_id: int) -> str | None:
     """
     if connection.value("SELECT 1 FROM sources WHERE session_id = ? AND status = 'gone'", (session_id,)):
         return None
-    connection.update("sources", {"mtime_ns": -1, "is_doubted": True}, "session_id = ?", session_id)
+    change(connection, session_id, mtime_ns=-1, is_doubted=True)
     uid: str = connection.value("SELECT session_uid FROM sessions WHERE id = ?", (session_id,))
     return uid

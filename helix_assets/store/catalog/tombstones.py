@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -40,10 +40,30 @@ def alias(store: Store, uid: str) -> str:
     return f"forgotten:{session_mark(store, uid)[:16]}"
 
 
-def forgotten_marks(store: Store) -> frozenset[str]:
+def forgotten_marks(connection: Connection) -> frozenset[str]:
     """The marks of all sessions and sources that were forgotten."""
-    with store.catalog.reading() as connection:
-        return frozenset(connection.column("SELECT mark FROM forgotten"))
+    return frozenset(connection.column("SELECT mark FROM forgotten"))
+
+
+def extent(connection: Connection) -> tuple[int, str | None]:
+    """How many tombstones there are, and the time of the newest."""
+    count, newest = connection.execute("SELECT count(*), max(at) FROM forgotten").fetchone()
+    return count, newest
+
+
+def unfinished(connection: Connection) -> list[str]:
+    """Sessions of which traces may be left outside the catalog."""
+    return connection.column("SELECT unfinished FROM forgotten WHERE unfinished IS NOT NULL")
+
+
+def put(connection: Connection, tombstones: Sequence[Mapping[str, str | None]]) -> None:
+    """Leave tombstones, or renew them."""
+    connection.upsert("forgotten", tombstones, ["mark"])
+
+
+def all_finished(connection: Connection) -> None:
+    """Nothing is left of any forgotten session."""
+    connection.execute("UPDATE forgotten SET unfinished = NULL")
 
 
 def stay_forgotten(store: Store, path: str, *, at: str) -> None:

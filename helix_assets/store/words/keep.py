@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from sqlalchemy import func, select
 
 from helix_assets.model.errors import StoreError
+from helix_assets.store.catalog import digests, live_files, meta
 from helix_assets.store.catalog.catalog import INDEX_FOLDER, index_bytes
-from helix_assets.store.catalog.old_tables import digests, evictions, raw_files, sessions
 from helix_assets.store.durable import drop, new_file, open_plain
 from helix_assets.store.proof import is_proven
 from helix_assets.store.raw import LIGHT
@@ -55,18 +54,9 @@ def index_of(store: Store) -> WordIndex:
 
 def live_names(store: Store) -> dict[str, Any]:
     """What the index should contain, by name: live part files, and digests of sessions whose texts went."""
-    s, d, f = sessions.c, digests.c, raw_files.c
     with store.catalog.reading() as connection:
-        parts = select(f.name, f.bytes, f.hash, s.session_uid, s.id).join(sessions).where(s.evicting_at.is_(None))
-        found: dict[str, Any] = {row[0]: row for row in connection.execute(parts).all()}
-        light = select(f.session_id).where(f.name.endswith(LIGHT))
-        t = sessions.alias().c
-        gone = t.evicted_at.is_not(None) | t.evicting_at.is_not(None) | t.id.in_(light)
-        # As a subquery, because otherwise all digests, a large table, would be read.
-        rowless = select(d.session_uid, d.hash, s.id).join(sessions, s.session_uid == d.session_uid)
-        rowless = rowless.where(d.session_uid.in_(select(t.session_uid).where(gone)))
-        found |= {DIGEST + row.hash: row for row in connection.execute(rowless)}
-        return found
+        found: dict[str, Any] = {row.name: row for row in live_files.parts_to_search(connection)}
+        return found | {DIGEST + row.hash: row for row in digests.without_texts(connection, LIGHT)}
 
 
 def update_index(store: Store, *, words: FoundWords | None = None, thorough: bool = False) -> Indexed:
@@ -88,7 +78,9 @@ def update_index(store: Store, *, words: FoundWords | None = None, thorough: boo
     missing = {name: row for name, row in live.items() if name not in known}
     added = 0
     for piece in _pieces(missing):
-        if store.catalog.raw_usage() + index_bytes(store.data_dir) > store.settings.retention.raw_hard_cap_bytes:
+        with store.catalog.reading() as connection:
+            used = live_files.raw_usage(connection) + index_bytes(store.data_dir)
+        if used > store.settings.retention.raw_hard_cap_bytes:
             _log.warning(
                 "the search index has no room under the hard cap: %d files stay unindexed", len(missing) - added
             )
@@ -133,9 +125,8 @@ def _write_stamp(store: Store, text: str) -> None:
 def _stamp(store: Store) -> str:
     """Changes whenever other files or digests may be live, or there may be more room for them."""
     with store.catalog.reading() as connection:
-        files = connection.execute(select(func.max(raw_files.c.id))).scalar_one()
-        gone = connection.execute(select(func.max(evictions.c.id))).scalar_one()
-    order = store.catalog.meta_value("order")
+        files, gone = live_files.newest(connection)
+        order = meta.value(connection, meta.ORDER)
     room = store.settings.retention.raw_hard_cap_bytes
     return f"{store.settings.search.index} {order} {files} {gone} {store.redactor.version} {room}"
 
@@ -218,7 +209,7 @@ def _digest_texts(store: Store, uids: Sequence[str]) -> dict[str, bytes]:
     if not wanted:
         return {}
     with store.catalog.reading() as connection:
-        rows = connection.execute(select(digests)).all()
+        rows = digests.every(connection)
     return {
         row.session_uid: "\n".join(text for _, text in digest_passages(orjson.loads(row.digest))).encode()
         for row in rows
