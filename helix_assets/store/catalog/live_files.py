@@ -79,6 +79,12 @@ def part_names(connection: Connection) -> set[str]:
     return set(connection.column("SELECT name FROM raw_files"))
 
 
+def parts_of_evicted(connection: Connection) -> list[tuple[str, str]]:
+    """Live part files of evicted sessions, of which there must be none: uid and name."""
+    return connection.tuples("""SELECT session_uid, name FROM raw_files
+        JOIN sessions ON sessions.id = session_id WHERE evicted_at IS NOT NULL""")
+
+
 def put_parts(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Name published part files as live."""
     connection.insert("raw_files", rows)

@@ -20,6 +20,7 @@ _AT_FIRST = {
     **dict.fromkeys(("is_pinned", "is_partial"), False),
 }
 """Values of a new row. Tables that an earlier version made have no defaults of their own."""
+_STORED = "row_count > 0 AND evicted_at IS NULL AND evicting_at IS NULL"
 
 _WITH_ROWS = "SELECT session_uid, day, flavor, raw_bytes FROM sessions WHERE evicted_at IS NULL AND row_count > 0"
 
@@ -184,6 +185,59 @@ def count_rows(connection: Connection) -> int:
     return int(connection.value(query))
 
 
+def every_uid(connection: Connection) -> list[Row]:
+    """The `id` and `session_uid` of every session, by uid."""
+    return connection.rows("SELECT id, session_uid FROM sessions ORDER BY session_uid")
+
+
+def count(connection: Connection) -> int:
+    """How many sessions there are."""
+    return int(connection.value("SELECT count(*) FROM sessions"))
+
+
+def lines_read(connection: Connection) -> Iterator[Row]:
+    """Of every session: agent, day, how many lines were read and how many could not be parsed, and its own facts."""
+    query = "SELECT flavor, day, record_count, unparsed_count, facts FROM sessions"
+    return iter(connection.execute(query))
+
+
+def homes(connection: Connection, uids: Collection[str]) -> dict[str, tuple[str, str]]:
+    """The partition (flavor, day) of each of these sessions."""
+    rows = connection.for_each("SELECT session_uid, flavor, day FROM sessions WHERE session_uid IN ({})", uids)
+    return {row.session_uid: (row.flavor, row.day) for row in rows}
+
+
+def merged_in(connection: Connection, flavor: str, day: str) -> dict[int, str]:
+    """The uids by id of a partition's sessions whose digests were merged."""
+    query = "SELECT id, session_uid FROM sessions WHERE flavor = ? AND day = ? AND is_partial"
+    return dict(connection.tuples(query, (flavor, day)))
+
+
+def stale_partitions(connection: Connection, versions: Versions) -> set[tuple[str, str]]:
+    """Partitions (flavor, day) with sessions that are not covered and can still be derived."""
+    query = f"""SELECT DISTINCT flavor, day FROM sessions
+        WHERE NOT {covered(versions)} AND evicted_at IS NULL AND row_count > 0"""
+    return set(connection.tuples(query))
+
+
+def stored_whole(connection: Connection, versions: Versions, ids: Collection[int]) -> set[int]:
+    """Those of these sessions of which all is stored that their digests count."""
+    query = f"SELECT id FROM sessions WHERE {_stored_whole(versions)} AND id IN ({{}})"
+    return {row.id for row in connection.for_each(query, ids)}
+
+
+def sample(connection: Connection, size: int, versions: Versions | None = None) -> set[int]:
+    """Sessions with stored rows: so many of the newest, and as many others by chance. Of these versions, if given."""
+    wanted = _STORED if versions is None else _stored_whole(versions)
+    query = f"SELECT id FROM sessions WHERE {wanted} ORDER BY {{}} LIMIT ?"
+    orders = ("ingest_order DESC", "random()")
+    return {number for order in orders for number in connection.column(query.format(order), (size,))}
+
+
+def _stored_whole(versions: Versions) -> str:
+    return f"({_STORED} AND NOT is_partial AND evicted_records = 0 AND {covered(versions)})"
+
+
 def being_evicted(connection: Connection) -> list[Row]:
     """Sessions that are marked: the next writer finishes their eviction."""
     # Sorted here: an `order by` would read all sessions instead of the index of the marked ones.
@@ -209,10 +263,6 @@ def bytes_with_texts(connection: Connection) -> tuple[int, int]:
 def every(connection: Connection) -> list[Row]:
     """All sessions, by uid."""
     return connection.rows("SELECT * FROM sessions ORDER BY session_uid")
-
-
-def count(connection: Connection) -> int:
-    return int(connection.value("SELECT count(*) FROM sessions"))
 
 
 def is_any_redacted_otherwise(connection: Connection, redaction: str) -> bool:

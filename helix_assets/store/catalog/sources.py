@@ -63,6 +63,16 @@ def unreadable_sessions(connection: Connection) -> dict[tuple[str, str], int]:
     return {(flavor, reason): count for flavor, reason, count in rows}
 
 
+def vanished_unread(connection: Connection) -> int:
+    """How many files went before they were read."""
+    return int(connection.value("SELECT count(*) FROM sources WHERE status = 'gone' AND ingested_at IS NULL"))
+
+
+def left_out(connection: Connection) -> set[str]:
+    """The path keys of files that the settings exclude."""
+    return set(connection.column("SELECT path_key FROM sources WHERE status = 'excluded'"))
+
+
 def parts_of_files(connection: Connection, roles: Collection[str]) -> Sequence[Row]:
     """The sessions of files that hold many, as they were when they were last listed there."""
     query = f"""SELECT path_key, path, role, native_id, dev, inode, size, mtime_ns FROM sources
