@@ -120,7 +120,7 @@ def _line(values: dict[str, Any]) -> bytes:
 def _logical_digest(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
-    digest: dict[str, Any] = orjson.loads(strip(text))
+    digest = parsed_digest(strip(text))
     del digest["coverage"]["generation"]
     for signal in digest.get("signals", ()):
         del signal["evidence"]  # keyed hashes, which differ between stores

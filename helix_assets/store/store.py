@@ -159,8 +159,8 @@ def _make(settings: Settings) -> None:
         make_key(data_dir)
         create_catalog(data_dir)
         with closing(open_catalog(data_dir)) as catalog, catalog.writing() as connection:
-            catalog.set_meta(connection, MEMORY_REDACTED, rules_in_force(settings).version)
-            catalog.set_meta(connection, RULES_STAMP, settings.rules_stamp)
+            meta.put(connection, MEMORY_REDACTED, rules_in_force(settings).version)
+            meta.put(connection, RULES_STAMP, settings.rules_stamp)
 
 
 def refuse_lost_catalog(data_dir: Path) -> None:

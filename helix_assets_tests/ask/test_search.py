@@ -19,6 +19,7 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.keep.writing import writing
 from helix_assets.model.errors import QueryError, WithheldError
 from helix_assets.prove.verify import verify
+from helix_assets.store.catalog import sessions
 from helix_assets.store.words import keep
 from helix_assets.store.words.keep import index_of, update_index
 from helix_assets.store.words.segment import names_of
@@ -217,7 +218,7 @@ def test_sessions_that_new_rules_have_not_reached_are_not_searched_but_counted(m
     assert [hit.session_uid for hit in finder.find("flaky").hits] == ["claude:s1"]
     uid = memory.store.catalog.session("claude:s1").id
     with memory.store.catalog.writing() as connection:
-        memory.store.catalog.update_session(connection, uid, redaction_version="older")
+        sessions.change(connection, uid, redaction_version="older")
     found = finder.find("flaky")
     assert (found.hits, found.withheld, found.is_complete) == ((), 1, True)
     assert finder.find("flaky", Filters(agent="codex")).withheld == 0

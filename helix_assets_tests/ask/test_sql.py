@@ -13,6 +13,7 @@ from helix_assets.ask.sql import admit, ask
 from helix_assets.keep import evict
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import QueryError, WithheldError
+from helix_assets.store.catalog import sessions
 from helix_assets_tests.home import Memory, call, conversation, prompt, result
 from helix_assets_tests.sweep.test_live_sessions import put_turn
 from helix_assets_tests.sweep.test_rescan import WORD, with_new_rules
@@ -313,7 +314,7 @@ def test_rows_of_a_session_that_new_rules_have_not_reached_are_left_out_and_coun
     memory: Memory, view: str, left: int, withheld: int
 ) -> None:
     with memory.store.catalog.writing() as connection:
-        memory.store.catalog.update_session(connection, 1, redaction_version="older")
+        sessions.change(connection, 1, redaction_version="older")
     answer = ask(memory.store, f"select count(*) from {view}")
     assert (answer.rows, answer.withheld) == ([(left,)], withheld)
 

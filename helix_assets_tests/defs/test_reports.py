@@ -17,7 +17,7 @@ from helix_assets.defs.build import build_defs
 from helix_assets.defs.reports import GROUP, RETRO, reports_schedule
 from helix_assets.demo import append
 from helix_assets.model.errors import SettingsError
-from helix_assets.store.catalog import live_files
+from helix_assets.store.catalog import live_files, meta
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import MEMORY_REDACTED, Store
 from helix_assets.sweep.sweep import sweep
@@ -61,7 +61,7 @@ def test_a_run_between_new_redaction_rules_and_their_sweep_ends_well_and_makes_n
 ) -> None:
     sweep(store)
     with store.catalog.writing() as connection:
-        store.catalog.set_meta(connection, MEMORY_REDACTED, "older")
+        meta.put(connection, MEMORY_REDACTED, "older")
     result = run_job(instance, "reports_job")
     run = instance.get_run_by_id(result.run_id)
     assert run is not None

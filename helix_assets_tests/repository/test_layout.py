@@ -23,7 +23,7 @@ ROOMS = {
     "settings": {"model", "redaction", "derive", "agents"},
     "store": {"model", "redaction", "settings"},
     "ask": {"model", "redaction", "derive", "settings", "agents", "store"},
-    "kaizen": {"model", "redaction", "derive", "agents", "store", "ask"},
+    "kaizen": {"model", "derive", "agents", "store", "ask"},
     "hooks": {"model", "settings", "agents", "store"},
     "keep": {"model", "settings", "agents", "store", "ask", "kaizen", "hooks"},
     "sweep": {"model", "redaction", "derive", "settings", "agents", "store", "ask", "kaizen", "hooks", "keep"},

@@ -39,10 +39,6 @@ class Row(sqlite3.Row):
         except IndexError:
             raise AttributeError(f"the row has no column {name!r}") from None
 
-    @property
-    def _mapping(self) -> Row:  # goes with `old_tables`
-        return self
-
     def as_dict(self) -> dict[str, Any]:
         """The row's values by column."""
         return dict(zip(self.keys(), self, strict=True))
@@ -50,20 +46,6 @@ class Row(sqlite3.Row):
 
 class Connection(sqlite3.Connection):
     """One connection. Column and table names in the calls below come from the program, never from data."""
-
-    old: Any = None
-
-    def execute(self, statement: Any, parameters: Any = ()) -> Any:  # goes with `old_tables`
-        if isinstance(statement, str):
-            return super().execute(statement, parameters)
-        from helix_assets.store.catalog.old_tables import run
-
-        return run(self, statement, parameters)
-
-    def exec_driver_sql(self, statement: str, parameters: Any = ()) -> Any:  # goes with `old_tables`
-        from helix_assets.store.catalog.old_tables import run
-
-        return run(self, statement, parameters)
 
     def value(self, statement: str, parameters: Parameters = ()) -> Any:
         """The first column of the first row; None if there is no row."""

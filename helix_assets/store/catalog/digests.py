@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -96,7 +95,6 @@ def missing(connection: Connection) -> list[str]:
             AND session_uid NOT IN (SELECT session_uid FROM digests) ORDER BY session_uid""")
 
 
-def unpriced_models(connection: Connection) -> list[list[str]]:
-    """Of each digest that names models without a price: these models."""
-    texts = connection.column('SELECT digest FROM digests WHERE instr(digest, \'"unpriced_models":["\')')
-    return [json.loads(text)["unpriced_models"] for text in texts]
+def with_unpriced_models(connection: Connection) -> list[str]:
+    """The texts of all digests that name models without a price."""
+    return connection.column('SELECT digest FROM digests WHERE instr(digest, \'"unpriced_models":["\')')
