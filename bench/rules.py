@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bench.reports import make_large
 from helix_assets.settings import load_settings
+from helix_assets.store.catalog import live_files
 from helix_assets.store.store import open_store
 from helix_assets.sweep.rescan import redact_memory
 
@@ -32,7 +33,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="helix-bench-", dir=options.work) as folder:
         store = make_large(Path(folder), options.sessions)
-        files = len(store.catalog.fact_files())
+        with store.catalog.reading() as connection:
+            files = len(live_files.fact_files(connection))
         store.close()
         print(f"{options.sessions:,} sessions, {files:,} files of facts; bar: {AT_MOST_S} s", flush=True)
         for pattern in HIDDEN:

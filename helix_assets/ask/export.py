@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
-from sqlalchemy import Row, select
 
 from helix_assets.agents.jsonl import PACKED
 from helix_assets.ask.reading import OpenSession, open_session, parsed_digest, read_consistently, refuse_changed
@@ -28,7 +27,8 @@ from helix_assets.model.fields import JSON
 from helix_assets.model.time import iso
 from helix_assets.redaction import strip_tags
 from helix_assets.settings import Settings
-from helix_assets.store.catalog.old_tables import digests, sessions, sources
+from helix_assets.store.catalog import digests, live_files, sessions, sources
+from helix_assets.store.catalog.connection import Row
 from helix_assets.store.fact_files import FactFile, SessionRows
 from helix_assets.store.proof import digest_text
 from helix_assets.store.store import Store
@@ -84,7 +84,7 @@ def export(store: Store, out: BinaryIO) -> Exported:
 
 def _uids(store: Store) -> list[str]:
     with store.catalog.reading() as connection:
-        return sorted(connection.execute(select(sessions.c.session_uid)).scalars(), key=lambda uid: (strip(uid), uid))
+        return sorted(sessions.uids(connection), key=lambda uid: (strip(uid), uid))
 
 
 def strip(text: str) -> str:
@@ -120,7 +120,7 @@ def _line(values: dict[str, Any]) -> bytes:
 def _logical_digest(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
-    digest: dict[str, Any] = orjson.loads(strip(text))
+    digest = parsed_digest(strip(text))
     del digest["coverage"]["generation"]
     for signal in digest.get("signals", ()):
         del signal["evidence"]  # keyed hashes, which differ between stores
@@ -148,13 +148,10 @@ def session_figures(store: Store) -> dict[str, dict[str, Any]]:
 def _session_figures(store: Store) -> dict[str, dict[str, Any]]:
     figures: dict[str, dict[str, Any]] = {}
     with store.catalog.reading() as connection:
-        files = connection.execute(
-            select(sessions.c.session_uid, sources.c.flavor, sources.c.path).join_from(sources, sessions)
-        )
         files_of: dict[str, list[str]] = {}
-        for uid, flavor, path in files:
+        for uid, flavor, path, _ in sources.with_sessions(connection):
             files_of.setdefault(uid, []).append(shown_path(store.settings, flavor, path))
-        for row in connection.execute(select(digests).order_by(digests.c.session_uid)):
+        for row in digests.every(connection):
             figures[row.session_uid] = _figures(store, row, files_of.get(row.session_uid, ()))
     runs = _test_runs(store)
     for uid, figure in figures.items():
@@ -163,7 +160,7 @@ def _session_figures(store: Store) -> dict[str, dict[str, Any]]:
     return figures
 
 
-def _figures(store: Store, row: Row[Any], files: Sequence[str]) -> dict[str, Any]:
+def _figures(store: Store, row: Row, files: Sequence[str]) -> dict[str, Any]:
     digest = parsed_digest(digest_text(row, store.key) or "{}")
     return {
         "uid": row.session_uid,
@@ -182,7 +179,9 @@ def _figures(store: Store, row: Row[Any], files: Sequence[str]) -> dict[str, Any
 def _test_runs(store: Store) -> dict[str, list[dict[str, Any]]]:
     """Every session's test runs in order, from facts, which outlive eviction. Damaged files are left out."""
     runs: dict[str, list[dict[str, Any]]] = {}
-    for file in store.catalog.fact_files():
+    with store.catalog.reading() as connection:
+        files = live_files.fact_files(connection)
+    for file in files:
         if file.fact == "test_runs":
             for session in _rows_if_whole(store, file):
                 facts = (TestRunFact._make(row)._asdict() for row in session.rows)

@@ -16,15 +16,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import select
-
 from helix_assets.ask.reading import open_existing, proven_digest
 from helix_assets.ask.withheld import note_on_texts, refuse_unredacted, refuse_withheld_texts
 from helix_assets.model.errors import NotFoundError, QueryError, SettingsError, StoreError
 from helix_assets.model.facts import FACTS
 from helix_assets.settings import Settings, load_settings
+from helix_assets.store.catalog import hook_events, sessions
 from helix_assets.store.catalog.catalog import CATALOG
-from helix_assets.store.catalog.old_tables import hook_events, sessions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,10 +115,9 @@ class Memory:
         """The times reported by the agents' hooks: prompts, starts of tools, ends of turns and sessions. UTC."""
         import pyarrow as pa
 
-        h = hook_events.c
         refuse_unredacted(self._store)
         with self._store.catalog.reading() as connection:
-            rows = connection.execute(select(h.session_uid, h.at, h.event, h.call_id).order_by(h.at)).all()
+            rows = hook_events.every(connection)
         names = ("session_uid", "ts", "event", "call_id")
         table = pa.table(
             {name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(names)}
@@ -146,11 +143,8 @@ class Memory:
     def _refuse(self, session_uid: str) -> None:
         """An error unless the memory contains this session and its texts may be shown."""
         with self._store.catalog.reading() as connection:
-            query = select(sessions.c.redaction_version).where(sessions.c.session_uid == session_uid)
-            version = connection.execute(query).scalar_one_or_none()
-        if version is None:
-            raise NotFoundError(f"no session {session_uid!r} in the memory; `helix sessions` lists them")
-        refuse_withheld_texts(self._store, session_uid, version)
+            session = sessions.one(connection, session_uid)
+        refuse_withheld_texts(self._store, session_uid, session.redaction_version)
 
     def _view(self, name: str, *, skip_damaged: bool = False, rows_of: str | None = None) -> DuckDBPyRelation:
         """All rows of a view, copied, so that later sweeps do not change them."""

@@ -15,28 +15,19 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 import orjson
-from sqlalchemy import BindParameter, Row, Select, bindparam, func, or_, select
 
 from helix_assets.ask.withheld import refuse_unredacted, refuse_withheld_texts
 from helix_assets.model.errors import ChangedError, NotFoundError, StoreError
 from helix_assets.model.event import Row as EventRow
 from helix_assets.settings import Settings
+from helix_assets.store.catalog import digests, live_files, sessions, sources
 from helix_assets.store.catalog.catalog import Catalog
-from helix_assets.store.catalog.old_tables import digests, raw_files, sessions, sources
+from helix_assets.store.catalog.connection import Row
 from helix_assets.store.proof import digest_text, is_proven, stream_hash
 from helix_assets.store.store import Store, open_store, refuse_lost_catalog
 
 T = TypeVar("T")
 _PATIENCE_S = 30.0
-# Built once: building a query takes as long as its answer.
-_UID: BindParameter[str] = bindparam("uid")
-_ID: BindParameter[int] = bindparam("id")
-_DIGEST: Select[Any] = select(digests.c.session_uid, digests.c.digest, digests.c.hash).where(
-    digests.c.session_uid == _UID
-)
-_SESSION = select(sessions).where(sessions.c.session_uid == _UID)
-_PARTS = select(raw_files).where(raw_files.c.session_id == _ID).order_by(raw_files.c.part)
-_SOURCES = select(sources).where(sources.c.session_id == _ID).order_by(sources.c.path)
 
 
 @dataclass(frozen=True)
@@ -94,14 +85,10 @@ def open_existing(settings: Settings) -> Store:
 
 def matching_uids(catalog: Catalog, text: str, limit: int = 20) -> list[str]:
     """The sessions that `text` may mean: its uid, or the first characters of its uid or native id."""
-    s = sessions.c
     with catalog.reading() as connection:
-        exact = connection.execute(select(s.session_uid).where(s.session_uid == text)).scalar_one_or_none()
-        if exact is not None:
-            return [exact]
-        starts = [func.substr(column, 1, len(text)) == text for column in (s.session_uid, s.native_session_id)]
-        found = select(s.session_uid).where(or_(*starts)).order_by(s.session_uid).limit(limit)
-        return list(connection.execute(found).scalars()) if text else []
+        if text in sessions.by_uid(connection, [text]):
+            return [text]
+        return sessions.uids_that_begin(connection, text, limit) if text else []
 
 
 # -- reading while others write ------------------------------------------------------------------------------------
@@ -130,11 +117,10 @@ class NamedFile(NamedTuple):
 
 def named_files(store: Store) -> list[NamedFile]:
     """Every file that the catalog names now: those of facts, then the parts of sessions, the newest first."""
-    facts = [NamedFile(store.facts.path(file.name), file.bytes, file.hash) for file in store.catalog.fact_files()]
-    f = raw_files.c
-    query = select(f.name, f.bytes, f.hash).join(sessions).where(sessions.c.evicting_at.is_(None)).order_by(f.id.desc())
     with store.catalog.reading() as connection:
-        return facts + [NamedFile(store.raw.path(row.name), row.bytes, row.hash) for row in connection.execute(query)]
+        facts, parts = live_files.fact_files(connection), live_files.parts_with_sessions(connection)
+    named = [NamedFile(store.facts.path(file.name), file.bytes, file.hash) for file in facts]
+    return named + [NamedFile(store.raw.path(row.name), row.bytes, row.hash) for row in parts]
 
 
 def refuse_changed(store: Store, files: Iterable[tuple[Path, str]]) -> None:
@@ -179,7 +165,7 @@ def _opened(store: Store, uid: str, stack: ExitStack, *, with_texts: bool) -> Op
     return OpenSession(row, files_read, digest_text(digest, store.key), files)
 
 
-def _refuse_changed_parts(store: Store, parts: Iterable[Row[Any]]) -> None:
+def _refuse_changed_parts(store: Store, parts: Iterable[Row]) -> None:
     refuse_changed(store, [(store.raw.path(part.name), part.hash) for part in parts])
 
 
@@ -193,29 +179,26 @@ def sound_digests(store: Store) -> Iterator[dict[str, Any]]:
     """Every digest in one snapshot. Leaves out damaged ones, which `helix verify` names. WithheldError as above."""
     refuse_unredacted(store)
     with store.catalog.reading() as connection:
-        for row in connection.execute(select(digests).order_by(digests.c.session_uid)):
-            if is_proven(row, store.key):
-                yield parsed_digest(row.digest)
+        rows = digests.every(connection)
+    for row in rows:
+        if is_proven(row, store.key):
+            yield parsed_digest(row.digest)
 
 
 def proven_digest(store: Store, session_uid: str) -> dict[str, Any] | None:
     """A session's digest, None if it has none. StoreError if it is damaged, WithheldError as above."""
     refuse_unredacted(store)
     with store.catalog.reading() as connection:
-        row = connection.execute(_DIGEST, {"uid": session_uid}).one_or_none()
+        row = digests.of(connection, session_uid)
     text = digest_text(row, store.key)
     return None if text is None else parsed_digest(text)
 
 
-def _from_catalog(store: Store, uid: str) -> tuple[Row[Any], Sequence[Row[Any]], Sequence[Row[Any]], Row[Any] | None]:
+def _from_catalog(store: Store, uid: str) -> tuple[Row, Sequence[Row], Sequence[Row], Row | None]:
     """A session with its live files, sources and digest, in one snapshot."""
     with store.catalog.reading() as connection:
-        row = connection.execute(_SESSION, {"uid": uid}).one_or_none()
-        if row is None:
-            raise NotFoundError(f"no session {uid!r} in the memory; `helix sessions` lists them")
-        return (
-            row,
-            connection.execute(_PARTS, {"id": row.id}).all() if row.evicting_at is None else [],
-            connection.execute(_SOURCES, {"id": row.id}).all(),
-            connection.execute(_DIGEST, {"uid": uid}).one_or_none(),
-        )
+        row = sessions.one(connection, uid)
+        parts = live_files.parts_of(connection, [row.id]) if row.evicting_at is None else {}
+        files = sources.of_sessions(connection, [row.id]).get(row.id, [])
+        by_path = sorted(files, key=lambda file: str(file.path))
+        return row, parts.get(row.id, []), by_path, digests.of(connection, uid)

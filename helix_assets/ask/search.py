@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
-from sqlalchemy import select
 
 from helix_assets.ask.passages import Passage, passages_of
 from helix_assets.ask.query import Snippet, Term, parse_query, snippet
@@ -24,7 +23,7 @@ from helix_assets.ask.reading import parsed_digest, read_consistently
 from helix_assets.ask.withheld import has_withheld_texts, refuse_unredacted
 from helix_assets.model.errors import ChangedError, QueryError, StoreError
 from helix_assets.model.time import iso, microseconds
-from helix_assets.store.catalog.old_tables import digests, sessions
+from helix_assets.store.catalog import digests, sessions
 from helix_assets.store.proof import is_proven
 from helix_assets.store.raw import file_hash
 from helix_assets.store.store import Store
@@ -188,12 +187,8 @@ class Finder:
 
     def _read(self, mark: Any) -> _State:
         live = live_names(self._store)
-        s = sessions.c
         with self._store.catalog.reading() as connection:
-            known = connection.execute(
-                select(s.id, s.session_uid, s.flavor, s.repo, s.title, s.day, s.started_us, s.ended_us,
-                       s.evicted_at, s.evicting_at, s.redaction_version)
-            ).all()  # fmt: skip
+            known = sessions.for_search(connection)
         segments = [one for one in index_of(self._store).open()[0] if one.path not in self._damaged]
         state = _State(mark, segments, live, {row.id: row for row in known})
         indexed: set[str] = set()
@@ -320,7 +315,7 @@ class Finder:
 
     def _in_digest(self, session: Any, terms: Sequence[Term]) -> Iterator[Passage]:
         with self._store.catalog.reading() as connection:
-            row = connection.execute(select(digests).where(digests.c.session_uid == session.session_uid)).one_or_none()
+            row = digests.of(connection, session.session_uid)
         if row is None or not is_proven(row, self._store.key):
             raise StoreError(f"the digest of {session.session_uid} is damaged")
         for name, text in digest_passages(parsed_digest(row.digest)):

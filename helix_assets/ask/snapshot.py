@@ -10,15 +10,12 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import JSON, Connection, Row, exists, select
-
-from helix_assets.ask.coverage import is_covered
+from helix_assets.ask.coverage import versions
 from helix_assets.ask.reading import refuse_changed
 from helix_assets.ask.withheld import has_withheld_texts, refuse_unredacted
-from helix_assets.store.catalog.old_tables import digests, fact_files, losses, raw_files, sessions, sources
-from helix_assets.store.fact_files import FactFile
+from helix_assets.store.catalog import digests, live_files, losses, sessions, sources
+from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.raw import file_hash
 from helix_assets.store.store import Store
 
@@ -46,10 +43,10 @@ class Snapshot:
     `withheld` counts the sessions whose rows are missing because of new redaction rules.
     """
 
-    sessions: Sequence[Any] = ()
-    digests: Sequence[Row[Any]] = ()
-    losses: Sequence[Row[Any]] = ()
-    sources: Sequence[Any] = ()
+    sessions: Sequence[Row] = ()
+    digests: Sequence[Row] = ()
+    losses: Sequence[Row] = ()
+    sources: Sequence[Row] = ()
     rows: Sequence[LiveFile] = ()
     facts: dict[str, list[LiveFile]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
@@ -84,38 +81,24 @@ def read_snapshot(  # noqa: PLR0913 - what of the store is wanted
 def _from_catalog(  # noqa: PLR0913, PLR0917 - as above
     store: Store, with_sessions: bool, with_digests: bool, with_rows: bool, facts: Collection[str], rows_of: str | None
 ) -> Snapshot:
-    s, d = sessions.c, digests.c
-    # Queries do not need the JSON columns, which cost more than all others.
-    plain = [column for column in s if not isinstance(column.type, JSON)]
-    known = select(*plain, is_covered().label("is_covered")).order_by(s.id)
     with store.catalog.reading() as connection:
         rows, withheld = _raw_files(store, connection, rows_of) if with_rows else ([], 0)
-        missing = select(s.session_uid).where(
-            s.derived_generation.is_not(None), ~exists().where(d.session_uid == s.session_uid)
-        )
         return Snapshot(
-            sessions=connection.execute(known).all() if with_sessions else (),
-            digests=connection.execute(select(digests).order_by(d.session_uid)).all() if with_digests else (),
-            losses=connection.execute(select(losses).order_by(losses.c.id)).all(),
-            sources=connection.execute(
-                select(sources.c.path, sources.c.file_rank, s.session_uid).join(sessions)
-            ).all() if with_rows else (),
+            sessions=sessions.for_queries(connection, versions()) if with_sessions else (),
+            digests=digests.every(connection) if with_digests else (),
+            losses=losses.every(connection),
+            sources=sources.with_sessions(connection) if with_rows else (),
             rows=rows,
             facts=_fact_files(store, connection, facts),
-            left_out=tuple(connection.execute(missing).scalars()) if with_digests else (),
+            left_out=tuple(sessions.without_digest(connection)) if with_digests else (),
             withheld=withheld,
-        )  # fmt: skip
+        )
 
 
 def _raw_files(store: Store, connection: Connection, only: str | None) -> tuple[list[LiveFile], int]:
     """The part files whose texts may be shown, and of how many sessions they may not."""
-    s = sessions.c
-    f = raw_files.c
-    query = select(f.name, f.hash, f.part, f.text_bytes, s.session_uid, s.redaction_version).join(sessions)
-    if only is not None:
-        query = query.where(s.session_uid == only)
     # The newest first: DuckDB takes the columns from the first file, and fails at a later one that lacks any.
-    rows = connection.execute(query.where(s.evicting_at.is_(None)).order_by(f.id.desc())).all()
+    rows = live_files.parts_with_sessions(connection, only)
     grown = {row.session_uid for row in rows if row.part}
     withheld = {row.session_uid for row in rows if has_withheld_texts(store, row.redaction_version)}
     files = [
@@ -133,10 +116,8 @@ def _raw_files(store: Store, connection: Connection, only: str | None) -> tuple[
 
 
 def _fact_files(store: Store, connection: Connection, wanted: Collection[str]) -> dict[str, list[LiveFile]]:
-    f = fact_files.c
-    query = select(*(f[name] for name in FactFile._fields)).order_by(f.fact, f.name)
     found: dict[str, list[LiveFile]] = {}
-    for file in map(FactFile._make, connection.execute(query)):
+    for file in sorted(live_files.fact_files(connection), key=lambda file: (file.fact, file.name)):
         if file.fact in wanted:
             one = LiveFile(store.facts.path(file.name), file.name, file.hash)
             found.setdefault(file.fact, []).append(one)

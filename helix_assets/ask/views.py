@@ -228,7 +228,7 @@ def _session_table(snapshot: Snapshot) -> pa.Table:
     import pyarrow as pa
 
     names = (*_SESSION_TEXTS, *_SESSION_NUMBERS, *_SESSION_FLAGS)
-    rows = [{name: row._mapping[name] for name in names} for row in snapshot.sessions]
+    rows = [{name: row[name] for name in names} for row in snapshot.sessions]
     return pa.Table.from_pylist(
         rows, _schema(dict.fromkeys(_SESSION_TEXTS, pa.string()) | dict.fromkeys(_SESSION_NUMBERS, pa.int64())
                       | dict.fromkeys(_SESSION_FLAGS, pa.bool_())),
@@ -303,7 +303,7 @@ def _loss_table(snapshot: Snapshot) -> pa.Table:
 
     texts, numbers = ("at_text", "session_uid", "flavor", "day", "reason"), ("bytes", "records", "generation")
     names = (*texts[1:], *numbers)
-    rows = [{"at_text": row.at, **{name: row._mapping[name] for name in names}} for row in snapshot.losses]
+    rows = [{"at_text": row.at, **{name: row[name] for name in names}} for row in snapshot.losses]
     return pa.Table.from_pylist(rows, _schema(dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.int64())))
 
 
@@ -311,7 +311,7 @@ def _source_table(snapshot: Snapshot) -> pa.Table:
     import pyarrow as pa
 
     names = ("session_uid", "file_rank", "path")
-    rows = [{name: row._mapping[name] for name in names} for row in snapshot.sources]
+    rows = [{name: row[name] for name in names} for row in snapshot.sources]
     return pa.Table.from_pylist(
         rows, _schema({"session_uid": pa.string(), "file_rank": pa.int64(), "path": pa.string()})
     )

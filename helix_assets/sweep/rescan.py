@@ -22,7 +22,7 @@ from helix_assets.model.errors import StoreError
 from helix_assets.redaction.again import Remembering, digest_again, rows_again, text_again, value_again
 from helix_assets.redaction.encoded import name_again
 from helix_assets.redaction.redactor import Texts
-from helix_assets.store.catalog import live_files, meta, retries, sessions
+from helix_assets.store.catalog import digests, live_files, meta, retries, sessions
 from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.pages import rewrite, truncate_log
 from helix_assets.store.catalog.texts import rewrite_texts, rows_of
@@ -122,7 +122,7 @@ def _uid_again(rules: Texts, uid: str) -> str:
 def _digests_again(store: Store, rules: Texts, connection: Connection) -> int:
     """Redact all digests and renew their hashes. Returns how many changed."""
     changed = 0
-    for number, row in rows_of(connection, "digests", ["session_uid", "digest", "hash"]):
+    for _, row in rows_of(connection, "digests", ["session_uid", "digest", "hash"]):
         text = row["digest"]
         if text_hash(store.key, text.encode()) != row["hash"]:  # what is damaged stays so
             values = {"digest": store.redactor.text(text).text}
@@ -132,7 +132,7 @@ def _digests_again(store: Store, rules: Texts, connection: Connection) -> int:
             text = text if clean == before else orjson.dumps(clean).decode()
             values = {"digest": text, "hash": text_hash(store.key, text.encode())}
         if values["digest"] != row["digest"]:
-            connection.update("digests", values, "rowid = ?", number)
+            digests.change(connection, row["session_uid"], **values)
             changed += 1
     return changed
 

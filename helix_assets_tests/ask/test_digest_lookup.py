@@ -15,7 +15,8 @@ from helix_assets.ask.digest_lookup import DAMAGED, FOUND, MISSING, MISUSED, WIT
 from helix_assets.ask.reading import proven_digest
 from helix_assets.keep.writing import writing
 from helix_assets.settings.rules_stamp import rules_stamp
-from helix_assets_tests.home import Memory, conversation
+from helix_assets.store.catalog import meta
+from helix_assets_tests.home import Memory, ask, conversation
 
 UID = "claude:11111111-aaaa-4aaa-8aaa-000000000001"
 COLUMNS = ("session_uid", "digest", "flavor", "repo", "domain", "outcome", "started_at", "ended_at", "schema_version")
@@ -166,7 +167,7 @@ def test_settings_without_a_change_of_the_rules_withhold_nothing(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HELIX_REDACTION_RULES", "[]")
-    assert rules_stamp(os.environ) != memory.store.catalog.meta_value("rules_stamp")
+    assert rules_stamp(os.environ) != ask(memory.store, meta.value, "rules_stamp")
     assert main([UID, "--json"]) == FOUND
 
 

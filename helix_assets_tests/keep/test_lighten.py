@@ -12,7 +12,7 @@ from helix_assets.keep import evict, lighten
 from helix_assets.keep.evict import Evicted
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import DiskFullError
-from helix_assets.prove.promises import evicted_are_covered
+from helix_assets.prove.promises import every_evicted_session_has_a_covering_digest_or_a_loss_record
 from helix_assets.prove.verify import verify
 from helix_assets.store import parquet
 from helix_assets.store.catalog import meta
@@ -230,8 +230,11 @@ def test_killed_at_any_step_it_is_only_a_pause(memory: Memory, monkeypatch: pyte
 
 def test_texts_that_went_before_a_digest_covered_them_break_the_promise(memory: Memory) -> None:
     lightened(memory)
-    assert (verify(memory.store), evicted_are_covered(memory.store).holds) == ([], True)
+    assert (verify(memory.store), every_evicted_session_has_a_covering_digest_or_a_loss_record(memory.store).holds) == (
+        [],
+        True,
+    )
     with memory.store.catalog.writing() as connection:
         connection.execute("UPDATE evictions SET generation = generation + 1")
     assert {violation.check for violation in verify(memory.store)} == {"evicted_was_covered"}
-    assert not evicted_are_covered(memory.store).holds
+    assert not every_evicted_session_has_a_covering_digest_or_a_loss_record(memory.store).holds

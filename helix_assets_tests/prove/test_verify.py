@@ -10,8 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from helix_assets.prove import verify as verify_module
-from helix_assets.prove.verify import Violation, verify
+from helix_assets.prove import verify_sessions
+from helix_assets.prove.answer import Violation
+from helix_assets.prove.verify import verify
 from helix_assets.store.catalog import live_files, losses
 from helix_assets.store.key import text_hash
 from helix_assets.store.lock import writer_lock
@@ -155,7 +156,9 @@ def test_digest_that_covers_too_little_is_named(memory: Memory) -> None:
 def test_vanished_digest_is_named(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
         connection.execute("DELETE FROM digests WHERE session_uid = ?", (UID,))
-    assert [(v.check, v.session_uid) for v in verify(memory.store)] == [("digest_exists", UID)]
+    found = verify(memory.store)
+    assert {v.session_uid for v in found} == {UID}
+    assert checks(found) == {"digest_exists", "facts_of_digest"}  # what counts its facts is gone
 
 
 def test_rows_of_another_session_are_named(memory: Memory) -> None:
@@ -237,8 +240,8 @@ def test_session_that_changed_meanwhile_is_looked_at_again(memory: Memory, monke
             memory.sweep()
         return seen
 
-    load = verify_module._load
-    monkeypatch.setattr(verify_module, "_load", look)
+    load = verify_sessions._load
+    monkeypatch.setattr(verify_sessions, "_load", look)
     assert verify(memory.store) == []
     assert looks == [2, 1]
 

@@ -12,7 +12,7 @@ from helix_assets.agents.codex.tokens import TokenMeter, after_spending
 from helix_assets.keep import evict
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.event import Usage
-from helix_assets.prove.totals import token_totals_add_up
+from helix_assets.prove.promises import token_totals_add_up
 from helix_assets.prove.verify import verify
 from helix_assets.store.catalog import digests, meta
 from helix_assets_tests.home import NOW, Memory, answer, conversation, prompt

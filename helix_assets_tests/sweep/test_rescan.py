@@ -221,7 +221,7 @@ def killed_in(memory: Memory, monkeypatch: pytest.MonkeyPatch, step: str) -> Non
 
 
 def facts_of(store: Store) -> str:
-    return repr([store.facts.read(file).to_pylist() for file in store.catalog.fact_files()])
+    return repr([store.facts.read(file).to_pylist() for file in ask(store, live_files.fact_files)])
 
 
 def test_session_that_grows_before_its_texts_are_through_is_rewritten(memory: Memory, monkeypatch: pytest.MonkeyPatch):
@@ -239,16 +239,16 @@ def test_session_that_grows_before_its_texts_are_through_is_rewritten(memory: Me
 def test_store_of_a_version_that_redacted_names_alone_is_redacted_whole(memory: Memory):
     store = with_new_rules(memory)
     with store.catalog.writing() as connection:
-        store.catalog.set_meta(connection, "names_redacted_with", store.redactor.version)
-        store.catalog.set_meta(connection, "names_read_as", "decoded")
+        meta.put(connection, "names_redacted_with", store.redactor.version)
+        meta.put(connection, "names_read_as", "decoded")
     memory.sweep()
     assert WORD.encode() not in stored_bytes(store)
-    assert store.catalog.meta_value("names_redacted_with") is None
+    assert ask(store, meta.value, "names_redacted_with") is None
 
 
 def test_damaged_facts_stop_no_sweep_and_unreadable_ones_do(memory: Memory, monkeypatch: pytest.MonkeyPatch):
     """What is damaged is shown by no reader. What cannot be read now may be readable later, and would be shown."""
-    file = memory.store.catalog.fact_files()[0]
+    file = memory.fact_files()[0]
     path = memory.store.facts.path(file.name)
     store = with_new_rules(memory)
     with monkeypatch.context() as patch:
