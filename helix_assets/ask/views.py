@@ -227,8 +227,11 @@ _CATALOG_VIEWS = {
 def _session_table(snapshot: Snapshot) -> pa.Table:
     import pyarrow as pa
 
-    names = (*_SESSION_TEXTS, *_SESSION_NUMBERS, *_SESSION_FLAGS)
-    rows = [{name: row[name] for name in names} for row in snapshot.sessions]
+    names = (*_SESSION_TEXTS, *_SESSION_NUMBERS)
+    rows = [
+        {name: row[name] for name in names} | {name: bool(row[name]) for name in _SESSION_FLAGS}
+        for row in snapshot.sessions
+    ]
     return pa.Table.from_pylist(
         rows, _schema(dict.fromkeys(_SESSION_TEXTS, pa.string()) | dict.fromkeys(_SESSION_NUMBERS, pa.int64())
                       | dict.fromkeys(_SESSION_FLAGS, pa.bool_())),

@@ -216,9 +216,8 @@ def test_new_redaction_rules_reach_the_index_with_the_next_sweep(memory: Memory)
 def test_sessions_that_new_rules_have_not_reached_are_not_searched_but_counted(memory: Memory) -> None:
     finder = Finder(memory.store)
     assert [hit.session_uid for hit in finder.find("flaky").hits] == ["claude:s1"]
-    uid = memory.store.catalog.session("claude:s1").id
     with memory.store.catalog.writing() as connection:
-        sessions.change(connection, uid, redaction_version="older")
+        sessions.change(connection, sessions.one(connection, "claude:s1").id, redaction_version="older")
     found = finder.find("flaky")
     assert (found.hits, found.withheld, found.is_complete) == ((), 1, True)
     assert finder.find("flaky", Filters(agent="codex")).withheld == 0
