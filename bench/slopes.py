@@ -57,7 +57,7 @@ def long_session(bench: Bench) -> Iterator[Row]:
     ):
         first, last = figures[name][:LAST], figures[name][-LAST:]
         yield Row(f"{what}, {label}, last {LAST}", unit, last, f"first {LAST}", first, TIMES_AS_LONG, bar)
-    yield Row(f"{what}, part files at most", "", [max(figures["parts"])], bar="<= 16")
+    yield Row(f"{what}, part files at most", "", [max(figures["parts"])], bar="<= 64")
     bench.counters["long session"] = {name: median(values) for name, values in figures.items()}
 
 

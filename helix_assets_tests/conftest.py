@@ -10,17 +10,22 @@ The home folder of whoever runs the tests holds real agent logs. Two guards keep
    touched there: the Python installation, the import path, this checkout with the `shared` folder beside it, and the
    temporary folder, for all of these may themselves lie in the home. A bare stat() raises no audit event.
 
+A connection to SQLite that a test leaves open is an error, as Python 3.13 and later make it.
+
 Tests start with the usual umask 022, so that code which forgets its own 077 is found out.
 """
 
 import os
 import pwd
 import shutil
+import sqlite3
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -90,6 +95,32 @@ if REAL_HOME != "/":
 
 def pytest_report_header() -> str:
     return f"reference corpus: {'found' if SHARED.is_dir() else 'missing, tests marked shared are skipped'}"
+
+
+@cache
+def _watched(kind: type[sqlite3.Connection]) -> type[sqlite3.Connection]:
+    """Connections that warn, and so fail the test, if they were not closed when nobody needs them any longer."""
+
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        def __del__(self) -> None:
+            try:
+                self.total_changes  # noqa: B018 - raises if it is closed
+            except sqlite3.ProgrammingError:
+                return
+            warnings.warn(f"unclosed database in {self!r}", ResourceWarning, stacklevel=1, source=self)
+
+    return Watched
+
+
+def _watching(
+    *arguments: Any, factory: type[sqlite3.Connection] = sqlite3.Connection, **more: Any
+) -> sqlite3.Connection:
+    return _connect(*arguments, factory=_watched(factory), **more)
+
+
+_connect = sqlite3.connect
+if sys.version_info < (3, 13):
+    sqlite3.connect = sqlite3.dbapi2.connect = _watching
 
 
 class Together(LoadScopeScheduling):

@@ -77,7 +77,6 @@ def _from_outside(flavor: str) -> Adapter:
     from importlib.metadata import entry_points  # reads the list of installed packages
 
     for point in entry_points(group=GROUP, name=flavor):
-        import_module(GROUP)  # the old module names, which such a package may use
         try:
             adapter: Adapter = point.load()()
         except Exception as exc:  # an error of another package is reported, and stops no other agent

@@ -5,15 +5,21 @@ Belongs here: lines to blocks, and when a text rests. Not here: what begins a bl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from hashlib import blake2b
+from io import BytesIO
 from typing import NamedTuple
 
+from helix_assets.agents.jsonl import CHUNK_BYTES, FIRST_BYTES, MAX_LINE_BYTES
 from helix_assets.agents.kinds import Block, Splitter
 from helix_assets.model.time import microseconds
 
 RESTS_S = 60
 """After so many seconds without a change the last block of a text counts as complete."""
+MAX_BLOCK_BYTES = MAX_LINE_BYTES
+"""The largest block that is stored, as with lines."""
 
 
 def rests(mtime_ns: int, now: datetime) -> bool:
@@ -21,52 +27,96 @@ def rests(mtime_ns: int, now: datetime) -> bool:
     return not 0 <= microseconds(now) - mtime_ns // 1000 < RESTS_S * 1_000_000
 
 
+def reader(fd: int, offset: int, until: int) -> Callable[[int], bytes]:
+    """A function that reads an open text from `offset` up to `until`, piece by piece."""
+
+    def read(size: int) -> bytes:
+        nonlocal offset
+        data = os.pread(fd, max(0, min(size, until - offset)), offset)
+        offset += len(data)
+        return data
+
+    return read
+
+
 class Cut(NamedTuple):
-    """A block with the positions of its beginning and end."""
+    """A block with the positions of its beginning and end. If it `is_too_long`, it was made of its beginning alone."""
 
     block: Block
     line: int
     offset: int
     end: int
+    is_too_long: bool = False
 
 
 class Cutting:
-    """The blocks of `data`, which begins at `offset` of a text, in line `line`.
+    """The blocks of what `read` returns, which begins at `offset` of a text, in line `line`. Holds one block in memory.
 
-    The last block is yielded only if the text `is_over` for now. In both cases the next reading starts at it: after all
-    blocks, `offset`, `line` and `state` are those of its beginning.
+    The last block is yielded only if the text `is_over` for now. It may still grow, so in both cases the next reading
+    starts at it: `offset`, `line`, `state` and `hashed` are always those at the end of the last complete block.
+    `hashed` continues a hash of the text before `offset`.
     """
 
-    def __init__(self, data: bytes, splitter: Splitter, offset: int, line: int, *, is_over: bool) -> None:
-        self._data, self._splitter, self._is_over = data, splitter, is_over
-        self._start = offset
-        self.offset, self.line, self.state = offset, line, splitter.state()
+    def __init__(  # noqa: PLR0913 - where the last reading ended
+        self,
+        read: Callable[[int], bytes],
+        splitter: Splitter,
+        offset: int = 0,
+        line: int = 1,
+        *,
+        is_over: bool,
+        hashed: blake2b | None = None,
+    ) -> None:
+        self._read, self._splitter, self._is_over = read, splitter, is_over
+        self._ahead = hashed or blake2b()
+        self._open, self._size = list[bytes](), 0
+        self.offset, self.line, self.state, self.hashed = offset, line, splitter.state(), self._ahead.copy()
 
     def __iter__(self) -> Iterator[Cut]:
-        at, number = self.offset, self.line
-        for line in _lines(self._data):
-            # A line without its end may still change.
-            begins = line.endswith(b"\n") and self._splitter.begins(_text(line))
-            if begins and at > self.offset:
-                yield self._block(at)
-                self.offset, self.line, self.state = at, number, self._splitter.state()
-            at += len(line)
-            number += 1
-        if self._is_over and at > self.offset:
-            yield self._block(at)
+        number = self.line
+        for piece, is_start in _pieces(self._read):
+            if is_start and self._begins(piece) and self._size:
+                cut = self._cut()
+                self.offset, self.line, self.state = cut.end, number, self._splitter.state()
+                self.hashed = self._ahead.copy()
+                self._open, self._size = [], 0
+                yield cut
+            self._add(piece)
+            number += piece.endswith(b"\n")
+        if self._is_over and self._size:
+            yield self._cut()
 
-    def _block(self, end: int) -> Cut:
-        text = _text(self._data[self.offset - self._start : end - self._start])
-        return Cut(self._splitter.block(text, self.line), self.line, self.offset, end)
+    def _begins(self, piece: bytes) -> bool:
+        """Whether a block begins here. The beginning of a line without its end may still change."""
+        is_known = piece.endswith(b"\n") or len(piece) > MAX_BLOCK_BYTES
+        return is_known and self._splitter.begins(_text(piece))
+
+    def _add(self, piece: bytes) -> None:
+        was_short = self._size <= MAX_BLOCK_BYTES
+        self._ahead.update(piece)
+        self._size += len(piece)
+        if was_short:
+            self._open.append(piece)
+            if self._size > MAX_BLOCK_BYTES:
+                self._open = [b"".join(self._open)[:FIRST_BYTES]]
+
+    def _cut(self) -> Cut:
+        block = self._splitter.block(_text(b"".join(self._open)), self.line)
+        return Cut(block, self.line, self.offset, self.offset + self._size, self._size > MAX_BLOCK_BYTES)
 
 
-def _lines(data: bytes) -> Iterator[bytes]:
-    """Lines with their line feeds, which alone end a line."""
-    start = 0
-    while start < len(data):
-        end = data.find(b"\n", start) + 1 or len(data)
-        yield data[start:end]
-        start = end
+def _pieces(read: Callable[[int], bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Lines with their line feeds, which alone end a line. Too long ones come in pieces; True marks the first one."""
+    held, size, is_start = list[bytes](), 0, True
+    while data := read(CHUNK_BYTES):
+        for piece in BytesIO(data):
+            held.append(piece)
+            size += len(piece)
+            if (is_whole := piece.endswith(b"\n")) or size > MAX_BLOCK_BYTES:
+                yield b"".join(held), is_start
+                held, size, is_start = [], 0, is_whole
+    if held:
+        yield b"".join(held), is_start
 
 
 def _text(data: bytes) -> str:

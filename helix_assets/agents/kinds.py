@@ -10,7 +10,8 @@ identified by `Adapter.identify` and turned into events by the parser.
   read whole whenever its mark changes; a unit's `line` is its number from 1 on, its `offset` 0.
 - "text", with `ReadsTexts`: a text that only grows and contains many sessions, each its own source. It is cut into
   blocks; a unit's `line` and `offset` are where its block begins, and reading continues there. The last block may still
-  grow: it is read once the text rests, and again when the text grows.
+  grow: it is read once the text rests, and again when the text grows. One block at a time is in memory, and one over
+  64 MiB is skipped and counted.
 - "unreadable", with `KnowsUnreadable`: a session that exists but cannot be read, such as an encrypted one. It becomes
   a session without events, dated by its file's times. It is counted in `helix status` and `helix doctor`.
 
@@ -95,7 +96,8 @@ class Splitter(Protocol):
     def block(self, text: str, line: int) -> Block:
         """The block for its whole text; `line` is the number of its first line.
 
-        A unit's id should be its place in its session, because the last block may be read before it is complete.
+        A unit's id should be its place in its session, because the last block may be read before it is complete. Of a
+        block that is too long, `text` is the beginning: its session counts, its unit is not stored.
         """
         ...
 

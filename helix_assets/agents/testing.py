@@ -21,8 +21,8 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatchcase
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -136,14 +136,18 @@ def _rows_of(adapter: Adapter, path: str) -> dict[str, _Objects]:
 def _cut(adapter: Adapter, path: str, data: bytes) -> list[Cut]:
     """The blocks of a text; a splitter that continues from any state on yields the same ones."""
     reads = cast(ReadsTexts, adapter)
-    cutting = Cutting(data, reads.splitter(path, None), 0, 1, is_over=True)
-    cuts, starts = list[Cut](), list[tuple[int, int, JsonObject]]()
+    cutting = Cutting(BytesIO(data).read, reads.splitter(path, None), is_over=True)
+    cuts, ends = list[Cut](), list[tuple[int, int, JsonObject]]()
     for cut in cutting:
-        starts.append((cutting.offset, cutting.line, json.loads(json.dumps(cutting.state))))
         cuts.append(cut)
-    for place, (offset, line, state) in enumerate(starts):
-        later = Cutting(data[offset:], reads.splitter(path, state), offset, line, is_over=True)
+        ends.append((cutting.offset, cutting.line, json.loads(json.dumps(cutting.state))))
+    for place, (offset, line, state) in enumerate(ends[:-1], 1):
+        later = Cutting(BytesIO(data[offset:]).read, reads.splitter(path, state), offset, line, is_over=True)
         _must(list(later) == cuts[place:], f"{path}: other blocks when continued in line {line}")
+        first = data[offset:].splitlines(keepends=True)[0].decode("utf-8", "replace")
+        splitter = reads.splitter(path, state)
+        session = splitter.block(first, line).session if splitter.begins(first) else ""
+        _must(session == cuts[place].block.session, f"{path}: line {line} alone does not name its session")
     return cuts
 
 
@@ -181,8 +185,7 @@ def every_kind_of_file_is_found_and_declared(adapter: Adapter, homes: Sequence[P
         _must(list(adapter.discover(str(home), [])) == files, f"{home}: found differently the second time")
         for file in files:
             roles.add(file.role)
-            name = os.path.basename(file.path)
-            kind = next((role for pattern, role in spec.file_kinds if fnmatchcase(name, pattern)), None)
+            kind = spec.role_of(os.path.basename(file.path))
             _must(kind == file.role or not spec.file_kinds, f"{file.path}: {file.role}, declared as {kind}")
             _must(list(adapter.discover(file.path, [])) == [], f"{file.path}: is a file, but has files below it")
         _must(list(adapter.discover(f"{home}/not there", [])) == [], "a missing folder has files")

@@ -1,14 +1,15 @@
 """`from helix_assets import Memory`: the memory for notebooks, scripts and other Dagster projects. Reads only.
 
-Belongs here: digests, events and facts as DuckDB relations (`.df()` makes a DataFrame). All of it is checked by its
-hashes and redacted by the current rules. Not here: what the relations contain (`ask.views`), and the plain SQLite table
-for programs without Python (docs/kaizen.md).
+Belongs here: digests, events and facts as pandas DataFrames and as DuckDB relations. All of it is checked by its hashes
+and redacted by the current rules. Not here: what they contain (`ask.views`), and the plain SQLite table for programs
+without Python (docs/kaizen.md).
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -17,18 +18,25 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import select
 
 from helix_assets.ask.reading import open_existing, proven_digest
-from helix_assets.model.errors import NotFoundError, SettingsError, StoreError
+from helix_assets.model.errors import NotFoundError, QueryError, SettingsError, StoreError
 from helix_assets.model.facts import FACTS
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.catalog.catalog import CATALOG
 from helix_assets.store.catalog.old_tables import hook_events, sessions
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
+    from helix_assets.ask.reports.frame import Report
     from helix_assets.ask.search import Filters, Finder, Found
     from helix_assets.ask.sql import Answer
+
+# The time that `since` is compared with. Facts and events without a time of their own count for the day of the session.
+_TIMES = {"sessions": "coalesce(started_at, day)", "digests": "started_at", "patterns": "last_seen",
+          "losses": "lost_at", "hook_events": "ts"}  # fmt: skip
+_TIMES |= dict.fromkeys(("events", "records", *FACTS), "coalesce(ts, day)")
 
 
 class Memory:
@@ -49,6 +57,29 @@ class Memory:
         if "_engine" in self.__dict__:
             self._engine.close()
         self._store.close()
+
+    def frame(self, name: str, since: date | str | None = None) -> pd.DataFrame:
+        """A view of docs/sql.md, or `hook_events`, as a DataFrame: times are UTC, and unknown numbers are NA.
+
+        With `since`, a day or a time (UTC if it names no zone), only what happened from then on. StoreError names what
+        is damaged.
+        """
+        from helix_assets.ask.dataframes import to_frame
+
+        if name not in _TIMES:
+            raise NotFoundError(f"there is no view {name!r}; there are {', '.join(sorted(_TIMES))}")
+        where = "true" if since is None else f"{_TIMES[name]} >= TIMESTAMP '{_utc(since)}'"
+        if name == "hook_events":
+            return to_frame(self.hook_events().filter(where).to_arrow_table())
+        return to_frame(self._rows(name, where=where))
+
+    def report(self, name: str, since: date | str | None = None, until: date | str | None = None) -> Report:
+        """A report of docs/reports.md from the first to the last day; its `frame()` is a DataFrame."""
+        from helix_assets.ask.reports.all_reports import make_report
+        from helix_assets.ask.reports.frame import Span, day_of_text
+
+        days = (day_of_text(which, day) for which, day in (("since", since), ("until", until)))
+        return make_report(self._store, name, Span(*days))
 
     def digest(self, session_uid: str) -> dict[str, Any]:
         """One digest. NotFoundError if there is none."""
@@ -114,14 +145,19 @@ class Memory:
 
     def _view(self, name: str, *, skip_damaged: bool = False, rows_of: str | None = None) -> DuckDBPyRelation:
         """All rows of a view, copied, so that later sweeps do not change them."""
+        return self._relation(self._rows(name, skip_damaged=skip_damaged, rows_of=rows_of))
+
+    def _rows(
+        self, name: str, *, where: str = "true", skip_damaged: bool = False, rows_of: str | None = None
+    ) -> pa.Table:
         from helix_assets.ask.views import Views, with_views
 
         def rows(views: Views) -> pa.Table:
             if views.left_out and not skip_damaged:
                 raise StoreError(f"damaged: {', '.join(views.left_out)}. Run `helix verify`")
-            return views.connection.sql(f"FROM {name}").to_arrow_table()
+            return views.connection.sql(f"FROM {name} WHERE {where}").to_arrow_table()
 
-        return self._relation(with_views(self._store, [name], rows, rows_of=rows_of))
+        return with_views(self._store, [name], rows, rows_of=rows_of)
 
     def _relation(self, table: pa.Table) -> DuckDBPyRelation:
         return self._engine.from_arrow(table)
@@ -131,6 +167,15 @@ class Memory:
         import duckdb
 
         return duckdb.connect(config={"autoinstall_known_extensions": False})
+
+
+def _utc(since: date | str) -> datetime:
+    """A day or time as UTC, without a zone as the views have it."""
+    try:
+        moment = datetime.fromisoformat(since if isinstance(since, str) else since.isoformat())
+        return (moment.astimezone(UTC) if moment.tzinfo else moment).replace(tzinfo=None)
+    except (AttributeError, ValueError, OverflowError) as exc:
+        raise QueryError(f"since {since!r} is not a time: write it like 2026-01-31 or 2026-01-31T18:30+00:00") from exc
 
 
 def _settings(path: str | os.PathLike[str] | None) -> Settings:

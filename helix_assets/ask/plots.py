@@ -215,23 +215,24 @@ class Rates:
         axes.set_ylabel(self.unit)
 
 
-def write_svg(chart: Chart, path: Path, cache_dir: Path) -> None:
+def write_svg(chart: Chart, path: Path, data_dir: Path) -> None:
     """Draw a chart into a file; the same numbers give the same bytes."""
-    path.write_bytes(_drawn(chart, cache_dir, "svg"))
+    path.write_bytes(_drawn(chart, data_dir, "svg"))
 
 
-def png(chart: Chart, cache_dir: Path) -> bytes:
+def png(chart: Chart, data_dir: Path) -> bytes:
     """The chart as a PNG."""
-    return _drawn(chart, cache_dir, "png")
+    return _drawn(chart, data_dir, "png")
 
 
-def markdown(chart: Chart, cache_dir: Path) -> str:
+def markdown(chart: Chart, data_dir: Path) -> str:
     """The chart as a line of Markdown that contains the whole image."""
-    return f"![{chart.title}](data:image/png;base64,{b64encode(png(chart, cache_dir)).decode()})"
+    return f"![{chart.title}](data:image/png;base64,{b64encode(png(chart, data_dir)).decode()})"
 
 
-def _drawn(chart: Chart, cache_dir: Path, kind: str) -> bytes:
-    os.environ.setdefault("MPLCONFIGDIR", str(cache_dir))  # its list of fonts stays out of the home folder
+def _drawn(chart: Chart, data_dir: Path, kind: str) -> bytes:
+    # Its list of fonts stays out of the home folder.
+    os.environ.setdefault("MPLCONFIGDIR", str(data_dir / "dagster" / "matplotlib"))
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

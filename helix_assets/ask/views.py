@@ -8,10 +8,10 @@ run (`ask.sql`). docs/sql.md documents every column.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
@@ -20,6 +20,7 @@ from helix_assets.ask.reading import T, is_outdated, read_consistently, refuse_c
 from helix_assets.ask.snapshot import LiveFile, Snapshot, read_snapshot
 from helix_assets.ask.view_columns import selected
 from helix_assets.derive.patterns import SEEN_IN, Sighting, find_patterns, key_of_hex, sightings
+from helix_assets.model.errors import SettingsError
 from helix_assets.model.event import AFTER_THE_END, ROW_FIELDS, UNPLACED
 from helix_assets.model.facts import FACTS, fields_of_fact
 from helix_assets.model.fields import JSON, LINES, SESSION_UID, TEXT, Field
@@ -38,6 +39,8 @@ SESSION_VIEWS = ("sessions", "places")
 DIGEST_VIEWS = ("sessions", "digests", "patterns")
 VIEWS = ("sessions", "digests", *ROW_VIEWS, *FACT_VIEWS, "patterns", "losses")
 MEMORY = "1GiB"
+Connect: TypeAlias = "Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]"
+"""Opens an empty DuckDB in memory."""
 _THREADS = 2
 
 
@@ -49,30 +52,42 @@ class Views:
     left_out: tuple[str, ...]
 
 
-def with_views(
+def with_views(  # noqa: PLR0913 - what is wanted, and in which engine
     store: Store,
     names: Collection[str],
     ask: Callable[[Views], T],
     *,
     memory: str = MEMORY,
     rows_of: str | None = None,
+    connect: Connect | None = None,
 ) -> T:
     """The answer of `ask`, which gets a DuckDB in memory with these views of the store. It can read their files and
     nothing else. It is called again, with new views, if any of the files disappears before it has its answer.
 
-    With `rows_of` the views over rows contain only those of that session.
+    With `rows_of` the views over rows contain only those of that session. `connect` opens the DuckDB, such as
+    Dagster's resource does; the limits are set here, whoever opened it.
     """
 
     def once() -> T:
-        with _open_views(store, names, memory=memory, rows_of=rows_of) as views:
+        with _open_views(store, names, memory=memory, rows_of=rows_of, connect=connect or _in_memory) as views:
             return ask(views)
 
     return read_consistently(once)
 
 
-@contextmanager
-def _open_views(store: Store, names: Collection[str], *, memory: str, rows_of: str | None) -> Iterator[Views]:
+def _in_memory() -> AbstractContextManager[duckdb.DuckDBPyConnection]:
     import duckdb
+
+    return closing(duckdb.connect())
+
+
+@contextmanager
+def _open_views(
+    store: Store, names: Collection[str], *, memory: str, rows_of: str | None, connect: Connect
+) -> Iterator[Views]:
+    import duckdb
+
+    import helix_assets.store.arrow  # noqa: F401 - makes pyarrow do without pandas
 
     snapshot = read_snapshot(
         store,
@@ -82,28 +97,41 @@ def _open_views(store: Store, names: Collection[str], *, memory: str, rows_of: s
         facts=[name for name in names if name in FACTS],
         rows_of=rows_of,
     )
-    connection = duckdb.connect(
-        config={
-            "memory_limit": memory,
-            "threads": _THREADS,
-            "temp_directory": "",  # raw text is never spilled to disk
-            "python_enable_replacements": False,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-        }
-    )
-    try:
-        connection.execute("SET TimeZone = 'UTC'")
-        damaged = _create_views(store, connection, snapshot, names)
-        connection.execute("SET allowed_paths = ?", [[str(file.path) for file in snapshot.files]])
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
-        yield Views(connection, tuple(sorted(store.shown({*snapshot.left_out, *damaged}))))
-    except (duckdb.IOException, duckdb.PermissionException):  # the second if it searches elsewhere for a missing file
-        refuse_changed(store, [(file.path, file.hash) for file in snapshot.files if not file.path.exists()])
-        raise
-    finally:
-        connection.close()
+    with connect() as connection:
+        try:
+            _limit(connection, memory)
+            damaged = _create_views(store, connection, snapshot, names)
+            _shut(connection, snapshot.files)
+            yield Views(connection, tuple(sorted(store.shown({*snapshot.left_out, *damaged}))))
+        except (duckdb.IOException, duckdb.PermissionException):  # the second if it searches for a missing file
+            refuse_changed(store, [(file.path, file.hash) for file in snapshot.files if not file.path.exists()])
+            raise
+        finally:
+            connection.close()  # Dagster's resource leaves it open after an error
+
+
+def _limit(connection: duckdb.DuckDBPyConnection, memory: str) -> None:
+    """Set the limits of memory and threads. SettingsError if texts of sessions would be written into a file."""
+    if connection.execute("SELECT path FROM duckdb_databases() WHERE path IS NOT NULL").fetchone():
+        raise SettingsError("reports are computed in memory: give DuckDBResource the database ':memory:', not a file")
+    limits = {
+        "memory_limit": memory,
+        "threads": _THREADS,
+        "temp_directory": "",  # raw text is never spilled to disk
+        "python_enable_replacements": False,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "TimeZone": "UTC",
+    }
+    for name, value in limits.items():
+        connection.execute(f"SET {name} = ?", [value])
+
+
+def _shut(connection: duckdb.DuckDBPyConnection, files: Sequence[LiveFile]) -> None:
+    """Leave the connection these files to read, and nothing else: no other file, no network, no change of settings."""
+    connection.execute("SET allowed_paths = ?", [[str(file.path) for file in files]])
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def _create_views(

@@ -15,6 +15,7 @@ from helix_assets.ask.reading import open_existing
 from helix_assets.cli.output import emit, handing_over, say, to_json
 from helix_assets.model.errors import StopRun
 from helix_assets.settings import load_settings
+from helix_assets.store.durable import new_file
 
 
 @click.command()
@@ -54,8 +55,7 @@ def _opened(out: Path | None) -> Iterator[BinaryIO]:
         return
     fresh = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "wb") as file:
+        with new_file(fresh) as file:
             yield file
         fresh.replace(out)
     except OSError as exc:

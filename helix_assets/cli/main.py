@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from difflib import get_close_matches
 from typing import Any
 
@@ -169,7 +170,10 @@ def _damage() -> str | None:
 
     try:
         path = load_settings().catalog_path
-        return next(Catalog(path).damage(), None) if path.is_file() else None
+        if not path.is_file():
+            return None
+        with closing(Catalog(path)) as catalog:
+            return next(catalog.damage(), None)
     except HelixError as exc:
         return str(exc)
 

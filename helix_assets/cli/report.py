@@ -1,8 +1,6 @@
 """`helix report`: a report over the memory, for reading, as data, or as files."""
 
-import re
 from contextlib import closing
-from datetime import date
 from typing import Any
 
 import click
@@ -10,15 +8,12 @@ import click
 from helix_assets.ask.reading import open_existing
 from helix_assets.ask.reports.all_reports import REPORTS, make_report
 from helix_assets.ask.reports.files import as_csv
-from helix_assets.ask.reports.frame import Report, Span
+from helix_assets.ask.reports.frame import Report, Span, day_of_text
 from helix_assets.ask.reports.markdown import as_markdown
 from helix_assets.cli.output import Column, Table, emit, say
 from helix_assets.keep.report_files import write_report
-from helix_assets.model.errors import QueryError
 from helix_assets.settings import load_settings
 from helix_assets.store.store import Store
-
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 @click.command("report", epilog=f"Reports: {', '.join(REPORTS)}. What they say: docs/reports.md.")
@@ -40,23 +35,12 @@ def report(  # noqa: PLR0913, PLR0917 - click passes an argument per option
         return
     if as_json + files + (csv_table is not None) > 1:
         raise click.UsageError("--json, --csv and --files exclude each other: give one of them")
-    span = Span(_day("--since", since), _day("--until", until))
+    span = Span(day_of_text("--since", since), day_of_text("--until", until))
     with closing(open_existing(load_settings())) as store:
         if files:
             say(f"written to {_write(store, name, span)}")
         else:
             _print(make_report(store, name, span), as_json, csv_table)
-
-
-def _day(option: str, text: str | None) -> date | None:
-    if text is None:
-        return None
-    try:
-        if _DAY.fullmatch(text):
-            return date.fromisoformat(text)
-    except ValueError:
-        pass
-    raise QueryError(f"{option} {text!r} is not a day: write it like 2026-01-31")
 
 
 def _write(store: Store, name: str, span: Span) -> str:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import date
 
 import dagster as dg
-from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from pydantic import Field
 
 from helix_assets.defs.columns import DIGEST_COLUMNS, EVICTION_COLUMNS, SOURCE_COLUMNS, event_schema, table_schema
 from helix_assets.defs.figures import CODE_VERSIONS, SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES, TIERS
+from helix_assets.defs.followers import OF_ALL_DIGESTS, OWNERS
 from helix_assets.defs.partitions import DAYS, PARTITIONS, partition_of
 from helix_assets.defs.record import ending_well_when_busy, record
 from helix_assets.defs.report import (
@@ -24,16 +24,11 @@ from helix_assets.defs.resources import StoreResource
 from helix_assets.keep.evict import policy_of
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import SettingsError
+from helix_assets.serve.dagster_private import LOGGED_BY_US
 from helix_assets.settings.values import parse_size
-from helix_assets.store.catalog.old_tables import digests, evictions, sources
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import scan
 from helix_assets.sweep.sweep import sweep, utc_now
-
-OWNERS = ["team:helix"]
-# Dagster logs nothing for an output with this mark. Its own events would carry one data version for all partitions.
-_LOGGED_BY_US = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
-
 
 SPECS = [
     dg.AssetSpec(
@@ -44,7 +39,7 @@ SPECS = [
         owners=OWNERS,
         code_version=CODE_VERSIONS[SOURCE_FILES],
         metadata={
-            "dagster/column_schema": table_schema(sources, SOURCE_COLUMNS),
+            "dagster/column_schema": table_schema("sources", SOURCE_COLUMNS),
             "location": "the agents' folders, never written to",
         },
     ),
@@ -69,7 +64,7 @@ SPECS = [
         owners=OWNERS,
         code_version=CODE_VERSIONS[SESSION_DIGESTS],
         metadata={
-            "dagster/column_schema": table_schema(digests, DIGEST_COLUMNS),
+            "dagster/column_schema": table_schema("digests", DIGEST_COLUMNS),
             "location": "helix.db, table digests; the facts in memory/<fact>/flavor=.../day=....parquet",
         },
     ),
@@ -98,7 +93,7 @@ def session_memory(context: dg.AssetExecutionContext, store: StoreResource) -> I
             report = sweep(opened, only=keys)
             record(context, opened, always=dict.fromkeys(tiers, keys), among=keys | report.partitions)
         for tier in tiers:
-            yield dg.MaterializeResult(asset_key=tier, metadata=_LOGGED_BY_US)
+            yield dg.MaterializeResult(asset_key=tier, metadata=LOGGED_BY_US)
 
 
 class RetentionConfig(dg.Config):
@@ -135,8 +130,7 @@ class RetentionConfig(dg.Config):
 
 REPORT_SPEC = dg.AssetSpec(
     RETENTION_REPORT,
-    # A report of one day covers sessions of all days.
-    deps=[dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())],
+    deps=[OF_ALL_DIGESTS],
     description="What was evicted from the raw cache on a day and why; for today also what would go next, and how "
     "full the cache is. Evicts only in the eviction job, or with `apply: true`, and only for today.",
     group_name="tier2_memory",
@@ -145,7 +139,7 @@ REPORT_SPEC = dg.AssetSpec(
     code_version=REPORT_CODE_VERSION,
     skippable=True,
     metadata={
-        "dagster/column_schema": table_schema(evictions, EVICTION_COLUMNS),
+        "dagster/column_schema": table_schema("evictions", EVICTION_COLUMNS),
         "location": "helix.db, table evictions",
     },
 )
@@ -172,7 +166,7 @@ def retention_report(
             evict_and_log(context, opened, days, policy)
         if not has_days:
             log_report(context, opened, policy)
-            yield dg.MaterializeResult(metadata=_LOGGED_BY_US)
+            yield dg.MaterializeResult(metadata=LOGGED_BY_US)
             return
         for day in days:
             context.add_asset_metadata(report_of(opened, day, policy), partition_key=day.isoformat())

@@ -4,14 +4,12 @@ import time
 from collections.abc import Iterator, Set
 
 import dagster as dg
-from dagster._core.errors import DagsterInvalidPropertyError
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
-from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from helix_assets.defs.record import in_our_words
 from helix_assets.defs.report import EVICTION_JOB
 from helix_assets.defs.resources import StoreResource
 from helix_assets.prove.promises import PROMISES, AssetCheck, Promise
+from helix_assets.serve.dagster_private import give_partition, passed_since
 from helix_assets.store.catalog import sessions
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
@@ -59,12 +57,10 @@ def mean_today(context: dg.AssetCheckExecutionContext) -> None:
     """
     try:
         run = context.run
-    except DagsterInvalidPropertyError:
+    except dg.DagsterError:
         return  # called by hand, outside of a run
-    if run.job_name == EVICTION_JOB and not run.is_partitioned and isinstance(run.tags, dict):
-        today = {PARTITION_NAME_TAG: str(utc_now().date())}
-        run.tags.update(today)
-        context.instance.add_run_tags(run.run_id, today)
+    if run.job_name == EVICTION_JOB:
+        give_partition(context.instance, run, str(utc_now().date()))
 
 
 ASSET_CHECKS = [_asset_check(check) for check in CHECKS]
@@ -75,14 +71,8 @@ def asked_lately(instance: dg.DagsterInstance, store: Store) -> set[dg.AssetChec
     with store.catalog.reading() as connection:
         if sessions.count(connection) < LARGE:
             return set()
-    walking = [check.key for check in CHECKS if check.how.walks]
-    last = instance.event_log_storage.get_latest_asset_check_execution_by_key(walking)
-    return {
-        key
-        for key, record in last.items()
-        if record.status is AssetCheckExecutionRecordStatus.SUCCEEDED
-        and 0 <= time.time() - record.create_timestamp < ASKED_EVERY_S
-    }
+    walking, now = [check.key for check in CHECKS if check.how.walks], time.time()
+    return passed_since(instance, walking, now - ASKED_EVERY_S, now)
 
 
 def evaluations(store: Store, leave_out: Set[dg.AssetCheckKey] = frozenset()) -> Iterator[dg.AssetCheckEvaluation]:

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
 from helix_assets.defs.checks import CHECKS, asked_lately, evaluations
@@ -103,6 +102,4 @@ eviction_job = dg.define_asset_job(
     | dg.AssetSelection.checks(*(check.key for check in CHECKS if check.how.before_eviction)),
 )
 
-JOBS: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = [
-    *(sweep_job, push_sweep, rederive_job, eviction_job, old_runs_job)
-]
+JOBS = (sweep_job, push_sweep, rederive_job, eviction_job, old_runs_job)

@@ -4,20 +4,19 @@ Belongs here: what Dagster shows of them. Not here: their content (`kaizen`). Me
 our own.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from helix_assets.ask.plots import Rates, markdown, png
-from helix_assets.defs.figures import ROWS, SESSION_DIGESTS
+from helix_assets.defs.figures import ROWS
+from helix_assets.defs.followers import OF_ALL_DIGESTS, OWNERS, WHEN_DIGESTS_CHANGE
 from helix_assets.defs.record import ending_well_when_busy
 from helix_assets.defs.resources import StoreResource
 from helix_assets.kaizen.derived import SCORECARD, folder_of, write_correlated, write_scorecard
 from helix_assets.kaizen.executions import Correlation
 from helix_assets.kaizen.metrics import read_projects
-from helix_assets.kaizen.scorecard import Score
+from helix_assets.kaizen.scorecard import rates_by_week
 from helix_assets.keep.writing import writing
 from helix_assets.model.time import iso, microseconds
 from helix_assets.store.durable import replace_file
@@ -30,9 +29,6 @@ MATCH_RATE = 0.8
 PROJECT_METRICS, CORRELATED, AGENT_SCORECARD = (
     dg.AssetKey([GROUP, name]) for name in ("project_metrics", "correlated_executions", "agent_scorecard")
 )
-# Plain `eager` would wait until no partition of the digests is missing, which never happens.
-WHEN_DIGESTS_CHANGE = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
-_DIGESTS = dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())
 _MATCHED = "executions_find_their_sessions"
 
 Results = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
@@ -47,7 +43,7 @@ def _spec(
         description=about,
         group_name=GROUP,
         kinds=kinds,
-        owners=["team:helix"],
+        owners=OWNERS,
         code_version="1",
         automation_condition=WHEN_DIGESTS_CHANGE,
         skippable=True,
@@ -60,7 +56,7 @@ def _spec(
     specs=[
         _spec(
             PROJECT_METRICS,
-            [_DIGESTS],
+            [OF_ALL_DIGESTS],
             {"sqlite", "json"},
             "What projects record about their own agents in .kaizen/metrics/<agent>/executions.jsonl, read as it grows "
             "and never written. Projects are named in the settings, kaizen.projects.",
@@ -80,7 +76,7 @@ def project_metrics(context: dg.AssetExecutionContext, store: StoreResource) -> 
     specs=[
         _spec(
             CORRELATED,
-            [PROJECT_METRICS, _DIGESTS],
+            [PROJECT_METRICS, OF_ALL_DIGESTS],
             {"parquet"},
             "Each execution with its session's tokens, cost, outcome, infrastructure overhead and errors: by "
             "helix_session_uid, else inferred by repository and time. Those without a session are included; sessions "
@@ -117,7 +113,7 @@ def correlated_executions(context: dg.AssetExecutionContext, store: StoreResourc
     specs=[
         _spec(
             AGENT_SCORECARD,
-            [_DIGESTS],
+            [OF_ALL_DIGESTS],
             {"parquet", "matplotlib"},
             "Per agent, repository and week: sessions, success rate with interval and trend, cost per success, "
             "retries, interventions, test pass rate, infrastructure overhead. A table, a picture and a page.",
@@ -129,31 +125,15 @@ def agent_scorecard(context: dg.AssetExecutionContext, store: StoreResource) -> 
     """Score the agents."""
     with ending_well_when_busy(context), store.open() as opened, writing(opened, "score agents"):
         found = write_scorecard(opened)
-        chart, cache_dir = (
-            Rates("success rate by agent and week", rates_of(found)),
-            opened.data_dir / "dagster" / "matplotlib",
-        )
-        replace_file(folder_of(opened.data_dir) / f"{SCORECARD}.png", png(chart, cache_dir))
+        chart = Rates("success rate by agent and week", rates_by_week(found))
+        replace_file(folder_of(opened.data_dir) / f"{SCORECARD}.png", png(chart, opened.data_dir))
         metadata: dict[str, dg.MetadataValue[str] | int] = {
             ROWS: len(found),
             "sessions": sum(score.sessions for score in found),
             "weeks": len({score.week for score in found}),
-            "success_rate": dg.MetadataValue.md(markdown(chart, cache_dir)),
+            "success_rate": dg.MetadataValue.md(markdown(chart, opened.data_dir)),
         }
         yield dg.MaterializeResult(metadata=metadata)
-
-
-def rates_of(found: Sequence[Score]) -> dict[str, dict[str, float]]:
-    """The success rate of each agent by week, over all repositories, whose names stay out of metadata."""
-    sums: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
-    for score in found:
-        total = sums[score.agent][score.week]
-        total[0] += score.successes
-        total[1] += score.judged
-    return {
-        agent: {week: good / judged for week, (good, judged) in weeks.items() if judged}
-        for agent, weeks in sums.items()
-    }
 
 
 def _figures(found: Correlation) -> Mapping[str, int | float]:
@@ -170,7 +150,7 @@ def _figures(found: Correlation) -> Mapping[str, int | float]:
 
 KAIZEN_ASSETS = [project_metrics, correlated_executions, agent_scorecard]
 
-kaizen_job: UnresolvedAssetJobDefinition = dg.define_asset_job(
+kaizen_job = dg.define_asset_job(
     "kaizen_job",
     description="Updates all that downstream projects read.",
     selection=dg.AssetSelection.groups(GROUP),

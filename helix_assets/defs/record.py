@@ -12,26 +12,19 @@ from hashlib import blake2b
 from traceback import format_tb
 
 import dagster as dg
-from dagster._core.definitions.data_version import (
-    CODE_VERSION_TAG,
-    DATA_VERSION_IS_USER_PROVIDED_TAG,
-    DATA_VERSION_TAG,
-    NULL_EVENT_POINTER,
-    get_input_data_version_tag,
-    get_input_event_pointer_tag,
-)
-from sqlalchemy import func, select
 
 from helix_assets.defs.figures import CODE_VERSIONS, ROWS, TIERS, data_versions, empty_version, numbers, row_count
 from helix_assets.defs.partitions import Partition, key_of
 from helix_assets.model.errors import BusyError, QueryError, SettingsError
-from helix_assets.store.catalog.old_tables import sweeps
+from helix_assets.serve.dagster_private import Logged, input_tags, last_logged, version_tags
+from helix_assets.store.catalog import sweeps
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import Scan
 
 RECORDED_TAG = "helix/recorded"
 OUTCOME_TAG = "helix/outcome"
-_MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
+
+_NEVER = Logged(None, 0)
 
 Context = dg.OpExecutionContext | dg.AssetExecutionContext
 
@@ -67,25 +60,23 @@ class _Recorded:
     """What Dagster knows of a tier's partitions, and the versions that they have now."""
 
     def __init__(self, instance: dg.DagsterInstance, tier: str, versions: Mapping[Partition, str]) -> None:
-        log, key = instance.event_log_storage, dg.AssetKey(tier)
         self.tier, self._versions = tier, versions
-        self._tags = log.get_latest_tags_by_partition(key, _MATERIALIZED, [DATA_VERSION_TAG])
-        self._events = log.get_latest_storage_id_by_partition(key, _MATERIALIZED)
+        self._logged = last_logged(instance, dg.AssetKey(tier))
 
     def version(self, partition: Partition) -> str:
         return self._versions.get(partition) or empty_version(self.tier)
 
-    def event(self, partition: Partition) -> int | None:
-        """The storage id of Dagster's last materialization, None if there is none."""
-        return self._events.get(key_of(partition))
+    def last(self, partition: Partition) -> Logged:
+        """Dagster's last materialization, without a version if there is none."""
+        return self._logged.get(key_of(partition), _NEVER)
 
     def outdated(self, above: _Recorded | None) -> set[Partition]:
         """Partitions that changed, or were last logged before the tier above them."""
         return {
             partition
             for partition, version in self._versions.items()
-            if self._tags.get(key_of(partition), {}).get(DATA_VERSION_TAG) != version
-            or (above is not None and (above.event(partition) or 0) > (self.event(partition) or 0))
+            if self.last(partition).version != version
+            or (above is not None and above.last(partition).event > self.last(partition).event)
         }
 
 
@@ -114,25 +105,19 @@ def _log(
 
 
 def _tags(recorded: _Recorded, partition: Partition, above: _Recorded | None) -> dict[str, str]:
-    tags = {
-        CODE_VERSION_TAG: CODE_VERSIONS[recorded.tier],
-        DATA_VERSION_TAG: recorded.version(partition),
-        DATA_VERSION_IS_USER_PROVIDED_TAG: "true",
-    }
-    if above is not None:
-        key, event = dg.AssetKey(above.tier), above.event(partition)
-        # Without both of these everything below shows as stale for ever.
-        tags[get_input_data_version_tag(key)] = above.version(partition)
-        tags[get_input_event_pointer_tag(key)] = str(event) if event else NULL_EVENT_POINTER
-    return tags
+    tags = version_tags(CODE_VERSIONS[recorded.tier], recorded.version(partition))
+    if above is None:
+        return tags
+    used = Logged(above.version(partition), above.last(partition).event)
+    return tags | input_tags(dg.AssetKey(above.tier), used)
 
 
 def state_of(store: Store) -> str:
     """A name for the state that a whole record reports: the last sweep with changes, and the code of the tiers."""
     with store.catalog.reading() as connection:
-        last = connection.execute(select(func.max(sweeps.c.id))).scalar_one()
+        last = sweeps.last(connection)
     code = blake2b(repr(sorted(CODE_VERSIONS.items())).encode(), digest_size=6).hexdigest()
-    return f"{last or 0}.{code}"
+    return f"{last}.{code}"
 
 
 def record_all(context: Context, store: Store) -> int:

@@ -10,18 +10,18 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from dagster_duckdb import DuckDBResource
 from pydantic import Field
 
 from helix_assets.agents import known_tool
 from helix_assets.ask.plots import markdown
 from helix_assets.ask.reports.all_reports import REPORTS, make_report, totals_of_digests
-from helix_assets.ask.reports.frame import SHOWN_ROWS, Report, ReportTable, Span
-from helix_assets.defs.figures import SESSION_DIGESTS
+from helix_assets.ask.reports.frame import SHOWN_ROWS, Report, ReportTable, Span, day_of_text
+from helix_assets.ask.views import Connect
+from helix_assets.defs.followers import OF_ALL_DIGESTS, OWNERS, WHEN_DIGESTS_CHANGE
 from helix_assets.defs.record import ending_well_when_busy
 from helix_assets.defs.resources import StoreResource
 from helix_assets.keep.report_files import write_report
-from helix_assets.model.errors import QueryError
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 
@@ -32,8 +32,6 @@ INTERVAL_S = 900
 RETRO = "weekly_retro"
 
 
-# Plain `eager` would wait until no partition of the digests is missing, which never happens.
-_AFTER_DIGESTS = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
 # `eager` does not see changes from before its first evaluation.
 _AT_FIRST = dg.AutomationCondition.missing().newly_true()
 
@@ -49,27 +47,22 @@ class ReportConfig(dg.Config):
 
     def span(self) -> Span:
         """The days; QueryError if they are not dates or in the wrong order."""
-        try:
-            since, until = (date.fromisoformat(day) if day else None for day in (self.since, self.until))
-        except ValueError as exc:
-            raise QueryError(f"a day in the config of this run: {exc}; write it like 2026-01-31") from exc
-        return Span(since, until)
+        return Span(day_of_text("since", self.since or None), day_of_text("until", self.until or None))
 
 
 def _asset(name: str) -> dg.AssetsDefinition:
     kind = REPORTS[name]
     spec = dg.AssetSpec(
         name,
-        # A report covers sessions of all days.
-        deps=[dg.AssetDep(SESSION_DIGESTS, partition_mapping=dg.AllPartitionMapping())],
+        deps=[OF_ALL_DIGESTS],
         description=f"{kind.about} Computed in DuckDB over the memory's views; docs/reports.md.",
         group_name=GROUP,
         kinds={"duckdb", "parquet", "matplotlib"},
-        owners=["team:helix"],
+        owners=OWNERS,
         code_version="1",
         skippable=True,
         metadata={"location": f"reports/{name}/: Markdown, CSV, Parquet, SVG"},
-        automation_condition=_AFTER_DIGESTS | _AT_FIRST,
+        automation_condition=WHEN_DIGESTS_CHANGE | _AT_FIRST,
     )
     checks = [dg.AssetCheckSpec(WHOLE, asset=name, description="No damaged session or file is missing in the report.")]
     if kind.totals:
@@ -79,26 +72,26 @@ def _asset(name: str) -> dg.AssetsDefinition:
     # Only what can be subset may end without a result, as a run does that finds the store in use.
     @dg.multi_asset(name=name, specs=[spec], check_specs=checks, can_subset=True, description=kind.about)
     def report(
-        context: dg.AssetExecutionContext, config: ReportConfig, store: StoreResource
+        context: dg.AssetExecutionContext, config: ReportConfig, store: StoreResource, duckdb: DuckDBResource
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
         with ending_well_when_busy(context), store.open() as opened:
-            span = config.span()
-            made, _ = write_report(opened, name, lambda: make_report(opened, name, span, today=utc_now().date()))
+            span, today, connect = config.span(), utc_now().date(), duckdb.get_connection
+            made, _ = write_report(opened, name, lambda: make_report(opened, name, span, today=today, connect=connect))
             wanted = {key.name for key in context.selected_asset_check_keys}
             if context.selected_asset_keys:
                 yield dg.MaterializeResult(asset_key=name, metadata=_metadata(opened, made))
-            yield from (result for result in _answers(opened, name, made) if result.check_name in wanted)
+            yield from (result for result in _answers(opened, name, made, connect) if result.check_name in wanted)
 
     return report
 
 
-def _answers(store: Store, name: str, made: Report) -> Iterator[dg.AssetCheckResult]:
+def _answers(store: Store, name: str, made: Report, connect: Connect) -> Iterator[dg.AssetCheckResult]:
     left_out = len(made.left_out)
     severity = dg.AssetCheckSeverity.WARN
     yield dg.AssetCheckResult(
         asset_key=name, check_name=WHOLE, passed=not left_out, severity=severity, metadata={"left_out": left_out}
     )
-    if totals := totals_of_digests(store, name):
+    if totals := totals_of_digests(store, name, connect):
         figures = {f"{figure}/report": reported for figure, (reported, _) in totals.items()}
         figures |= {f"{figure}/digests": summed for figure, (_, summed) in totals.items()}
         passed = all(reported == summed for reported, summed in totals.values())
@@ -106,12 +99,11 @@ def _answers(store: Store, name: str, made: Report) -> Iterator[dg.AssetCheckRes
 
 
 def _metadata(store: Store, report: Report) -> dict[str, Any]:
-    cache_dir = store.data_dir / "dagster" / "matplotlib"
     metadata: dict[str, Any] = {name: value for name, value in report.figures.items() if value is not None}
     metadata["span"] = str(report.span)
     # Dagster keeps the order: nobody would find the pictures below the long tables.
     for name, chart in report.charts.items():
-        metadata[f"picture/{name}"] = dg.MetadataValue.md(markdown(chart, cache_dir))
+        metadata[f"picture/{name}"] = dg.MetadataValue.md(markdown(chart, store.data_dir))
     for table in report.tables:
         if records := _records(table):
             metadata[f"table/{table.name}"] = dg.MetadataValue.table(records)
@@ -135,7 +127,7 @@ def _shown(column: str, value: Any) -> str | int | float | bool | None:
 
 REPORT_ASSETS = [_asset(name) for name in REPORTS]
 
-reports_job: UnresolvedAssetJobDefinition = dg.define_asset_job(
+reports_job = dg.define_asset_job(
     "reports_job", description="Makes all reports again.", selection=dg.AssetSelection.groups(GROUP)
 )
 

@@ -7,10 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
+from dagster_duckdb import DuckDBResource
 from pydantic import Field
 
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.store import Store, open_store
+
+DUCKDB = DuckDBResource(database=":memory:")
+"""Where reports are computed. The memory's views, and the limits of what they may use, are set by `ask.views`."""
 
 
 class StoreResource(dg.ConfigurableResource[Store]):

@@ -26,6 +26,7 @@ from helix_assets.hooks.inbox import inbox_of
 from helix_assets.model.agent import HookRecipe
 from helix_assets.model.errors import StopRun
 from helix_assets.settings.folders import agent_roots
+from helix_assets.store.durable import replace_file
 
 RECIPES: Mapping[str, HookRecipe] = {spec.flavor: spec.hook for spec in SPECS if spec.hook}
 _TITLES = {spec.flavor: spec.title for spec in SPECS}
@@ -122,15 +123,13 @@ def apply(edit: Edit, now: datetime) -> Path | None:
     backup = None
     if edit.before is not None:
         backup = _backup_of(target, now)
-        _write(backup, edit.before, 0o600)
+        _write(backup, edit.before)
     if edit.after is None:
         target.unlink(missing_ok=True)
     else:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        fresh = target.with_name(f".{target.name}.helix")
-        _write(fresh, edit.after, mode)
-        os.replace(fresh, target)
+        _write(target, edit.after, mode)
     return backup
 
 
@@ -304,17 +303,10 @@ def _backup_of(target: Path, now: datetime) -> Path:
     return next(path for path in map(target.with_name, names) if not path.exists())
 
 
-def _write(path: Path, text: str, mode: int) -> None:
-    """Write a file whole, or leave none."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def _write(path: Path, text: str, mode: int = 0o600) -> None:
     try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(text.encode("utf-8"))
-            os.fchmod(file.fileno(), mode)
-            file.flush()
-            os.fsync(file.fileno())
+        replace_file(path, text.encode("utf-8"), mode)
     except OSError as exc:
-        path.unlink()
         raise StopRun(f"{path} cannot be written ({exc.strerror}): nothing was changed") from exc
 
 

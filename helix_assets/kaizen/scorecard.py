@@ -152,3 +152,16 @@ def _rate(part: int, of: int) -> float | None:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
+
+
+def rates_by_week(found: Iterable[Score]) -> dict[str, dict[str, float]]:
+    """The success rate of each agent by week, over all repositories."""
+    sums: dict[str, dict[str, _Sums]] = defaultdict(lambda: defaultdict(_Sums))
+    for score in found:
+        total = sums[score.agent][score.week]
+        total.successes += score.successes
+        total.judged += score.judged
+    return {
+        agent: {week: total.successes / total.judged for week, total in weeks.items() if total.judged}
+        for agent, weeks in sums.items()
+    }

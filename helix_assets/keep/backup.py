@@ -29,7 +29,7 @@ from helix_assets.settings import Settings
 from helix_assets.store.catalog import meta, sessions
 from helix_assets.store.catalog.catalog import CATALOG
 from helix_assets.store.catalog.connection import Connection
-from helix_assets.store.durable import naming, new_file, open_plain, sync
+from helix_assets.store.durable import naming, new_file, open_new, open_plain, sync
 from helix_assets.store.key import KEY, load_key, text_hash
 from helix_assets.store.store import Store
 
@@ -211,7 +211,7 @@ def _write(store: Store, fresh: Path, now: datetime) -> Copy:
 
 def _copy_catalog(source: Path, target: Path) -> None:
     """SQLite's own online backup, without the text of unfinished records that parsers keep."""
-    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    open_new(target).close()
     with closing(_open(source)) as live, closing(sqlite3.connect(target)) as copy:
         live.backup(copy)
         copy.execute("pragma journal_mode=delete")  # one file only

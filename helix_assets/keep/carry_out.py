@@ -17,7 +17,7 @@ from helix_assets.store.catalog import live_files, losses, sessions, sources
 from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.retries import clear_rederivation
 from helix_assets.store.catalog.session_keys import keys_of
-from helix_assets.store.protocols import RawCache
+from helix_assets.store.raw import RawFiles
 
 if TYPE_CHECKING:
     from helix_assets.store.store import Store
@@ -50,7 +50,7 @@ def finish_interrupted(store: Store) -> list[Path]:
     return notes
 
 
-def _unlink(raw: RawCache, parts: Sequence[Row]) -> bool:
+def _unlink(raw: RawFiles, parts: Sequence[Row]) -> bool:
     try:
         for part in parts:
             raw.remove(part.name)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from helix_assets.store.durable import new_file
+from helix_assets.store.durable import replace_file
 
 RETRO = "-weekly-retro.md"
 """How the names of these notes end."""
@@ -90,26 +90,15 @@ def rename_in_notes(data_dir: Path, uid: str, instead: str) -> None:
         text = path.read_text(encoding="utf-8")
         clean = named.sub(instead, text)
         if clean != text:
-            _replace(path, clean)
+            replace_file(path, clean.encode())
 
 
 def _write_note(folder: Path, name: str, front: dict[str, Any], text: str) -> Path:
     # JSON is YAML: whatever an id holds, it stays a quoted string.
     lines = [f"{key}: {json.dumps(value)}" for key, value in front.items()]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _replace(folder / name, "\n".join(["---", *lines, "---", "", text]))
+    replace_file(folder / name, "\n".join(["---", *lines, "---", "", text]).encode())
     return folder / name
-
-
-def _replace(path: Path, text: str) -> None:
-    folder = path.parent
-    fresh = folder / ".new-note"
-    with new_file(fresh) as file:
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(fresh, path)
-    sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:

@@ -58,7 +58,7 @@ def _publish(data_dir: Path, name: str, report: Report) -> Path:
     for left in (fresh, old):
         shutil.rmtree(left, ignore_errors=True)
     fresh.mkdir(mode=0o700, parents=True)
-    _write(fresh, name, report, data_dir / "dagster" / "matplotlib")
+    _write(fresh, name, report, data_dir)
     sync(fresh, [path for path in fresh.iterdir() if path.is_file()])
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.exists():
@@ -68,7 +68,7 @@ def _publish(data_dir: Path, name: str, report: Report) -> Path:
     return folder
 
 
-def _write(folder: Path, name: str, report: Report, cache_dir: Path) -> None:
+def _write(folder: Path, name: str, report: Report, data_dir: Path) -> None:
     import pyarrow.parquet as pq
 
     from helix_assets.ask.plots import write_svg
@@ -78,6 +78,6 @@ def _write(folder: Path, name: str, report: Report, cache_dir: Path) -> None:
         (folder / f"{table.name}.csv").write_text(as_csv(table), encoding="utf-8")
         pq.write_table(table.data, folder / f"{table.name}.parquet", compression="zstd")
     for chart_name, chart in report.charts.items():
-        write_svg(chart, folder / f"{chart_name}.svg", cache_dir)
+        write_svg(chart, folder / f"{chart_name}.svg", data_dir)
     text = as_markdown(report, {chart: f"{chart}.svg" for chart in report.charts})
     (folder / f"{name}.md").write_text(text, encoding="utf-8")

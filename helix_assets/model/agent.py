@@ -7,6 +7,7 @@ its lines.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Literal
 
 
@@ -94,3 +95,7 @@ class AgentSpec:
     refusals: tuple[str, ...] = ()
     own_prompts: tuple[str, ...] = ()
     worktrees: Worktrees = field(default_factory=Worktrees)
+
+    def role_of(self, name: str) -> str | None:
+        """The role of a file by its name, None for one that is not read."""
+        return next((role for pattern, role in self.file_kinds if fnmatchcase(name, pattern)), None)

@@ -289,6 +289,13 @@ def _sessions(store: Store, status: Status) -> Iterator[Finding]:
     if unread:
         do = "`helix status` names the newest; make them readable for this user"
         yield Finding("sources", "wrong", f"{unread} log files cannot be read", do)
+    damaged_files = status.sources.get("damaged", 0)
+    if damaged_files:
+        do = "`helix status` names the newest and why; each is tried again once it changes"
+        yield Finding("sources", "wrong", f"{damaged_files} log files are damaged or too large", do)
+    if places := status.trouble.problem_count:
+        what = f"{places} places in logs could not be read; `helix status` names the newest and why"
+        yield Finding("sources", "note", what)
     with store.catalog.reading() as connection:
         for (flavor, reason), count in unreadable_sessions(connection).items():
             yield Finding("sources", "note", f"{flavor}: {count} sessions are there but cannot be read: {reason}")

@@ -47,19 +47,19 @@ def instance_config(home: Path) -> dict[str, Any]:
             }
         },
         "compute_logs": {
-            "module": "dagster._core.storage.local_compute_log_manager",
-            "class": "LocalComputeLogManager",
+            "module": "helix_assets.serve.dagster_storage",
+            "class": "HelixComputeLogs",
             "config": {"base_dir": str(home / "logs")},
         },
         "local_artifact_storage": {
-            "module": "dagster._core.storage.root",
-            "class": "LocalArtifactStorage",
+            "module": "helix_assets.serve.dagster_storage",
+            "class": "HelixArtifacts",
             "config": {"base_dir": str(home)},
         },
         "concurrency": {"runs": {"max_concurrent_runs": 2}},
         # A queued run waits for one second, not five: what a hook pushes must be digested in under ten.
         "run_coordinator": {
-            "module": "dagster._core.run_coordinator.queued_run_coordinator",
+            "module": "dagster",
             "class": "QueuedRunCoordinator",
             "config": {"dequeue_interval_seconds": 1},
         },

@@ -12,19 +12,28 @@ from pathlib import Path
 from typing import Any
 
 from dagster import Field
-from dagster._core.scheduler.instigation import InstigatorTick, TickStatus
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME, SqliteEventLogStorage
-from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
-from dagster._core.storage.root import LocalArtifactStorage
-from dagster._core.storage.schedules.schema import JobTickTable
-from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage, _event_logs_directory, _schedule_directory
-from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, Engine, create_engine, delete, event
 
 from helix_assets.serve.dagster_home import prepare_dagster_home
+from helix_assets.serve.dagster_private import (
+    INDEX_SHARD_NAME,
+    ConfigurableClassData,
+    DagsterSqliteStorage,
+    InstigatorTick,
+    JobTickTable,
+    LocalArtifactStorage,
+    LocalComputeLogManager,
+    SqliteEventLogStorage,
+    SqliteScheduleStorage,
+    TickStatus,
+    event_logs_folder,
+    schedules_folder,
+)
 from helix_assets.settings import load_settings
+
+_BUSY_S = 30
+_BASE_DIR = {"base_dir": Field(str, is_required=False)}
+"""The folder to use; without it that of the settings."""
 
 
 def _home() -> Path:
@@ -75,7 +84,7 @@ class EventLog(SqliteEventLogStorage):
     def _open(self, shard: str) -> None:
         for other in self._engines.keys() - {INDEX_SHARD_NAME}:
             self._engines.pop(other).dispose()
-        engine = create_engine(self.conn_string_for_shard(shard), connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS})
+        engine = create_engine(self.conn_string_for_shard(shard), connect_args={"timeout": _BUSY_S})
         event.listen(engine, "connect", lambda opened, _: opened.execute("pragma synchronous=normal").close())
         if shard not in self._initialized_dbs or not os.path.exists(self.path_for_shard(shard)):
             self._initdb(engine)
@@ -100,12 +109,12 @@ class HelixStorage(DagsterSqliteStorage):
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(base_dir, inst_data)
-        self._event_log_storage = EventLog(_event_logs_directory(base_dir))
-        self._schedule_storage = ScheduleStorage.from_local(_schedule_directory(base_dir))
+        self._event_log_storage = EventLog(event_logs_folder(base_dir))
+        self._schedule_storage = ScheduleStorage.from_local(schedules_folder(base_dir))
 
     @classmethod
     def config_type(cls) -> Any:
-        return {"base_dir": Field(str, is_required=False)}
+        return _BASE_DIR
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "HelixStorage":
@@ -117,11 +126,11 @@ class HelixComputeLogs(LocalComputeLogManager):
 
     @classmethod
     def config_type(cls) -> Any:
-        return {}
+        return _BASE_DIR
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "HelixComputeLogs":
-        return cls(str(_home() / "logs"), inst_data=inst_data)
+        return cls(config_value.get("base_dir") or str(_home() / "logs"), inst_data=inst_data)
 
 
 class HelixArtifacts(LocalArtifactStorage):
@@ -129,8 +138,8 @@ class HelixArtifacts(LocalArtifactStorage):
 
     @classmethod
     def config_type(cls) -> Any:
-        return {}
+        return _BASE_DIR
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "HelixArtifacts":
-        return cls(str(_home()), inst_data=inst_data)
+        return cls(config_value.get("base_dir") or str(_home()), inst_data=inst_data)

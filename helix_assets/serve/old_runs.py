@@ -12,23 +12,25 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from dagster import DagsterInstance, RunsFilter
-from dagster._core.storage.dagster_run import FINISHED_STATUSES
-from dagster._core.storage.event_log.schema import (
-    AssetCheckExecutionsTable,
-    AssetEventTagsTable,
-    SqlEventLogStorageTable,
-)
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
-from dagster._core.storage.runs.schema import RunsTable, RunTagsTable
-from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
-from dagster._core.storage.schedules.schema import AssetDaemonAssetEvaluationsTable
-from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
+from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 from sqlalchemy import Connection, delete, func, select
+
+from helix_assets.serve.dagster_private import (
+    AssetCheckExecutionsTable,
+    AssetDaemonAssetEvaluationsTable,
+    AssetEventTagsTable,
+    RunsTable,
+    RunTagsTable,
+    SqlEventLogStorageTable,
+    SqliteEventLogStorage,
+    SqliteRunStorage,
+    SqliteScheduleStorage,
+)
 
 KEEP_RUNS = 500
 KEEP_EVALUATIONS = 1000
 """Records of Dagster's checks whether to materialize an asset again; 20 to 70 kB each."""
+_ENDED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
 _AT_ONCE = 100
 _FREE_SHARE = 0.5
 
@@ -72,7 +74,7 @@ def old_runs(instance: DagsterInstance, keep: int = KEEP_RUNS) -> list[str]:
     records, newest = _records(instance), instance.get_run_ids(limit=keep)
     if records is None or len(newest) < keep:
         return []
-    ended = RunsFilter(statuses=FINISHED_STATUSES)
+    ended = RunsFilter(statuses=_ENDED)
     shown = _runs_still_shown(records)
     return [run_id for run_id in reversed(instance.get_run_ids(ended, cursor=newest[-1])) if run_id not in shown]
 

@@ -4,13 +4,13 @@ Dagster's own run monitoring cannot do it: after a crash of the whole tree a run
 the queue. Queued runs are left alone: they have no process yet, and the daemon starts them later.
 """
 
-import json
 import os
 import socket
 from collections.abc import Iterable
 
 from dagster import DagsterEventType, DagsterInstance, DagsterRun, DagsterRunStatus, RunsFilter
-from dagster._core.storage.tags import GRPC_INFO_TAG
+
+from helix_assets.serve.dagster_private import code_server_of
 
 _UNFINISHED = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 _REASON = "The process of this run is gone: helix was stopped or crashed before the run ended."
@@ -35,9 +35,8 @@ def close_stale_runs(instance: DagsterInstance) -> list[str]:
 
 def _is_alive(instance: DagsterInstance, run: DagsterRun) -> bool:
     """A run that a code server launched lives as long as that server; any other as long as the process it named."""
-    launched_by = run.tags.get(GRPC_INFO_TAG)
-    if launched_by:
-        return _answers(json.loads(launched_by))
+    if server := code_server_of(run):
+        return _answers(server)
     return any(_process_exists(pid) for pid in _named_processes(instance, run))
 
 

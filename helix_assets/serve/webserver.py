@@ -12,16 +12,18 @@ from typing import Any
 import click
 import uvicorn
 from dagster import DagsterInstance
-from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
-from dagster._core.workspace.load_target import WorkspaceFileTarget
-from dagster_webserver.version import __version__
-from dagster_webserver.webserver import DagsterWebserver
 from graphql import ASTValidationRule, GraphQLError, OperationDefinitionNode, OperationType
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
+from helix_assets.serve.dagster_private import (
+    DagsterWebserver,
+    WorkspaceProcessContext,
+    WorkspaceRequestContext,
+    workspace,
+)
 from helix_assets.serve.guard import Guard, GuardPolicy
 from helix_assets.serve.limits import limited
 from helix_assets.serve.token import ui_token
@@ -70,31 +72,30 @@ def build_app(context: WorkspaceProcessContext, policy: GuardPolicy) -> ASGIApp:
     return Guard(Webserver(context, live_data_poll_rate=_POLL_RATE_MS).create_asgi_app(), policy)
 
 
-def serve(listener: socket.socket, workspace: Path, policy: GuardPolicy) -> None:
+def serve(listener: socket.socket, locations: Path, policy: GuardPolicy) -> None:
     """Answer on a listening socket until a signal comes. DAGSTER_HOME names the instance."""
     with DagsterInstance.get() as instance:
         instance.optimize_for_webserver(_STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_SECONDS, _POOL_MAX_OVERFLOW)
-        target = WorkspaceFileTarget(paths=[str(workspace)])
-        with WorkspaceProcessContext(
-            instance, workspace_load_target=target, version=__version__, read_only=policy.read_only
-        ) as context:
+        with workspace(instance, locations, read_only=policy.read_only) as context:
             uvicorn.Server(limited(build_app(context, policy))).run(sockets=[listener])
 
 
 @click.command()
 @click.option("--fd", type=int, required=True, help="The listening socket.")
 @click.option("--host", required=True, help="The address it is bound to.")
-@click.option("--workspace", type=click.Path(path_type=Path), required=True, help="workspace.yaml to load.")
+@click.option(
+    "--workspace", "locations", type=click.Path(path_type=Path), required=True, help="workspace.yaml to load."
+)
 @click.option("--token-in", type=click.Path(path_type=Path), help="Data folder whose ui.token every request needs.")
 @click.option("--read-only", is_flag=True, help="Refuse every change.")
-def main(fd: int, host: str, workspace: Path, token_in: Path | None, read_only: bool) -> None:
+def main(fd: int, host: str, locations: Path, token_in: Path | None, read_only: bool) -> None:
     """Serve the guarded UI (started by `helix up`, not by hand)."""
     os.umask(0o077)
     token = ui_token(token_in) if token_in else None
     listener = socket.socket(fileno=fd)
     policy = GuardPolicy(port=listener.getsockname()[1], host=host, read_only=read_only, token=token)
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after it has shut down
-        serve(listener, workspace, policy)
+        serve(listener, locations, policy)
 
 
 if __name__ == "__main__":

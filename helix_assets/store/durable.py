@@ -9,7 +9,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -46,11 +46,15 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
+def open_new(path: Path) -> BinaryIO:
+    """Open a new file that only this user can read, or empty an old one."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb")
+
+
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file that only this user can read, or empty an old one."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with naming(path), os.fdopen(fd, "wb") as file:
+    """As `open_new`, for as long as it is written to; errors name the file."""
+    with naming(path), open_new(path) as file:
         yield file
 
 
@@ -71,11 +75,17 @@ def drop(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file in one step. Its bytes are on the disk when the call returns."""
-    fresh = path.with_name(f".{path.name}")
-    with new_file(fresh) as file:
-        file.write(data)
-    sync(path.parent, [fresh])
-    os.replace(fresh, path)
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Make or replace a file in one step. Its bytes are on the disk when the call returns. An error changes nothing."""
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        with new_file(fresh) as file:
+            file.write(data)
+            os.fchmod(file.fileno(), mode)
+        sync(path.parent, [fresh])
+        os.replace(fresh, path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
     sync(path.parent, [path])

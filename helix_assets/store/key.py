@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 
 from helix_assets.model.errors import StoreError
-from helix_assets.store.durable import new_file
+from helix_assets.store.durable import replace_file
 
 KEY = "key"
 KEY_BYTES = 32
@@ -35,12 +34,7 @@ def make_key(data_dir: Path) -> None:
     path = data_dir / KEY
     if path.exists():
         return
-    fresh = path.with_name(f".{KEY}")
-    with new_file(fresh) as file:
-        file.write(secrets.token_bytes(KEY_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(path)
+    replace_file(path, secrets.token_bytes(KEY_BYTES))
 
 
 def hasher(key: bytes) -> Callable[[bytes], int]:

@@ -7,7 +7,6 @@ Belongs here: rows to files and back. The only module that loads pyarrow for the
 from __future__ import annotations
 
 import heapq
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -21,7 +20,7 @@ from helix_assets.model.errors import StoreError
 from helix_assets.model.event import AFTER_THE_END, ROW_FIELDS, UNPLACED, Row
 from helix_assets.model.fields import SESSION_UID
 from helix_assets.store.arrow import ARROW_TYPES
-from helix_assets.store.durable import naming
+from helix_assets.store.durable import naming, open_new
 from helix_assets.store.raw import PartFile, file_hash
 
 if TYPE_CHECKING:
@@ -48,8 +47,7 @@ class _HashingSink:
     closed = False
 
     def __init__(self, path: Path, key: bytes) -> None:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self._path, self._file = path, os.fdopen(fd, "wb")
+        self._path, self._file = path, open_new(path)
         self._hash = blake2b(digest_size=16, key=key)
         self.size = 0
 

@@ -23,6 +23,8 @@ from helix_assets.store.store import HIDDEN, Store
 from helix_assets.sweep.resting import resting
 
 EXCLUSIONS = "exclusions"
+SHARED_FILE = "shared"
+"""The status of a shared file whose sessions were listed."""
 OPEN = "open"
 """The status of a text whose last block was not read, because it could still grow."""
 
@@ -88,7 +90,7 @@ def compare(
     wakes = {"gone", "failed"}
     are_exclusions_new = remembered.meta.get(EXCLUSIONS) != exclusions_of(store)
     if are_exclusions_new:
-        wakes.add("excluded")
+        wakes |= {"excluded", SHARED_FILE, OPEN}  # of excluded sessions in shared files nothing is noted
     again = [
         key
         for key, status in unusual.items()

@@ -16,13 +16,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, cast
 
 import orjson
 
 from helix_assets.agents import ADAPTERS, pieces_of, vocabulary_of
-from helix_assets.agents.cutting import Cutting
+from helix_assets.agents.cutting import Cut, Cutting, reader
 from helix_assets.agents.database import asking
 from helix_assets.agents.jsonl import (
     CHUNK_BYTES,
@@ -151,6 +152,7 @@ class _Source:
         self.seen_us: int | None = None
         self._opened: os.stat_result | None = None
         self._read_hash: str | None = None
+        self._hashed = blake2b()
         self._fell_short = False
         self.unparsed = self.lines = self.objects = self.bytes_read = self.redactions = self.withheld = 0
         pieces = pieces_of(adapter.flavor)
@@ -234,25 +236,38 @@ class _Source:
         state = hashed_up_to(fd, task.opens, self.offset, key)
         if task.read_hash is not None and state.hexdigest() != task.read_hash:
             raise _Rewritten
-        data = os.pread(fd, max(0, task.until - self.offset), self.offset)
+        read = _Counting(reader(fd, self.offset, task.until))
         splitter = cast(ReadsTexts, self._adapter).splitter(task.opens, task.split)
-        cutting = Cutting(data, splitter, self.offset, self.line, is_over=task.is_over)
+        cutting = Cutting(read, splitter, self.offset, self.line, is_over=task.is_over, hashed=state)
+        self._hashed = cutting.hashed
         yield from self._made(self._own(cutting))
-        state.update(data[: self.offset - task.offset])
-        self._read_hash = state.hexdigest()
-        self._refuse_rewritten(fd, task.offset + len(data))
+        self._read_hash = self._hashed.hexdigest()
+        self._refuse_rewritten(fd, task.offset + read.count)
 
     def _own(self, cutting: Cutting) -> Iterator[_Unit]:
-        """The blocks of this session. The next reading starts after the last, or at it if it may still grow."""
-        was_own = False
+        """The blocks of this session. The next reading starts after the last complete one of them.
+
+        So where reading stopped names no other session.
+        """
         for cut in cutting:
-            if was_own:
+            if cut.block.session != self.task.part:
+                continue
+            is_complete = cutting.offset == cut.end
+            if is_complete:
                 self.offset, self.line, self.split = cutting.offset, cutting.line, cutting.state
-            was_own = cut.block.session == self.task.part
-            if was_own:
+                self._hashed = cutting.hashed
+            if not cut.is_too_long:
                 yield _Unit(dumped(cut.block.unit), cut.line, cut.offset)
-        if was_own:
-            self.offset, self.line, self.split = cutting.offset, cutting.line, cutting.state
+            else:
+                self._skip_block(cut, is_complete=is_complete)
+
+    def _skip_block(self, cut: Cut, *, is_complete: bool) -> None:
+        """Count a block that is too long; one that may still grow only once it is complete."""
+        if is_complete:
+            self.bad(cut.line, cut.offset, "longer than a block may be; not stored")
+        else:
+            reason = "longer than a block may be, and it may still grow"
+            self.problems.append(Problem(self.task.shown, reason, cut.line, cut.offset))
 
     def _made(self, units: Iterable[_Unit]) -> Iterator[_Line]:
         """The records of units that the adapter made, each redacted like a line of JSON Lines."""

@@ -37,7 +37,7 @@ from helix_assets.store.catalog.old_tables import (
     shared_keys,
     sources,
 )
-from helix_assets.store.durable import sync
+from helix_assets.store.durable import replace_file, sync
 from helix_assets.store.fact_files import FactFile
 from helix_assets.store.key import text_hash
 from helix_assets.store.raw import LIGHT, PartFile, file_hash
@@ -269,13 +269,7 @@ def _hub_notes(store: Store, redactor: Redactor) -> int:
     for path in (store.data_dir / "hub").glob("*.md"):
         clean = redactor.text(path.read_text(encoding="utf-8"))
         if clean.hits:
-            fresh = path.with_suffix(".tmp")
-            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                file.write(clean.text)
-                file.flush()
-                os.fsync(fd)
-            os.replace(fresh, path)
+            replace_file(path, clean.text.encode())
             changed += 1
     return changed
 

@@ -34,15 +34,14 @@ from helix_assets.store.catalog.connection import Row
 from helix_assets.store.catalog.day_marks import count_day
 from helix_assets.store.catalog.ledger import shared_with
 from helix_assets.store.catalog.pages import truncate_log
+from helix_assets.store.catalog.problems import problem_rows
 from helix_assets.store.catalog.session_keys import keys_of, message_key
 from helix_assets.store.catalog.sources import read_again
 from helix_assets.store.catalog.tombstones import session_mark, stay_forgotten
 from helix_assets.store.key import hasher
-from helix_assets.store.problems import problem_rows
 from helix_assets.store.store import Store
 from helix_assets.store.words.keep import AT_ONCE_BYTES, keep_up
 from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, fault_of
-from helix_assets.sweep.joining import join_parts
 from helix_assets.sweep.look import EXCLUSIONS, exclusions_of, no_collection, scan
 from helix_assets.sweep.merging import is_derived_now_or_never, merge_into_kept
 from helix_assets.sweep.plan import (
@@ -223,6 +222,7 @@ class _Sweep:
         self._shared = SharedFiles(self._store, self._exclusions)
         self._scan = self._shared.unfold(self._scan, self._clock(), patient=self._is_patient, natives=self._natives)
         self._report.problems += self._shared.refused.busy
+        self._report.files_excluded += self._shared.refused.excluded
         for candidate, status, reason in self._shared.refused.skipped:
             self._skip(candidate, self._scan.seen.flavors[candidate.file.path], status, reason)
             self._report.problems += [(candidate.shown, reason)] if reason else []
@@ -498,8 +498,6 @@ class _Sweep:
         self._read_when_allowed(shares.stuck)
         done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
         self._count(work, done)
-        grown = [uid for uid, r in work.results.items() if r.task.append and work.states[uid].parts]
-        self._report.bytes_written += join_parts(self._store, grown) if grown else 0
         self._index(done)
 
     def _index(self, done: Committed) -> None:

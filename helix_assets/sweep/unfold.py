@@ -17,10 +17,10 @@ from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 from helix_assets.agents import ADAPTERS
-from helix_assets.agents.cutting import Cut, Cutting, rests
+from helix_assets.agents.cutting import Cutting, reader, rests
 from helix_assets.agents.database import PrivateCopies, asking, closing_fd, number_of
 from helix_assets.agents.discover import Exclusions
-from helix_assets.agents.jsonl import MAX_LINE_BYTES, begins_alike, hash_of_read, open_source
+from helix_assets.agents.jsonl import begins_alike, hashed_up_to, open_source
 from helix_assets.agents.kinds import Held, ReadsDatabases, ReadsTexts
 from helix_assets.agents.roles import DATABASE, SHARED, TEXT, is_part, is_shared, part_path, shared_path
 from helix_assets.agents.spec import FoundFile
@@ -31,7 +31,7 @@ from helix_assets.redaction.again import value_again
 from helix_assets.store.catalog import problems, sources
 from helix_assets.store.catalog.tombstones import session_mark, source_mark
 from helix_assets.store.store import Store
-from helix_assets.sweep.look import OPEN, Scan, compare
+from helix_assets.sweep.look import OPEN, SHARED_FILE, Scan, compare
 from helix_assets.sweep.plan import Candidate
 from helix_assets.sweep.task import FileTask, IngestTask
 
@@ -41,10 +41,14 @@ _START: dict[str, Any] = {"offset": 0, "line": 1, "read_hash": None, "parser_sta
 
 @dataclass
 class Refused:
-    """Shared files that were not opened: `busy` ones are tried again by the next sweep, others once they change."""
+    """Shared files that were not opened: `busy` ones are tried again by the next sweep, others once they change.
+
+    `excluded` counts the sessions that were left out of files that were.
+    """
 
     busy: list[tuple[str, str]] = field(default_factory=list)
     skipped: list[tuple[Candidate, str, str | None]] = field(default_factory=list)
+    excluded: int = 0
 
 
 class _Opened(NamedTuple):
@@ -53,7 +57,7 @@ class _Opened(NamedTuple):
     candidate: Candidate
     parts: list[FoundFile]
     cwds: dict[str, str | None]
-    status: str = "shared"
+    status: str = SHARED_FILE
     cursor: dict[str, Any] = _START
 
 
@@ -87,7 +91,7 @@ class SharedFiles:
             file.path: _Reach(file.size, rests(file.mtime_ns, now)) for file in scan.shared if file.role == TEXT
         }
         tried = [self._opened(candidate, scan) for candidate in self._with_news(scan, natives)]
-        opened = [self._without_forgotten(one, scan) for one in tried if one is not None]
+        opened = [self._without_hidden(one, scan) for one in tried if one is not None]
         listed = {one.candidate.file.path: one.parts for one in opened}
         after = scan
         if opened:
@@ -171,37 +175,40 @@ class SharedFiles:
         # The working folder of a session to be read again is known only from its first block.
         waits = any(scan.found[key] in before.values() for key in scan.changes.changed)
         has_grown = known is not None and proven and known.parser_state is not None and not waits
-        cuts, cursor = self._cut(file, scan.seen.flavors[file.path], known.as_dict() if known and has_grown else _START)
+        ends, cursor = self._cut(file, scan.seen.flavors[file.path], known.as_dict() if known and has_grown else _START)
         parts = dict(before) if has_grown else {}
-        for cut in cuts:
-            path = part_path(file.path, cut.block.session)
-            state = file.dev, file.inode, cut.end, file.mtime_ns
-            is_known = cut.end <= proven and path in before
-            parts[path] = before[path] if is_known else FoundFile(path, TEXT, cut.block.session, *state)
-        cwds = {part_path(file.path, cut.block.session): cut.block.cwd for cut in cuts}
+        for session, (end, _) in ends.items():
+            path = part_path(file.path, session)
+            state = file.dev, file.inode, end, file.mtime_ns
+            is_known = end <= proven and path in before
+            parts[path] = before[path] if is_known else FoundFile(path, TEXT, session, *state)
+        cwds = {part_path(file.path, session): cwd for session, (_, cwd) in ends.items()}
         reach = self._texts[file.path]
         is_open = not reach.is_over and cursor["offset"] < reach.until
-        return _Opened(candidate, list(parts.values()), cwds, OPEN if is_open else "shared", cursor)
+        return _Opened(candidate, list(parts.values()), cwds, OPEN if is_open else SHARED_FILE, cursor)
 
-    def _cut(self, file: FoundFile, flavor: str, start: Mapping[str, Any]) -> tuple[list[Cut], dict[str, Any]]:
-        """The blocks of a text from a position on, and the cursor for the next look to continue after them."""
-        offset = start["offset"]
+    def _cut(
+        self, file: FoundFile, flavor: str, start: Mapping[str, Any]
+    ) -> tuple[dict[str, tuple[int, str | None]], dict[str, Any]]:
+        """The sessions of a text from a position on, and the cursor for the next look to continue after them.
+
+        Of each session the end of its last block and its working folder.
+        """
+        offset, key = start["offset"], self._store.key
         splitter = cast(ReadsTexts, ADAPTERS[flavor]).splitter(file.path, start["parser_state"])
         with closing_fd(open_source(file.path)) as fd:
-            data = os.pread(fd, MAX_LINE_BYTES + 1, offset)
-            if len(data) > MAX_LINE_BYTES:
-                raise SkipSource("too large: it has more new text than is read at once")
-            reach = self._texts[file.path] = self._texts[file.path]._replace(until=offset + len(data))
-            cutting = Cutting(data, splitter, offset, start["line"], is_over=reach.is_over)
-            cuts = list(cutting)
-            read_hash = hash_of_read(fd, file.path, cutting.offset, self._store.key)
-        return cuts, {"offset": cutting.offset, "line": cutting.line, "read_hash": read_hash,
+            reach = self._texts[file.path] = self._texts[file.path]._replace(until=os.fstat(fd).st_size)
+            hashed = hashed_up_to(fd, file.path, offset, key)
+            read = reader(fd, offset, reach.until)
+            cutting = Cutting(read, splitter, offset, start["line"], is_over=reach.is_over, hashed=hashed)
+            ends = {cut.block.session: (cut.end, cut.block.cwd) for cut in cutting}
+        return ends, {"offset": cutting.offset, "line": cutting.line, "read_hash": cutting.hashed.hexdigest(),
                       "parser_state": value_again(self._store.redactor, cutting.state)}  # fmt: skip
 
     # -- noting ------------------------------------------------------------------------------------------------------
 
-    def _without_forgotten(self, opened: _Opened, scan: Scan) -> _Opened:
-        """The file without forgotten sessions, of which not even the name is noted."""
+    def _without_hidden(self, opened: _Opened, scan: Scan) -> _Opened:
+        """The file without forgotten sessions, and excluded ones that were never read: their names are not noted."""
         store, flavor = self._store, scan.seen.flavors[opened.candidate.file.path]
         marks = scan.known.forgotten
 
@@ -210,9 +217,14 @@ class SharedFiles:
             return session_mark(store, uid) in marks or source_mark(store, part.path) in marks
 
         self._cwds |= opened.cwds
-        parts = [part for part in opened.parts if not is_forgotten(part)] if marks else opened.parts
-        hides_some = len(parts) < len(opened.parts) or any(self.is_excluded(part, None) for part in parts)
+        excluded = {store.path_key(part.path): part for part in opened.parts if self.is_excluded(part, None)}
+        with store.catalog.reading() as connection:
+            known = sources.by_key(connection, excluded)
+        unread = {part.path for key, part in excluded.items() if key not in known}
+        self.refused.excluded += len(unread)
+        parts = [part for part in opened.parts if part.path not in unread and not (marks and is_forgotten(part))]
         # The cursor may name the session that it ends in.
+        hides_some = excluded or len(parts) < len(opened.parts)
         return opened._replace(parts=parts, cursor=_START if hides_some else opened.cursor)
 
     def _note(self, opened: Iterable[_Opened], scan: Scan, at: str, *, is_whole: bool) -> None:

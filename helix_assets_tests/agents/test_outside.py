@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -96,6 +97,29 @@ def test_toy_agent_of_another_package_is_swept(tmp_path: Path):
     assert (memory.sweep().lines_read, memory.digest("toy:s1")["user_prompts"]) == (2, 2)
     assert not verify(memory.store)
     memory.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("adapters.base", "agents.spec"),
+        ("adapters.jsonl", "agents.jsonl"),
+        ("adapters.loose", "agents.loose"),
+        ("adapters.walk", "agents.walk"),
+        ("core.errors", "model.errors"),
+        ("core.moments", "model.time"),
+        ("core.schema", "model.event"),
+    ],
+)
+def test_names_that_such_a_package_was_written_against_are_the_modules_of_now(before: str, now: str) -> None:
+    package, _, name = before.partition(".")
+    source = f"""
+import helix_assets.{before} as first
+from helix_assets.{package} import {name} as second
+import helix_assets.{now} as now
+assert first is second is now
+"""
+    subprocess.run([sys.executable, "-c", source], check=True)
 
 
 @pytest.mark.usefixtures("installed")

@@ -21,6 +21,7 @@ import pytest
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.claude.adapter import ClaudeAdapter, ClaudeParser
+from helix_assets.agents.jsonl import decode
 from helix_assets.agents.kinds import Ask, Block, Held, Query
 from helix_assets.agents.roles import SHARED
 from helix_assets.agents.spec import FoundFile, JsonObject, SessionFacts
@@ -100,8 +101,8 @@ class TwinSplitter:
         if lines[0].startswith("=== "):
             _, session, cwd = lines.pop(0).split(" ", 2)
             self._state = {"session": session, "cwd": cwd}
-        unit = json.loads("\n".join(lines[1:]))
-        return Block(self._state["session"], unit, self._state["cwd"])
+        unit = decode("\n".join(lines[1:]).encode())
+        return Block(self._state["session"], unit if isinstance(unit, dict) else {"bad": unit}, self._state["cwd"])
 
     def state(self) -> JsonObject:
         return dict(self._state)

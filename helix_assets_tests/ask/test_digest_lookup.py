@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
@@ -45,16 +46,15 @@ def read(memory: Memory) -> list[list[object]]:
 
 def test_bare_sqlite_reads_the_digests_in_the_middle_of_a_sweep(memory: Memory) -> None:
     with writing(memory.store, "test"), memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("update digests set repo = 'half done'")
+        connection.execute("update digests set repo = 'half done'")
         rows = read(memory)
     assert [row[:4] for row in rows] == [[uid, uid, "claude", "shop"] for uid in (UID, UID[:-1] + "2")]
 
 
 def test_an_old_reader_keeps_working_when_columns_are_added(memory: Memory) -> None:
     before = read(memory)
-    with sqlite3.connect(memory.store.settings.catalog_path) as connection:
+    with closing(sqlite3.connect(memory.store.settings.catalog_path)) as connection, connection:
         connection.execute("alter table digests add column added_later text")
-    connection.close()
     assert read(memory) == before
 
 
@@ -113,9 +113,8 @@ def test_the_variable_never_redirects_a_sweep(memory: Memory, tmp_path: Path) ->
 
 
 def test_a_damaged_digest_is_no_answer(memory: Memory, capfd: pytest.CaptureFixture[str]) -> None:
-    with sqlite3.connect(memory.store.settings.catalog_path) as connection:
+    with closing(sqlite3.connect(memory.store.settings.catalog_path)) as connection, connection:
         connection.execute("update digests set digest = replace(digest, 'shop', 'shup')")
-    connection.close()
     assert main([UID]) == DAMAGED
     assert "damaged" in capfd.readouterr().err
 
@@ -130,9 +129,11 @@ def test_a_digest_of_older_rules_is_shown_by_the_newer_ones(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "steps", pattern = "please do step [0-9]"}]')
-    with sqlite3.connect(memory.store.settings.catalog_path) as connection:  # as after the first part of a sweep
+    with (
+        closing(sqlite3.connect(memory.store.settings.catalog_path)) as connection,
+        connection,
+    ):  # as after the first part of a sweep
         connection.execute("update meta set value = 'newer' where name = 'names_redacted_with'")
-    connection.close()
     assert main([UID, "--json"]) == FOUND
     assert orjson.loads(capfd.readouterr().out)["first_prompt"].startswith("[redacted:steps")
 

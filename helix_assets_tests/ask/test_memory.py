@@ -2,15 +2,15 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 
 from helix_assets import Memory
 from helix_assets.keep.evict import apply
 from helix_assets.model.errors import NotFoundError, SettingsError, StoreError
-from helix_assets.store.catalog.old_tables import hook_events
+from helix_assets.store.catalog import meta
 from helix_assets_tests.home import Memory as Home
 from helix_assets_tests.home import conversation
 
@@ -90,7 +90,7 @@ def test_times_of_hooks_are_told_with_their_calls(home_of_logs: Home) -> None:
         "call_id": "toolu_a0",
     }
     with home_of_logs.store.catalog.writing() as connection:
-        connection.execute(insert(hook_events), [row, row | {"event": "Stop", "call_id": ""}])
+        connection.insert("hook_events", [row, row | {"event": "Stop", "call_id": ""}])
     with Memory() as memory:
         rows = memory.hook_events().project("session_uid, epoch(ts)::bigint, event, call_id").fetchall()
     assert rows == [("claude:s1", 1780653607, "PreToolUse", "toolu_a0"), ("claude:s1", 1780653607, "Stop", None)]
@@ -127,9 +127,8 @@ def test_evicted_sessions_keep_digest_and_facts(home_of_logs: Home, monkeypatch:
 def test_damage_is_named_and_can_be_left_out(home_of_logs: Home) -> None:
     path = home_of_logs.store.settings.catalog_path
     home_of_logs.close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("update digests set digest = digest || ' ' where session_uid = 'claude:s1'")
-    connection.close()
     with Memory(path) as memory:
         with pytest.raises(StoreError, match="claude:s1"):
             memory.digests()
@@ -147,7 +146,7 @@ def test_all_of_it_reads_by_the_rules_in_force(home_of_logs: Home, monkeypatch: 
 
 def test_an_id_that_new_rules_hide_is_shown_nowhere(home_of_logs: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with home_of_logs.store.catalog.writing() as connection:
-        connection.execute(insert(hook_events).values(session_uid="claude:s2", at="x", event="end", call_id=""))
+        connection.insert("hook_events", [{"session_uid": "claude:s2", "at": "x", "event": "end", "call_id": ""}])
     home_of_logs.close()
     monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "ids", pattern = "s2"}]')
     with Memory() as memory:
@@ -169,7 +168,7 @@ def test_a_file_of_another_name_is_refused(tmp_path: Path) -> None:
 
 def test_a_store_newer_than_the_reader_is_left_alone(home_of_logs: Home) -> None:
     with home_of_logs.store.catalog.writing() as connection:
-        home_of_logs.store.catalog.set_meta(connection, "catalog_version", "999")
+        meta.put(connection, "catalog_version", "999")
     home_of_logs.close()
     with pytest.raises(StoreError, match="upgrade helix_assets"):
         Memory()

@@ -327,7 +327,8 @@ def test_what_the_index_lacks_after_a_kill_is_in_it_after_the_next_sweep(
 
 def test_what_had_no_room_is_added_once_the_hard_cap_is_raised(memory: Memory) -> None:
     roomy = memory.store
-    caps = replace(roomy.settings.retention, raw_soft_cap_bytes=1, raw_hard_cap_bytes=roomy.catalog.raw_usage() - 1)
+    hard_cap = memory.raw_usage() - 1
+    caps = replace(roomy.settings.retention, raw_soft_cap_bytes=1, raw_hard_cap_bytes=hard_cap)
     memory.store = replace(roomy, settings=replace(roomy.settings, retention=caps))
     index_of(memory.store).remove()
     memory.sweep()

@@ -289,24 +289,21 @@ def test_damaged_file_is_left_out_and_named(memory: Memory, view: str, left: int
 
 def test_damaged_digest_is_left_out_and_named(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql(
-            "update digests set digest = replace(digest, '1', '2') where session_uid = 'claude:s1'"
-        )
+        connection.execute("update digests set digest = replace(digest, '1', '2') where session_uid = 'claude:s1'")
     answer = ask(memory.store, "select count(*), count(events) from sessions")
     assert (answer.rows, answer.left_out) == ([(2, 1)], ("claude:s1",))
 
 
 def test_missing_digest_is_named(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("delete from digests where session_uid = 'claude:s1'")
+        connection.execute("delete from digests where session_uid = 'claude:s1'")
     answer = ask(memory.store, "select count(*), count(events) from sessions")
     assert (answer.rows, answer.left_out) == ([(2, 1)], ("claude:s1",))
 
 
 def _names(memory: Memory, table: str, where: str) -> list[tuple[str]]:
     with memory.store.catalog.reading() as connection:
-        rows = connection.exec_driver_sql(f"select name from {table} where {where}")
-        return [(row.name,) for row in rows]
+        return connection.tuples(f"select name from {table} where {where}")
 
 
 @pytest.mark.parametrize(

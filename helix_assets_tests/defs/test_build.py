@@ -25,7 +25,7 @@ from helix_assets.definitions import defs
 defs.get_repository_def()
 code = (sys.prefix, sys.base_prefix, sys.argv[1], "/usr", "/proc", "/sys", "/etc", "/lib", "/dev/null", "/dev/urandom")
 print([path for path in opened if not path.startswith(code) and not path.isdigit() and "/" in path])
-print(sorted({"pyarrow", "duckdb", "matplotlib", "pandas"} & sys.modules.keys()))
+print(sorted({"pyarrow", "matplotlib", "pandas"} & sys.modules.keys()))
 """
 
 

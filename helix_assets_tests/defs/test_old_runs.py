@@ -8,7 +8,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.test_utils import create_run_for_test
 
 from helix_assets.defs import schedules
@@ -17,6 +16,7 @@ from helix_assets.defs.schedules import old_runs_schedule
 from helix_assets.demo import append
 from helix_assets.serve import old_runs
 from helix_assets.serve.dagster_home import prepare_dagster_home
+from helix_assets.serve.dagster_private import SqliteEventLogStorage
 from helix_assets.serve.old_runs import evict_old_runs
 from helix_assets.store.store import Store
 from helix_assets_tests.conftest import live_in

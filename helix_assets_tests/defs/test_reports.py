@@ -1,19 +1,28 @@
 """The reports as assets: made after digests change, checked, and logging no text of a session to Dagster."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import dagster as dg
+import duckdb
 import pytest
+from dagster_duckdb import DuckDBResource
 
 from helix_assets.ask.reports.all_reports import REPORTS
+from helix_assets.ask.views import Views, with_views
 from helix_assets.definitions import defs
+from helix_assets.defs.build import build_defs
 from helix_assets.defs.reports import GROUP, RETRO, reports_schedule
 from helix_assets.demo import append
+from helix_assets.model.errors import SettingsError
+from helix_assets.store.catalog import live_files
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import Result, run_job
+from helix_assets_tests.home import ask
 
 GROUPED = dg.AssetSelection.groups(GROUP)
 
@@ -49,7 +58,7 @@ def test_every_check_of_the_reports_passes(ran: Result) -> None:
 
 def test_a_check_fails_when_facts_are_damaged(store: Store, instance: dg.DagsterInstance) -> None:
     sweep(store)
-    file = next(file for file in store.catalog.fact_files() if file.fact == "token_usage")
+    file = next(file for file in ask(store, live_files.fact_files) if file.fact == "token_usage")
     store.facts.path(file.name).write_bytes(b"torn")
     checks = run_job(instance, "reports_job").get_asset_check_evaluations()
     failed = {(check.asset_key.to_user_string(), check.check_name) for check in checks if not check.passed}
@@ -66,7 +75,7 @@ def test_pictures_and_tables_are_shown(ran: Result) -> None:
 def test_nothing_that_names_a_session_is_logged(ran: Result, store: Store) -> None:
     """No path, repository, id, title or model of the sample home."""
     with store.catalog.reading() as connection:
-        rows = connection.exec_driver_sql("select native_session_id, repo, cwd, title, model from sessions").all()
+        rows = connection.tuples("select native_session_id, repo, cwd, title, model from sessions")
     words = {word for row in rows for word in row if word}
     told = repr(metadata(ran))
     assert words
@@ -117,3 +126,64 @@ def test_days_that_make_no_sense_fail_the_run(
     days = {"since": since} | ({"until": until} if until else {})
     result = run_job(instance, "reports_job", run_config={"ops": {"usage_report": {"config": days}}})
     assert not result.success
+
+
+OPENED = list[duckdb.DuckDBPyConnection]()
+
+
+class Watched(DuckDBResource):
+    """DuckDB as another project may configure it; notes its connections."""
+
+    @contextmanager
+    def get_connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        with super().get_connection() as connection:
+            OPENED.append(connection)
+            yield connection
+
+
+def is_closed(connection: duckdb.DuckDBPyConnection) -> bool:
+    try:
+        connection.execute("select 1")
+    except duckdb.ConnectionException:
+        return True
+    return False
+
+
+def test_reports_reach_duckdb_by_its_resource(store: Store, instance: dg.DagsterInstance) -> None:
+    sweep(store)
+    OPENED.clear()
+    job = build_defs(duckdb=Watched(database=":memory:")).resolve_job_def("reports_job")
+    assert job.execute_in_process(instance=instance).success
+    with_totals = [name for name, kind in REPORTS.items() if kind.totals]
+    assert len(OPENED) == len(REPORTS) + len(with_totals)
+    assert all(map(is_closed, OPENED))
+
+
+def test_a_connection_of_the_resource_can_read_the_live_files_alone(store: Store, tmp_path: Path) -> None:
+    sweep(store)
+    other = tmp_path / "other.csv"
+    other.write_text("a")
+    wide = {"temp_directory": str(tmp_path), "memory_limit": "100GB", "autoload_known_extensions": True}
+    resource = Watched(database=":memory:", connection_config=wide)
+
+    def look(views: Views) -> list[str]:
+        ask = views.connection.execute
+        assert (ask("select count(*) from tool_calls").fetchone() or (0,))[0] > 0
+        for query in (f"from read_csv('{other}')", f"copy (select 1) to '{tmp_path}/out.csv'", "install httpfs",
+                      f"attach '{tmp_path}/other.db'", "set memory_limit = '100GB'"):  # fmt: skip
+            with pytest.raises((duckdb.PermissionException, duckdb.InvalidInputException)):
+                ask(query)
+        wanted = "('memory_limit', 'temp_directory', 'enable_external_access')"
+        limits = ask(f"select value from duckdb_settings() where name in {wanted} order by name")
+        return [value for (value,) in limits.fetchall()]
+
+    assert with_views(store, ["tool_calls"], look, connect=resource.get_connection) == ["false", "1.0 GiB", ""]
+
+
+def test_reports_are_not_computed_in_a_file(store: Store, tmp_path: Path) -> None:
+    sweep(store)
+    OPENED.clear()
+    resource = Watched(database=str(tmp_path / "reports.duckdb"))
+    with pytest.raises(SettingsError, match=":memory:"):
+        with_views(store, ["tool_calls"], lambda _: None, connect=resource.get_connection)
+    assert [is_closed(connection) for connection in OPENED] == [True]

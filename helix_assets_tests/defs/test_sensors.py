@@ -7,19 +7,18 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.storage.tags import RUN_KEY_TAG
-from sqlalchemy import update
 
 from helix_assets.defs.sensors import INTERVAL_S, budget_sensor, tier0_sensor
 from helix_assets.demo import append
+from helix_assets.serve.dagster_private import run_key_tags
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import sessions
+from helix_assets.store.catalog import live_files
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.look import scan
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import run_job
-from helix_assets_tests.home import conversation
+from helix_assets_tests.home import ask, conversation
 
 
 def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> tuple[dg.RunRequest | dg.SkipReason, str]:
@@ -35,7 +34,7 @@ def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> tuple[dg.Ru
 def answer_with(instance: dg.DagsterInstance, request: dg.RunRequest | dg.SkipReason) -> None:
     """Run the sweep that was asked for, as the daemon would."""
     assert isinstance(request, dg.RunRequest)
-    run_job(instance, "sweep", tags={RUN_KEY_TAG: str(request.run_key)}, run_config=request.run_config)
+    run_job(instance, "sweep", tags=run_key_tags(str(request.run_key)), run_config=request.run_config)
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -107,7 +106,7 @@ def test_while_the_sweep_waits_to_start_nothing_more_is_asked(logs: Path, instan
 
     request, cursor = tick(instance)
     assert isinstance(request, dg.RunRequest)
-    instance.create_run_for_job(defs.resolve_job_def("sweep"), tags={RUN_KEY_TAG: str(request.run_key)})
+    instance.create_run_for_job(defs.resolve_job_def("sweep"), tags=run_key_tags(str(request.run_key)))
     assert isinstance(tick(instance, cursor)[0], dg.SkipReason)
 
 
@@ -118,7 +117,7 @@ def test_a_run_whose_tree_was_killed_does_not_hold_up_the_next(
 
     request, cursor = tick(instance)
     assert isinstance(request, dg.RunRequest)
-    instance.create_run_for_job(defs.resolve_job_def("sweep"), tags={RUN_KEY_TAG: str(request.run_key)})
+    instance.create_run_for_job(defs.resolve_job_def("sweep"), tags=run_key_tags(str(request.run_key)))
     later(monkeypatch, 3600)
     assert isinstance(tick(instance, cursor)[0], dg.RunRequest)
 
@@ -170,7 +169,7 @@ def test_a_sweep_that_left_too_much_asks_for_one_eviction(
     sweep(store)
     request, cursor = budget_tick()
     assert evict_as(instance, request).success
-    assert store.catalog.raw_usage() <= 20 << 10
+    assert ask(store, live_files.raw_usage) <= 20 << 10
     assert isinstance(budget_tick(cursor)[0], dg.SkipReason)
 
 
@@ -199,7 +198,7 @@ def test_nothing_is_asked_for_when_nothing_may_go(store: Store, monkeypatch: pyt
     monkeypatch.setenv("HELIX_RAW_SOFT_CAP_BYTES", "20KiB")
     sweep(store)
     with store.catalog.writing() as connection:
-        connection.execute(update(sessions).values(is_pinned=True))
+        connection.execute("UPDATE sessions SET is_pinned = 1")
     answer, _ = budget_tick()
     assert answer == dg.SkipReason("the raw cache is above its soft cap, but nothing in it may go")
 

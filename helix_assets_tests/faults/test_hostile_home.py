@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -44,7 +45,7 @@ def _texts(memory: Memory) -> Iterator[bytes]:
         table = pq.ParquetFile(path).read()
         for column in (column for column in table.columns if "string" in str(column.type)):
             yield from (value.encode() for value in column.to_pylist() if isinstance(value, str))
-    with sqlite3.connect(memory.store.catalog.path) as connection:
+    with closing(sqlite3.connect(memory.store.catalog.path)) as connection, connection:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         for name in names:
             for row in connection.execute(f"SELECT * FROM {name}"):

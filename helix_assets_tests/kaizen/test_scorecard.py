@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from helix_assets.kaizen.scorecard import scores, week_of, wilson
+from helix_assets.kaizen.scorecard import rates_by_week, scores, week_of, wilson
 
 INFRA = ("mcp__*",)
 
@@ -49,6 +49,13 @@ def test_trend_is_against_the_four_weeks_before() -> None:
 def test_agents_and_repositories_are_kept_apart() -> None:
     found = scores([digest(), digest(repo=None), digest(flavor="codex")], INFRA)
     assert [(score.agent, score.repo) for score in found] == [("claude", ""), ("claude", "shop"), ("codex", "shop")]
+
+
+def test_rates_by_week_are_over_all_repositories() -> None:
+    later = [digest("success", "2026-06-16T10:00:00Z"), digest("unknown", "2026-06-23T10:00:00Z")]
+    found = scores([digest(), digest("fail", repo="mill"), digest("success", repo="mill"), *later], INFRA)
+    first = found[0].week
+    assert rates_by_week(found) == {found[0].agent: {first: 2 / 3, "2026-06-15": 1.0}}
 
 
 def test_a_session_without_a_time_is_in_no_week() -> None:

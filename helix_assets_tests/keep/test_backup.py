@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
 
 from helix_assets.keep.backup import FACTS, MANIFEST, copies, make_copy, void_older_copies, wrong_in_copy
 from helix_assets.model.errors import StoreError
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import digests
 from helix_assets.store.store import open_store
 from helix_assets_tests.home import Memory, conversation
 
@@ -65,7 +64,7 @@ def test_first_sweep_makes_a_private_and_sound_copy(memory: Memory) -> None:
 
 
 def test_a_copy_holds_digests_key_and_facts_but_no_raw_text_of_parsers(memory: Memory) -> None:
-    with sqlite3.connect(folder(memory) / "helix.db") as copy:
+    with closing(sqlite3.connect(folder(memory) / "helix.db")) as copy:
         assert copy.execute("select count(*) from digests").fetchone() == (1,)
         assert copy.execute("select count(*) from sources where parser_state is not null").fetchone() == (0,)
     names = {path.name for path in folder(memory).iterdir()}
@@ -116,7 +115,7 @@ def test_another_stores_copies_are_let_be(memory: Memory, tmp_path: Path) -> Non
 
 def test_a_damaged_memory_makes_no_copy_and_costs_none(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(digests).values(digest="{}"))
+        connection.execute("UPDATE digests SET digest = '{}'")
     with pytest.raises(StoreError, match="the digest of claude:s1 is damaged"):
         make_copy(memory.store, memory.now + DAY)
     assert os.listdir(memory.store.settings.backup_dir) == [copies(memory.store.settings)[-1].generation]

@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from helix_assets.keep import evict
 from helix_assets.keep.backup import copies
@@ -17,7 +16,6 @@ from helix_assets.keep.restore import Restored, choose_copy, restore
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import NotFoundError, StoreError
 from helix_assets.prove.verify import is_sound, verify
-from helix_assets.store.catalog.old_tables import losses
 from helix_assets.store.store import open_store
 from helix_assets_tests.home import Memory, conversation
 
@@ -44,12 +42,11 @@ def put_back(memory: Memory) -> Restored:
 
 def lost(memory: Memory) -> list[str]:
     with memory.store.catalog.reading() as connection:
-        return list(connection.execute(select(losses.c.session_uid).order_by(losses.c.session_uid)).scalars())
+        return connection.column("SELECT session_uid FROM losses ORDER BY session_uid")
 
 
 def raw_file(memory: Memory, uid: str) -> Path:
-    number = memory.store.catalog.session(uid).id
-    return memory.store.raw.path(memory.store.catalog.files_of([number])[number][0].name)
+    return memory.store.raw.path(memory.parts(uid)[0].name)
 
 
 @pytest.mark.parametrize("name", ["helix.db", "key", "memory"])
@@ -80,7 +77,7 @@ def test_a_session_without_its_raw_file_is_a_recorded_loss_and_read_again(memory
     assert lost(memory) == ["claude:s1"]
     assert verify(memory.store) == []
     memory.sweep()
-    assert memory.store.catalog.session("claude:s1").evicted_at is None
+    assert memory.row("claude:s1").evicted_at is None
     assert verify(memory.store) == []
     assert memory.exported() == before
 
@@ -121,7 +118,7 @@ def test_a_restored_session_that_grows_has_each_record_once(memory: Memory) -> N
     memory.write("s1", *conversation(2, start=3), append=True)
     memory.sweep()
     assert verify(memory.store) == []
-    assert memory.store.catalog.session("claude:s1").record_count == 5 * 4
+    assert memory.row("claude:s1").record_count == 5 * 4
 
 
 def test_a_damaged_copy_is_refused_and_an_older_one_can_be_named(memory: Memory) -> None:
@@ -157,7 +154,7 @@ def test_session_evicted_after_a_restore_is_whole_when_it_grows(memory: Memory) 
     memory.write("s1", *conversation(2, start=3), append=True)
     memory.sweep()
     assert memory.digest("claude:s1")["record_count"] == 20
-    assert not memory.store.catalog.session("claude:s1").is_partial
+    assert not memory.row("claude:s1").is_partial
 
 
 def test_digest_of_records_that_outlived_their_log_is_not_rebuilt_from_the_rest(memory: Memory) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,8 +93,7 @@ def test_canary_list_is_not_searched_itself(memory: Memory) -> None:
 
 
 def test_key_in_a_stored_row_is_found(memory: Memory) -> None:
-    row = memory.store.catalog.session("claude:s2")
-    (part,) = memory.store.catalog.files_of([row.id])[row.id]
+    (part,) = memory.parts("claude:s2")
     path = memory.store.raw.path(part.name)
     rows = list(read_rows([path], raw=True))
     writer = SessionWriter(path, "claude:s2", memory.store.key)
@@ -122,10 +122,9 @@ def test_numbers_of_the_search_index_are_no_secrets(memory: Memory) -> None:
 def test_key_in_any_database_is_found(memory: Memory) -> None:
     path = memory.store.data_dir / "dagster" / "runs.db"
     path.parent.mkdir()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute('create table "odd "" name" (session_uid text, body text)')
         connection.execute('insert into "odd "" name" values (?, ?)', ("claude:s1", f"token {KEY}"))
-    connection.close()
     assert surviving_secrets(memory.store) == [
         Survivor("a secret by the rules in force", "claude:s1", 'dagster/runs.db, table odd " name, column body')
     ]

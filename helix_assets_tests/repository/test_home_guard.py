@@ -1,5 +1,6 @@
 """The guard of conftest.py lets no test near the real home folder."""
 
+import gc
 import os
 import sqlite3
 import tempfile
@@ -48,3 +49,13 @@ def test_each_test_has_a_home_of_its_own(home: Path, tmp_path: Path) -> None:
 def test_interpreter_tells_the_guard_of_databases_too(guard: HomeGuard, tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "x.db").close()
     assert not guard.touched
+
+
+def leave_open() -> None:
+    sqlite3.connect(":memory:").execute("select 1").close()
+    gc.collect()
+
+
+def test_a_connection_that_is_left_open_is_seen() -> None:
+    with pytest.warns(ResourceWarning, match="unclosed database"):
+        leave_open()

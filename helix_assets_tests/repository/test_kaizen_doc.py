@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,8 @@ def test_examples_run(example: str) -> None:
 def test_the_documented_columns_are_there(store_db: Path) -> None:
     table = PAGE.partition("| column | what |")[2].partition("\n\n")[0]
     named = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
-    with sqlite3.connect(store_db) as connection:
+    with closing(sqlite3.connect(store_db)) as connection, connection:
         there = {row[1] for row in connection.execute("pragma table_info(digests)")}
-    connection.close()
     assert named
     assert set(named) <= there
 
@@ -42,6 +42,5 @@ def test_the_documented_columns_are_there(store_db: Path) -> None:
 def test_the_sqlite_example_runs(store_db: Path) -> None:
     found = re.search(r'sqlite3 -readonly "\$HELIX_STORE_DB" "(.*)"', PAGE)
     assert found
-    with sqlite3.connect(store_db) as connection:
+    with closing(sqlite3.connect(store_db)) as connection, connection:
         assert connection.execute(found[1]).fetchall() == [("claude:s1", "fail", 31)]
-    connection.close()

@@ -7,10 +7,10 @@ import pytest
 import yaml
 from dagster import DagsterInstance
 from dagster._core.definitions.run_request import InstigatorType
-from dagster._core.scheduler.instigation import TickStatus
 
 from helix_assets.model.errors import StoreError
 from helix_assets.serve.dagster_home import prepare_dagster_home
+from helix_assets.serve.dagster_private import TickStatus
 
 ROOT_CONFIG = Path(__file__).resolve().parents[2] / "dagster.yaml"
 PLACES = {"storage", "compute_logs", "local_artifact_storage"}

@@ -11,9 +11,10 @@ import pytest
 from dagster import DagsterInstance
 from dagster._core.definitions.run_request import InstigatorType
 from dagster._core.instance.ref import InstanceRef
-from dagster._core.scheduler.instigation import TickData, TickStatus
+from dagster._core.scheduler.instigation import TickData
 
 from helix_assets.serve.dagster_home import prepare_dagster_home
+from helix_assets.serve.dagster_private import TickStatus
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from helix_assets.store import reserve
-from helix_assets.store.durable import new_file
+from helix_assets.store.durable import new_file, replace_file
 from helix_assets.store.parquet import SessionWriter
 from helix_assets.store.reserve import BYTES, RESERVE, give_up_reserve, make_reserve
 
@@ -52,3 +53,20 @@ def test_no_room_to_keep_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(reserve, "new_file", lambda _: new_file(FULL))
     make_reserve(tmp_path)
     assert not (tmp_path / RESERVE).exists()
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "notes" / "note"
+    path.parent.mkdir()
+    replace_file(path, b"old")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"old", 0o600)
+    replace_file(path, b"new", 0o640)
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", 0o640)
+
+    def full(_fd: int) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr("helix_assets.store.durable.os.fsync", full)
+    with pytest.raises(OSError, match="no room"):
+        replace_file(path, b"newer")
+    assert [(one.name, one.read_bytes()) for one in path.parent.iterdir()] == [("note", b"new")]

@@ -105,7 +105,7 @@ def test_disk_that_has_no_room_for_it_stops_no_sweep(tmp_path: Path, monkeypatch
     monkeypatch.setattr(workers, "IN_PLACE_BYTES", 0)
     memory = Memory(tmp_path)
     memory.write("a", *conversation(1))
-    (memory.store.data_dir / f".{ENGINE}").mkdir()
+    (memory.store.data_dir / f".{ENGINE}.new").mkdir()
     assert memory.sweep().problems == []
     assert not (memory.store.data_dir / ENGINE).exists()
     memory.close()

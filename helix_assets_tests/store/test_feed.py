@@ -12,7 +12,6 @@ from helix_assets.keep.backup import make_copy
 from helix_assets.keep.forget import forget
 from helix_assets.keep.restore import choose_copy, restore
 from helix_assets.model.time import microseconds
-from helix_assets.store.catalog.catalog import Catalog
 from helix_assets.store.catalog.feed import OLD_FEED
 from helix_assets_tests.home import NOW, Memory, conversation
 from helix_assets_tests.store.consumer import Consumer
@@ -94,7 +93,7 @@ def test_killed_before_the_commit_neither_digest_nor_position_is_there(
     consumer.catch_up()
     memory.write("s1", *conversation(1, start=10, session="c"), append=True)
     with monkeypatch.context() as broken:
-        broken.setattr(Catalog, "put_problems", lambda *_: 1 / 0)
+        broken.setattr("helix_assets.store.catalog.problems.put", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             memory.sweep()
     assert consumer.catch_up() == []

@@ -58,7 +58,7 @@ def test_a_cut_key_is_refused(tmp_path: Path) -> None:
 def test_what_a_killed_maker_left_is_no_obstacle(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
-    for name in (".key", ".helix.db", ".helix.db-wal"):
+    for name in (".key.new", ".helix.db", ".helix.db-wal"):
         (data / name).write_bytes(b"half")
     assert not list(swept(tmp_path).glob(".*"))
 

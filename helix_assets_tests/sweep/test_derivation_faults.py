@@ -112,7 +112,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[int]]:
 
 
 def records(memory: Memory, uid: str = BAD) -> int:
-    row = memory.store.catalog.session(uid)
+    row = memory.row(uid)
     return 0 if row is None else row.record_count
 
 
@@ -219,7 +219,7 @@ def test_growth_of_an_evicted_session_waits_and_counts_when_it_can(
     memory.write("bad", *MORE)  # the log that told the beginning is gone: what is new is merged
     memory.sweep()
     assert (set(aside(memory)), verify(memory.store)) == ({BAD}, [])
-    is_stored = bool(memory.store.catalog.files_of([memory.store.catalog.session(BAD).id]))
+    is_stored = bool(memory.parts(BAD))
     assert is_stored == (place not in WITHOUT_EVENTS)  # else it waits in its log
     monkeypatch.undo()
     memory.now += timedelta(days=1)

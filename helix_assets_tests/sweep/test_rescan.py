@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,14 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
 from helix_assets.prove.verify_secrets import surviving_secrets
 from helix_assets.settings import load_settings
+from helix_assets.store.catalog import live_files, meta, sessions
 from helix_assets.store.catalog.catalog import index_bytes
-from helix_assets.store.catalog.old_tables import hook_events
 from helix_assets.store.parquet import read_rows
 from helix_assets.store.store import Store, open_store
 from helix_assets.store.words.keep import DIGEST, live_names
 from helix_assets.sweep import rescan
 from helix_assets.sweep.pricing import REMEMBERED
-from helix_assets_tests.home import Memory, answer, call, conversation, prompt, result
+from helix_assets_tests.home import Memory, answer, ask, call, conversation, prompt, result
 
 WORD = "quokkaword1234"
 RULES = f"[{{name = 'house-word', pattern = '{WORD}'}}]"
@@ -48,7 +49,7 @@ def with_new_rules(memory: Memory) -> Store:
 def told(store: Store) -> str:
     """Everything stored, as text."""
     rows = [row for name in store.raw.names() for row in read_rows([store.raw.path(name)], raw=True)]
-    with sqlite3.connect(store.data_dir / "helix.db") as connection:
+    with closing(sqlite3.connect(store.data_dir / "helix.db")) as connection, connection:
         return repr(rows) + "".join(connection.iterdump())
 
 
@@ -67,7 +68,7 @@ def test_stored_session_is_redacted_by_new_rules(memory: Memory):
     store = with_new_rules(memory)
     memory.sweep()
     assert WORD not in told(store)
-    assert store.catalog.session("claude:s1").redaction_version == store.redactor.version
+    assert ask(store, sessions.one, "claude:s1").redaction_version == store.redactor.version
     assert not verify(store)
 
 
@@ -109,7 +110,7 @@ def test_session_whose_digest_fails_under_new_rules_does_not_count_as_through(
     store = with_new_rules(memory)
     monkeypatch.setattr("helix_assets.derive.digest_builder.DigestBuilder.add", failing)
     memory.sweep()
-    assert store.catalog.session("claude:s1").redaction_version != store.redactor.version
+    assert ask(store, sessions.one, "claude:s1").redaction_version != store.redactor.version
     assert WORD not in repr(proven_digest(store, "claude:s1"))
 
 
@@ -117,7 +118,7 @@ def test_session_whose_digest_fails_under_new_rules_does_not_count_as_through(
 def test_damaged_session_is_not_written_anew_as_if_it_were_sound(memory: Memory, is_light: bool):
     memory.write("s1", answer("x", "10:50:00", "xylograph " * 400, message="m"), append=True)
     memory.sweep()
-    usage = memory.store.catalog.raw_usage() + index_bytes(memory.store.data_dir)
+    usage = memory.raw_usage() + index_bytes(memory.store.data_dir)
     if is_light:
         evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40))
     memory.path("s1").unlink()
@@ -133,7 +134,7 @@ def test_damaged_session_is_not_written_anew_as_if_it_were_sound(memory: Memory,
 def test_session_without_texts_is_still_told_as_such_after_new_rules(memory: Memory):
     memory.write("s1", answer("x", "10:50:00", "xylograph " * 400, message="m"), append=True)
     memory.sweep()
-    usage = memory.store.catalog.raw_usage() + index_bytes(memory.store.data_dir)
+    usage = memory.raw_usage() + index_bytes(memory.store.data_dir)
     evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40))
     memory.path("s1").unlink()
     digests = [name for name in live_names(memory.store) if name.startswith(DIGEST)]
@@ -150,7 +151,7 @@ def test_one_sweep_rescans_a_bounded_part(memory: Memory, monkeypatch):
     versions = []
     for _ in range(2):
         memory.sweep()
-        rows = store.catalog.sessions_by_uid(["claude:s1", "claude:s2"]).values()
+        rows = ask(store, sessions.by_uid, ["claude:s1", "claude:s2"]).values()
         versions.append(sum(row.redaction_version == store.redactor.version for row in rows))
     assert versions == [1, 2]
 
@@ -160,7 +161,7 @@ def test_secret_in_a_file_name_is_hidden_by_new_rules(memory: Memory):
     memory.sweep()
     store = with_new_rules(memory)
     assert rescan.redact_names(store) > 0
-    with sqlite3.connect(store.data_dir / "helix.db") as connection:
+    with closing(sqlite3.connect(store.data_dir / "helix.db")) as connection, connection:
         paths = connection.execute("select path, path_key from sources").fetchall()
     assert not any(WORD in text for row in paths for text in row)
 
@@ -170,7 +171,7 @@ def stored_bytes(store: Store) -> bytes:
     texts = [told(store).encode()]
     for path in store.data_dir.rglob("*"):
         texts += [str(path).encode(), path.read_bytes() if path.is_file() else b""]
-    texts += [repr(store.facts.read(file).to_pylist()).encode() for file in store.catalog.fact_files()]
+    texts += [repr(store.facts.read(file).to_pylist()).encode() for file in ask(store, live_files.fact_files)]
     return b"\n".join(texts)
 
 
@@ -189,7 +190,7 @@ def test_no_byte_keeps_what_new_rules_hide(memory: Memory, evicted: bool):
     memory.sweep()
     assert WORD[:-4].encode() not in stored_bytes(store)
     assert verify(store) == []
-    uids = store.catalog.sessions_by_uid([row["uid"] for row in session_figures(store).values()])
+    uids = ask(store, sessions.by_uid, [row["uid"] for row in session_figures(store).values()])
     assert len(uids) == 3
     assert sum("house_word" in uid for uid in uids) == 1
     assert memory.sweep().touched == set()
@@ -199,10 +200,10 @@ def test_prices_are_remembered_by_no_name_that_new_rules_hide(memory: Memory):
     line = answer("m1", "11:00:00", "done", message="m1").replace(b"claude-opus-4-5", f"own-{WORD}".encode())
     memory.write("s3", prompt("p3", "10:59:00", "go"), line)
     memory.sweep()
-    assert WORD in str(memory.store.catalog.meta_value(REMEMBERED))
+    assert WORD in str(ask(memory.store, meta.value, REMEMBERED))
     store = with_new_rules(memory)
     memory.sweep()
-    assert WORD not in str(store.catalog.meta_value(REMEMBERED))
+    assert WORD not in str(ask(store, meta.value, REMEMBERED))
 
 
 def test_rows_that_can_not_be_told_again_are_redacted_where_they_lie(memory: Memory):
@@ -236,8 +237,7 @@ def test_ids_and_types_of_stored_records_are_redacted_by_new_rules(memory: Memor
     store = with_new_rules(memory)
     memory.sweep()
     assert WORD not in told(store)
-    (parts,) = store.catalog.files_of([store.catalog.session("claude:s2").id]).values()
-    rows = list(read_rows([store.raw.path(part.name) for part in parts], raw=False))
+    rows = list(read_rows([store.raw.path(part.name) for part in memory.parts("claude:s2")], raw=False))
     assert rows[1].parent_id == rows[0].record_id != rows[1].record_id
     assert rows[1].parent_seq == 0
     assert verify(store) == []
@@ -253,14 +253,14 @@ def test_record_with_a_redacted_id_is_the_same_one_when_its_log_is_read_anew(mem
     memory.path("s2").unlink()
     memory.write("s2", prompt("p0", "09:00:00", "a line before"), *lines)
     memory.sweep()
-    assert store.catalog.session("claude:s2").record_count == 6
+    assert ask(store, sessions.one, "claude:s2").record_count == 6
     assert verify(store) == []
 
 
 def test_ids_of_calls_that_hooks_told_are_redacted_by_new_rules(memory: Memory):
     store, told_of = memory.store, {"session_uid": "claude:s1", "event": "PreToolUse", "call_id": f"toolu_{WORD}"}
     with store.catalog.writing() as connection:
-        connection.execute(hook_events.insert().values(at="2026-06-05T10:00:00Z", **told_of))
+        connection.insert("hook_events", [{"at": "2026-06-05T10:00:00Z", **told_of}])
     assert WORD in told(with_new_rules(memory))
     memory.sweep()
     assert WORD not in told(memory.store)

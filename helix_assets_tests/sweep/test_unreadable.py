@@ -35,7 +35,7 @@ def test_unreadable_session_is_known_with_its_dates_and_no_events(told: type[Tol
     digest = home.memory.digest("twin:a")
     assert (digest["started_at"], digest["ended_at"]) == ("2026-06-05T10:00:00.000Z", "2026-06-05T10:00:00.000Z")
     assert (digest["event_count"], digest["record_count"], digest["tokens"]["output"]) == (0, 0, 0)
-    row = home.memory.store.catalog.session("twin:a")
+    row = home.memory.row("twin:a")
     assert (row.day, row.raw_bytes, row.failure, row.evicted_at) == ("2026-06-05", 0, None, None)
     assert not verify(home.memory.store)
 

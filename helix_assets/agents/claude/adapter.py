@@ -106,17 +106,15 @@ class ClaudeAdapter:
 
     def _project(self, folder: str, problems: list[Problem]) -> Iterator[FoundFile]:
         for entry in entries(folder, problems):
-            name = entry.name
-            if name.endswith(".jsonl"):
-                agent = name.startswith("agent-")
-                if file := entry.file("subagent" if agent else "main", None if agent else name[:-6]):
+            if role := SPEC.role_of(entry.name):
+                if file := entry.file(role, None if role == "subagent" else entry.name.removesuffix(".jsonl")):
                     yield file
             elif entry.is_folder():
-                yield from self._subagents(f"{entry.path}/subagents", name, problems)
+                yield from self._subagents(f"{entry.path}/subagents", entry.name, problems)
 
     def _subagents(self, folder: str, session: str, problems: list[Problem]) -> Iterator[FoundFile]:
         for entry in entries(folder, problems):
-            if entry.name.startswith("agent-") and entry.name.endswith(".jsonl"):
+            if SPEC.role_of(entry.name) == "subagent":
                 if file := entry.file("subagent", session):
                     yield file
             elif entry.name == "workflows" and entry.is_folder():
@@ -127,9 +125,8 @@ class ClaudeAdapter:
             if not run.is_folder():
                 continue
             for entry in entries(run.path, problems):
-                journal = entry.name == "journal.jsonl"
-                is_log = journal or (entry.name.startswith("agent-") and entry.name.endswith(".jsonl"))
-                if is_log and (file := entry.file("journal" if journal else "subagent", session)):
+                role = SPEC.role_of(entry.name)
+                if role in ("subagent", "journal") and (file := entry.file(role, session)):
                     yield file
 
     def native_id_from_head(self, path: str, head: bytes) -> str:

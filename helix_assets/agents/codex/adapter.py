@@ -14,7 +14,6 @@ from helix_assets.agents.spec import FoundFile, Identity, JsonObject, SessionFac
 from helix_assets.agents.walk import entries
 from helix_assets.model.errors import Problem
 
-_ENDINGS = (".jsonl", ".jsonl.zst", ".json")
 _DEEPEST = 6
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _HEAD_ID = re.compile(rb'(?<=[{,\s])"id"\s*:\s*"([\w.:-]{1,200})"')
@@ -37,10 +36,10 @@ class CodexAdapter:
         listed = entries(folder, problems)
         names = {entry.name for entry in listed}
         for entry in listed:
-            if entry.name.startswith("rollout-") and entry.name.endswith(_ENDINGS):
+            if role := SPEC.role_of(entry.name):
                 if entry.name.removesuffix(".zst") in names and entry.name.endswith(".zst"):
                     continue  # the same rollout, caught while Codex compresses it
-                if file := entry.file("document" if entry.name.endswith(".json") else "main", None):
+                if file := entry.file(role, None):
                     yield file
             elif deeper and entry.is_folder():
                 yield from self._tree(entry.path, problems, deeper - 1)

@@ -20,7 +20,6 @@ from helix_assets.agents.spec import FoundFile, Identity, JsonObject, Parser, Se
 from helix_assets.agents.walk import Entry, entries
 from helix_assets.model.errors import Problem, SkipSource
 
-_ROLES = dict(SPEC.file_kinds)
 _LONGEST_PATH = 4096
 
 
@@ -42,7 +41,7 @@ class GrokAdapter:
 
     def _session(self, session: Entry, problems: list[Problem]) -> Iterator[FoundFile]:
         for entry in entries(session.path, problems):
-            role = _ROLES.get(entry.name)
+            role = SPEC.role_of(entry.name)
             if role and (file := entry.file(role, session.name)):
                 yield file
 

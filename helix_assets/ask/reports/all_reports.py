@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from helix_assets.ask.reports import acceptance, file_heat, recurring, retro, tests, tools, usage
 from helix_assets.ask.reports.frame import Asking, Report, Span
-from helix_assets.ask.views import Views, with_views
+from helix_assets.ask.views import Connect, Views, with_views
 from helix_assets.model.errors import QueryError
 from helix_assets.model.event import FACTS_SINCE
 from helix_assets.store.store import Store
@@ -63,18 +63,23 @@ def kind_of(name: str) -> Kind:
     return kind
 
 
-def make_report(store: Store, name: str, span: Span = _ALWAYS, *, today: date | None = None) -> Report:
-    """Compute a report of the store as it is now. Leaves out and names what is damaged."""
+def make_report(
+    store: Store, name: str, span: Span = _ALWAYS, *, today: date | None = None, connect: Connect | None = None
+) -> Report:
+    """Compute a report of the store as it is now. Leaves out and names what is damaged.
+
+    `connect` opens the DuckDB that it is computed in.
+    """
     kind = kind_of(name)
 
     def make(views: Views) -> Report:
         report = kind.make(Asking(views.connection, span, today or datetime.now(UTC).date()))
         return replace(report, left_out=views.left_out)
 
-    return with_views(store, kind.views, make)
+    return with_views(store, kind.views, make, connect=connect)
 
 
-def totals_of_digests(store: Store, name: str) -> dict[str, tuple[int, int]]:
+def totals_of_digests(store: Store, name: str, connect: Connect | None = None) -> dict[str, tuple[int, int]]:
     """The figures of a report over all days that digests contain, too: the report's, and the sum over the digests."""
     kind = kind_of(name)
     if not kind.totals:
@@ -87,4 +92,4 @@ def totals_of_digests(store: Store, name: str) -> dict[str, tuple[int, int]]:
         digests = asking.figures(f"SELECT {sums} FROM digests WHERE schema_version >= {FACTS_SINCE}")
         return {figure: (int(reported[figure] or 0), int(digests[figure])) for figure in kind.totals}
 
-    return with_views(store, {*kind.views, "digests"}, compare)
+    return with_views(store, {*kind.views, "digests"}, compare, connect=connect)

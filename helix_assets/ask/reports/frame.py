@@ -8,9 +8,10 @@ rules change.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from helix_assets.ask.plots import Chart
@@ -18,8 +19,10 @@ from helix_assets.model.errors import QueryError
 
 if TYPE_CHECKING:
     import duckdb
+    import pandas as pd
     import pyarrow as pa
 
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 SHOWN_ROWS = 25
 """The rows of a table that a person sees; the files contain all."""
 
@@ -47,6 +50,20 @@ class Span:
         return f"{self.since or 'the first day'} to {self.until or 'the last day'}"
 
 
+def day_of_text(what: str, day: date | str | None) -> date | None:
+    """The day that somebody wrote; None stays None. QueryError, which names `what`, if it is not a day."""
+    if isinstance(day, datetime):
+        return day.astimezone(UTC).date() if day.tzinfo else day.date()
+    if day is None or isinstance(day, date):
+        return day
+    try:
+        if _DAY.fullmatch(day):
+            return date.fromisoformat(day)
+    except (TypeError, ValueError):
+        pass
+    raise QueryError(f"{what} {day!r} is not a day: write it like 2026-01-31")
+
+
 @dataclass(frozen=True)
 class ReportTable:
     """Rows with named columns; `private` columns contain words of a session."""
@@ -65,6 +82,12 @@ class ReportTable:
         """All rows, by column."""
         rows: list[dict[str, Any]] = self.data.to_pylist()
         return rows
+
+    def frame(self) -> pd.DataFrame:
+        """All rows as a DataFrame."""
+        from helix_assets.ask.dataframes import to_frame
+
+        return to_frame(self.data)
 
 
 @dataclass(frozen=True)
@@ -98,6 +121,10 @@ class Report:
             there = ", ".join(table.name for table in self.tables)
             raise QueryError(f"this report has no table {name!r}; it has {there}")
         return found
+
+    def frame(self, table: str | None = None) -> pd.DataFrame:
+        """A table of the report as a DataFrame, by default the first. QueryError lists the existing ones."""
+        return (self.tables[0] if table is None else self.table(table)).frame()
 
 
 @dataclass(frozen=True)

@@ -180,9 +180,6 @@ class Catalog:
     def replace_raw_file(self, connection: Connection, number: int, **values: Any) -> Any:
         return live_files.replace_part(connection, number, **values)
 
-    def join_raw_files(self, connection: Connection, numbers: Any, joined: Any) -> Any:
-        return live_files.join_parts(connection, numbers, joined)
-
     def drop_raw_files(self, connection: Connection, session_ids: Any) -> Any:
         return live_files.drop_parts(connection, session_ids)
 

@@ -154,8 +154,12 @@ def connect(path: Path) -> Connection:
         factory=Connection,
     )
     connection.row_factory = Row
-    for setting in _SETTINGS:
-        connection.execute(f"PRAGMA {setting}")
+    try:
+        for setting in _SETTINGS:
+            connection.execute(f"PRAGMA {setting}")
+    except BaseException:  # it is not a database, for example
+        connection.close()
+        raise
     return connection
 
 

@@ -9,6 +9,22 @@ from typing import Any
 from helix_assets.store.catalog.connection import Connection, Row
 
 
+def identities(connection: Connection) -> list[Row]:
+    """What identifies each digest: its partition, its session, and its hash."""
+    return connection.rows("SELECT flavor, day, session_uid, hash FROM digests ORDER BY session_uid")
+
+
+def of_days(connection: Connection, days: Collection[str]) -> Iterator[Row]:
+    """The digests of the sessions of these days."""
+    query = "SELECT flavor, day, outcome, schema_version, digest FROM digests WHERE day IN ({})"
+    return connection.for_each(query, days)
+
+
+def count(connection: Connection) -> int:
+    """How many digests there are."""
+    return int(connection.value("SELECT count(*) FROM digests"))
+
+
 def of(connection: Connection, session_uid: str) -> Row | None:
     """A session's digest as it is stored; None if it has none yet. `store.proof` says whether it is undamaged."""
     row: Row | None = connection.execute("SELECT * FROM digests WHERE session_uid = ?", (session_uid,)).fetchone()

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from helix_assets.model.facts import FACTS
+from helix_assets.store.catalog.conditions import Versions, covered
 from helix_assets.store.catalog.connection import Connection, Row, marks
-from helix_assets.store.catalog.coverage import Versions, covered
 from helix_assets.store.fact_files import FactFile
 
 _FEW = 50
@@ -83,12 +83,6 @@ def put_parts(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None
 def replace_part(connection: Connection, number: int, **values: Any) -> None:
     """Replace a live part file by another."""
     connection.update("raw_files", values, "id = ?", number)
-
-
-def join_parts(connection: Connection, numbers: Collection[int], joined: Mapping[str, Any]) -> None:
-    """Replace several live part files by one."""
-    connection.run_for("DELETE FROM raw_files WHERE id IN ({})", numbers)
-    connection.insert("raw_files", [joined])
 
 
 def drop_parts(connection: Connection, session_ids: Collection[int]) -> list[str]:

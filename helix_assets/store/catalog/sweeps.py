@@ -18,3 +18,8 @@ def fill(connection: Connection, newest: int) -> list[tuple[str, int, int | None
     query = """SELECT ended_at, raw_bytes, soft_cap_bytes, hard_cap_bytes FROM sweeps
         WHERE ended_at IS NOT NULL AND raw_bytes IS NOT NULL ORDER BY id DESC LIMIT ?"""
     return connection.tuples(query, (newest,))
+
+
+def last(connection: Connection) -> int:
+    """The number of the last sweep that changed anything; 0 before the first."""
+    return int(connection.value("SELECT coalesce(max(id), 0) FROM sweeps"))

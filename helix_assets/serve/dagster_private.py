@@ -1,0 +1,183 @@
+"""All that this package uses of Dagster's private modules, which any release of Dagster may move or change.
+
+Each import says why, and which public way is missing. Belongs here: these imports, and functions around them that give
+plain answers. Not here: what is done with the answers. A test refuses private imports elsewhere in the package, and
+tries each name of this module.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import dagster as dg
+
+# Dagster compares these tags to call a partition fresh or stale. Its own events give all partitions of a run the same
+# ones, and `DataVersion` can be given for an output only, not for an AssetMaterialization that is logged.
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_IS_USER_PROVIDED_TAG,
+    DATA_VERSION_TAG,
+    NULL_EVENT_POINTER,
+    get_input_data_version_tag,
+    get_input_event_pointer_tag,
+)
+
+# Marks a result for which Dagster logs nothing. A public multi_asset always logs a materialization of each result.
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+
+# The type of a sensor's tick, for our storage of schedules: no public name.
+from dagster._core.scheduler.instigation import InstigatorTick, TickStatus
+
+# How the last run of a check ended. Publicly only GraphQL answers that.
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+
+# Runs are removed by the hundred (`serve.old_runs`). `DagsterInstance.delete_run` takes a hundred times as long, and
+# leaves the file, the tags and the check results.
+from dagster._core.storage.event_log.schema import (
+    AssetCheckExecutionsTable,
+    AssetEventTagsTable,
+    SqlEventLogStorageTable,
+)
+
+# Bases of our own storage (`serve.dagster_storage`): dagster.yaml names a class, but no public one may be extended.
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME, SqliteEventLogStorage
+from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
+from dagster._core.storage.root import LocalArtifactStorage
+
+# Tables and bases of the other two databases, for the same reasons: old runs, and our own storage, which also removes
+# ticks that say nothing new. Publicly ticks go by age alone.
+from dagster._core.storage.runs.schema import RunsTable, RunTagsTable
+from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
+from dagster._core.storage.schedules.schema import AssetDaemonAssetEvaluationsTable, JobTickTable
+from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage, _event_logs_directory, _schedule_directory
+
+# Names of tags that Dagster gives to runs: which code server has the run, its partition, what its sensor called it.
+from dagster._core.storage.tags import GRPC_INFO_TAG, PARTITION_NAME_TAG, RUN_KEY_TAG
+
+# The code locations that the webserver serves. Public is the command `dagster-webserver`, which opens its own port
+# without our guard.
+from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
+from dagster._core.workspace.load_target import WorkspaceFileTarget
+
+# The type of an argument of each storage class: no public name.
+from dagster._serdes import ConfigurableClassData
+
+if TYPE_CHECKING:
+    # The webserver's ASGI app, for our guard and the read-only mode. Public is only the command, as above.
+    from dagster_webserver.webserver import DagsterWebserver
+
+__all__ = [
+    "INDEX_SHARD_NAME",
+    "AssetCheckExecutionsTable",
+    "AssetDaemonAssetEvaluationsTable",
+    "AssetEventTagsTable",
+    "ConfigurableClassData",
+    "DagsterSqliteStorage",
+    "DagsterWebserver",
+    "InstigatorTick",
+    "JobTickTable",
+    "LocalArtifactStorage",
+    "LocalComputeLogManager",
+    "RunTagsTable",
+    "RunsTable",
+    "SqlEventLogStorageTable",
+    "SqliteEventLogStorage",
+    "SqliteRunStorage",
+    "SqliteScheduleStorage",
+    "TickStatus",
+    "WorkspaceProcessContext",
+    "WorkspaceRequestContext",
+    "event_logs_folder",
+    "schedules_folder",
+]
+
+event_logs_folder, schedules_folder = _event_logs_directory, _schedule_directory
+LOGGED_BY_US: Mapping[str, Any] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+"""Metadata of a result whose materializations we log ourselves."""
+_MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
+
+
+def __getattr__(name: str) -> object:
+    """DagsterWebserver, imported when it is asked for: every run imports this module, and needs no webserver."""
+    if name == "DagsterWebserver":
+        from dagster_webserver.webserver import DagsterWebserver
+
+        return DagsterWebserver
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class Logged(NamedTuple):
+    """The last materialization of a partition: the data version that it has, and its storage id."""
+
+    version: str | None
+    event: int
+
+
+def last_logged(instance: dg.DagsterInstance, asset: dg.AssetKey) -> dict[str, Logged]:
+    """The last materialization of each partition of an asset. The public way is one question per partition."""
+    log = instance.event_log_storage
+    tags = log.get_latest_tags_by_partition(asset, _MATERIALIZED, [DATA_VERSION_TAG])
+    events = log.get_latest_storage_id_by_partition(asset, _MATERIALIZED)
+    return {key: Logged(tags.get(key, {}).get(DATA_VERSION_TAG), event) for key, event in events.items()}
+
+
+def code_version_tag(version: str) -> dict[str, str]:
+    """The tag that says which code made what is materialized."""
+    return {CODE_VERSION_TAG: version}
+
+
+def version_tags(code: str, version: str) -> dict[str, str]:
+    """The tags that say which code made a partition, and which version of its data there is."""
+    return {**code_version_tag(code), DATA_VERSION_TAG: version, DATA_VERSION_IS_USER_PROVIDED_TAG: "true"}
+
+
+def input_tags(asset: dg.AssetKey, used: Logged) -> dict[str, str]:
+    """The tags that say what a partition was made of. Without both of them all below it shows as stale for ever."""
+    pointer = str(used.event) if used.event else NULL_EVENT_POINTER
+    return {get_input_data_version_tag(asset): str(used.version), get_input_event_pointer_tag(asset): pointer}
+
+
+def passed_since(
+    instance: dg.DagsterInstance, checks: Iterable[dg.AssetCheckKey], since: float, until: float
+) -> set[dg.AssetCheckKey]:
+    """The checks whose last run passed, between two times."""
+    last = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks))
+    passed = AssetCheckExecutionRecordStatus.SUCCEEDED
+    return {key for key, run in last.items() if run.status is passed and since < run.create_timestamp <= until}
+
+
+def give_partition(instance: dg.DagsterInstance, run: dg.DagsterRun, key: str) -> None:
+    """Give a run that has begun without a partition this one. A job can have no default partition."""
+    if not run.is_partitioned and isinstance(run.tags, dict):
+        run.tags[PARTITION_NAME_TAG] = key
+        instance.add_run_tags(run.run_id, {PARTITION_NAME_TAG: key})
+
+
+def run_of(instance: dg.DagsterInstance, run_key: str) -> dg.RunRecord | None:
+    """The last run that a sensor asked for under this key, None if there is none yet."""
+    records = instance.get_run_records(dg.RunsFilter(tags={RUN_KEY_TAG: run_key}), limit=1)
+    return records[0] if records else None
+
+
+def run_key_tags(run_key: str) -> dict[str, str]:
+    """The tags of a run that a sensor asked for under this key."""
+    return {RUN_KEY_TAG: run_key}
+
+
+def code_server_of(run: dg.DagsterRun) -> dict[str, object] | None:
+    """The address of the code server that executes a run: `socket`, or `host` and `port`."""
+    address = run.tags.get(GRPC_INFO_TAG)
+    return dict(json.loads(address)) if address else None
+
+
+@contextmanager
+def workspace(instance: dg.DagsterInstance, file: Path, *, read_only: bool) -> Iterator[WorkspaceProcessContext]:
+    """The code locations that a workspace.yaml names, loaded for a webserver."""
+    target = WorkspaceFileTarget(paths=[str(file)])
+    with WorkspaceProcessContext(
+        instance, workspace_load_target=target, version=dg.__version__, read_only=read_only
+    ) as context:
+        yield context

@@ -1,0 +1,206 @@
+"""What we use of Dagster's private modules does what we use it for. Fails here first when a release changes it."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from helix_assets.serve import dagster_private, dagster_storage, webserver
+from helix_assets.serve.dagster_home import prepare_dagster_home
+from helix_assets.serve.dagster_private import (
+    LOGGED_BY_US,
+    DagsterSqliteStorage,
+    Logged,
+    SqliteEventLogStorage,
+    TickStatus,
+    code_server_of,
+    code_version_tag,
+    event_logs_folder,
+    give_partition,
+    input_tags,
+    last_logged,
+    passed_since,
+    run_key_tags,
+    run_of,
+    schedules_folder,
+    version_tags,
+    workspace,
+)
+
+ABOVE, BELOW = dg.AssetKey("above"), dg.AssetKey("below")
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+def new_run(instance: dg.DagsterInstance, **tags: str) -> dg.DagsterRun:
+    """A run that an empty job has left, with these tags."""
+    job = dg.JobDefinition(graph_def=dg.GraphDefinition("empty"))
+    run_id = job.execute_in_process(instance=instance, tags=tags).run_id
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    return run
+
+
+@pytest.mark.parametrize("name", dagster_private.__all__)
+def test_every_name_is_there(name: str) -> None:
+    assert getattr(dagster_private, name) is not None
+
+
+def test_another_name_is_refused() -> None:
+    with pytest.raises(AttributeError, match="DagsterWebsurfer"):
+        dagster_private.DagsterWebsurfer  # noqa: B018
+
+
+# What each class of ours replaces in Dagster's, and what it calls there.
+NEEDED = [
+    (dagster_storage.ScheduleStorage, {"update_tick", "get_ticks", "connect", "from_local"}),
+    (dagster_storage.EventLog, {"_connect", "has_table", "dispose", "path_for_shard", "conn_string_for_shard",
+                                "_initdb", "index_connection"}),
+    (dagster_storage.HelixStorage, {"config_type", "from_config_value", "from_local"}),
+    (dagster_storage.HelixComputeLogs, {"config_type", "from_config_value", "delete_logs"}),
+    (dagster_storage.HelixArtifacts, {"config_type", "from_config_value"}),
+    (webserver.Webserver, {"graphql_http_endpoint", "graphql_ws_endpoint", "build_graphql_validation_rules",
+                           "create_asgi_app"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ours", "needed"), NEEDED, ids=lambda value: getattr(value, "__name__", ""))
+def test_dagster_still_has_what_our_classes_replace(ours: type, needed: set[str]) -> None:
+    theirs = ours.__mro__[1]
+    assert {name for name in needed if not hasattr(theirs, name)} == set()
+    own = {name for name in vars(ours) if not name.startswith("__") and callable(getattr(ours, name))}
+    assert own - needed <= {"_drop_same_before", "_open"}  # of our own
+
+
+def test_our_event_log_keeps_using_what_dagsters_has(tmp_path: Path) -> None:
+    log = SqliteEventLogStorage(str(tmp_path))
+    assert {"_db_lock", "_initialized_dbs"} <= vars(log).keys()
+
+
+def test_folders_are_those_that_dagster_itself_uses(tmp_path: Path) -> None:
+    storage = DagsterSqliteStorage.from_local(str(tmp_path))
+    log = storage.event_log_storage
+    assert isinstance(log, SqliteEventLogStorage)
+    assert Path(log.path_for_shard("index")).parent == Path(event_logs_folder(str(tmp_path)))
+    assert Path(schedules_folder(str(tmp_path))).is_dir()
+
+
+def test_ticks_have_the_states_that_we_compare() -> None:
+    assert {"SKIPPED", "SUCCESS", "FAILURE"} <= {status.value for status in TickStatus}
+
+
+def test_the_last_materialization_of_each_partition_is_found(instance: dg.DagsterInstance) -> None:
+    for version in ("old", "new"):
+        tags = version_tags("code 1", version)
+        instance.report_runless_asset_event(dg.AssetMaterialization(ABOVE, partition="monday", tags=tags))
+    logged = last_logged(instance, ABOVE)
+    assert logged.keys() == {"monday"}
+    assert logged["monday"].version == "new"
+    assert logged["monday"].event > 1
+    assert last_logged(instance, BELOW) == {}
+
+
+@dg.asset(key=ABOVE, code_version="1")
+def above() -> None: ...
+
+
+@dg.asset(key=BELOW, code_version="1", deps=[ABOVE])
+def below() -> None: ...
+
+
+@pytest.mark.parametrize(("code", "used", "status"), [("1", "a", "FRESH"), ("0", "a", "STALE"), ("1", "b", "STALE")])
+def test_tags_decide_what_dagster_calls_fresh(instance: dg.DagsterInstance, code: str, used: str, status: str) -> None:
+    from dagster._core.definitions.data_version import CachingStaleStatusResolver
+    from dagster._core.loader import LoadingContextForTest
+
+    instance.report_runless_asset_event(dg.AssetMaterialization(ABOVE, tags=version_tags("1", "a")))
+    record = instance.fetch_materializations(ABOVE, limit=1).records[0]
+    tags = version_tags(code, "x") | input_tags(ABOVE, Logged(used, record.storage_id))
+    instance.report_runless_asset_event(dg.AssetMaterialization(BELOW, tags=tags))
+    graph = dg.Definitions(assets=[above, below]).resolve_asset_graph()
+    assert (
+        CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance)).get_status(BELOW).value == status
+    )
+
+
+def test_an_input_that_was_never_logged_is_named_as_such() -> None:
+    assert input_tags(ABOVE, Logged("a", 0)) == {
+        "dagster/input_data_version/above": "a",
+        "dagster/input_event_pointer/above": "NULL",
+    }
+
+
+def test_the_tag_of_the_code_is_the_one_that_dagster_shows(instance: dg.DagsterInstance) -> None:
+    dg.materialize([above], instance=instance)
+    event = instance.get_latest_materialization_event(ABOVE)
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert code_version_tag("1").items() <= (event.asset_materialization.tags or {}).items()
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_nothing_is_logged_for_a_marked_result(instance: dg.DagsterInstance, marked: bool) -> None:
+    @dg.multi_asset(specs=[dg.AssetSpec(ABOVE)])
+    def made() -> dg.MaterializeResult[None]:
+        return dg.MaterializeResult(metadata=dict(LOGGED_BY_US) if marked else {})
+
+    assert dg.materialize([made], instance=instance).success
+    assert (instance.get_latest_materialization_event(ABOVE) is None) == marked
+
+
+def test_a_check_that_passed_is_known_for_a_while(instance: dg.DagsterInstance) -> None:
+    @dg.asset_check(asset=ABOVE)
+    def good() -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=True)
+
+    @dg.asset_check(asset=ABOVE)
+    def bad() -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=False)
+
+    dg.materialize([above, good, bad], instance=instance)
+    keys, now = [dg.AssetCheckKey(ABOVE, name) for name in ("good", "bad", "never")], time.time()
+    assert passed_since(instance, keys, now - 60, now + 1) == {keys[0]}
+    assert passed_since(instance, keys, now + 1, now + 60) == set()
+    assert passed_since(instance, keys, now - 120, now - 60) == set()
+
+
+def test_a_run_without_a_partition_is_given_one_but_keeps_its_own(instance: dg.DagsterInstance) -> None:
+    without, other = new_run(instance), new_run(instance, **{"dagster/partition": "2026-01-01"})
+    for run in (without, other):
+        give_partition(instance, run, "2026-01-31")
+    stored = [instance.get_run_by_id(run.run_id) for run in (without, other)]
+    assert [run.tags["dagster/partition"] for run in stored if run] == ["2026-01-31", "2026-01-01"]
+    assert without.tags["dagster/partition"] == "2026-01-31"
+
+
+def test_the_run_that_a_sensor_asked_for_is_found_by_its_key(instance: dg.DagsterInstance) -> None:
+    assert run_of(instance, "key 1") is None
+    run = new_run(instance, **run_key_tags("key 1"))
+    found = run_of(instance, "key 1")
+    assert found is not None
+    assert found.dagster_run.run_id == run.run_id
+    assert run_key_tags("key 1") == {"dagster/run_key": "key 1"}
+
+
+def test_the_code_server_of_a_run_is_read_from_its_tag(instance: dg.DagsterInstance) -> None:
+    assert code_server_of(new_run(instance)) is None
+    run = new_run(instance, **{".dagster/grpc_info": '{"host": "localhost", "socket": "/s"}'})
+    assert code_server_of(run) == {"host": "localhost", "socket": "/s"}
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_workspace_is_loaded_for_the_webserver(tmp_path: Path, read_only: bool) -> None:
+    file = tmp_path / "workspace.yaml"
+    file.write_text("load_from: []")
+    home = prepare_dagster_home(tmp_path / "data")
+    with (
+        dg.DagsterInstance.from_config(str(home)) as instance,
+        workspace(instance, file, read_only=read_only) as context,
+    ):
+        assert (context.read_only, context.version, context.code_location_names) == (read_only, dg.__version__, [])
