@@ -82,7 +82,10 @@ def _digest(row: Mapping[str, Any], number: int, days: timedelta, key: bytes) ->
     moved: dict[str, Any] = {"session_uid": f"{row['session_uid']}-{number}"}
     moved |= {name: _later(row[name], days) for name in ("started_at", "ended_at")}
     text = orjson.dumps(digest | moved).decode()
-    return {**row, **moved, "day": _later(row["day"], days), "digest": text, "hash": text_hash(key, text.encode())}
+    kept = {
+        name: value for name, value in row.items() if name not in {"position", "first_position"}
+    }  # triggers set them
+    return {**kept, **moved, "day": _later(row["day"], days), "digest": text, "hash": text_hash(key, text.encode())}
 
 
 def _later(text: str | None, days: timedelta) -> str | None:

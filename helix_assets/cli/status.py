@@ -9,12 +9,12 @@ import click
 
 from helix_assets.ask.reading import has_store, open_existing
 from helix_assets.ask.status import TOKEN_KINDS, AgentFigures, Status, read_status
+from helix_assets.ask.withheld import Withheld
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
 from helix_assets.keep.backup import Copy, copies
 from helix_assets.prove.drift import Tally, drift_of
 from helix_assets.prove.vanishing import Vanishing, vanishing
 from helix_assets.settings import Settings, load_settings
-from helix_assets.store.before_restore import BeforeRestore
 from helix_assets.sweep.sweep import utc_now
 
 
@@ -30,6 +30,8 @@ def status(as_json: bool) -> None:
         found = read_status(store)
         soon = vanishing(store, utc_now())
         drifts = {flavor: drift for flavor, drift in drift_of(store).items() if drift.types}
+        if found.withheld.digests:
+            drifts = {}  # their types are named by the logs
     unknown = {flavor: dict(drift.types) for flavor, drift in drifts.items()}
     versions = {flavor: drift.versions_with_unknown() for flavor, drift in drifts.items()}
     copy = next(reversed(copies(settings)), None)
@@ -60,8 +62,7 @@ def _store(found: Status) -> Table:
         *([f"parser of {flavor}", _held(held)] for flavor, held in versions["parsers"].items()),
         ["digest rules", _held(versions["derivation"])],
         ["redaction rules", _held(versions["redaction"])],
-        *_rescan(versions["redaction"]),
-        *_before_restore(found.set_aside),
+        *_withheld(found.withheld),
     ]
     return Table([Column("memory"), Column("")], rows)
 
@@ -96,25 +97,13 @@ def _last_copy(copy: Copy | None) -> Table:
     return Table([Column("last copy"), Column("")], [[copy.made_at, f"{hours:.0f} h old, {human_size(copy.bytes)}"]])
 
 
-def _rescan(redaction: dict[str, Any]) -> list[list[str]]:
-    """How much sweeps have redacted again by new rules; nothing once everything is done."""
-    held = redaction["sessions"]
-    done, total = held.get(redaction["current"], 0), sum(held.values())
-    if done == total:
+def _withheld(found: Withheld) -> list[list[str]]:
+    """How many sessions readers withhold because of new redaction rules; nothing once sweeps are through."""
+    if not found.texts:
         return []
-    return [["redacted by them", f"{human_count(done)} of {human_count(total)} sessions; sweeps do the rest"]]
-
-
-def _before_restore(found: BeforeRestore) -> list[list[str]]:
-    """The folders that restores left in the data folder, and how many of them sweeps have redacted."""
-    if not found.folders:
-        return []
-    done = found.folders - found.waiting
-    rows = [["from before restores", f"{human_count(done)} of {human_count(found.folders)} redacted by them"]]
-    if found.waiting:
-        rows[0][1] += "; sweeps do the rest"
-    what = "cannot be read, so it is not redacted; delete it when you no longer need it"
-    return rows + [["", f"{name} {what}"] for name in found.unread]
+    what = "sessions" if found.digests else "sessions' texts"
+    count = f"{human_count(found.texts)} of {human_count(found.sessions)}"
+    return [["withheld", f"{count} {what} withheld until the next sweep (new redaction rules): run `helix sweep`"]]
 
 
 def agents_table(agents: list[AgentFigures]) -> Table:

@@ -285,6 +285,10 @@ def _backup(settings: Settings, status: Status, now: datetime) -> Iterator[Findi
 
 
 def _sessions(store: Store, status: Status) -> Iterator[Finding]:
+    trouble, withheld = status.trouble, status.withheld
+    if withheld.texts:
+        what = f"{withheld.texts} of {withheld.sessions} sessions are withheld because of new redaction rules"
+        yield Finding("sessions", "note", what, "run `helix sweep`: it redacts them, then they are shown again")
     unread = status.sources.get("unreadable", 0)
     if unread:
         do = "`helix status` names the newest; make them readable for this user"
@@ -293,7 +297,7 @@ def _sessions(store: Store, status: Status) -> Iterator[Finding]:
     if damaged_files:
         do = "`helix status` names the newest and why; each is tried again once it changes"
         yield Finding("sources", "wrong", f"{damaged_files} log files are damaged or too large", do)
-    if places := status.trouble.problem_count:
+    if places := trouble.problem_count:
         what = f"{places} places in logs could not be read; `helix status` names the newest and why"
         yield Finding("sources", "note", what)
     with store.catalog.reading() as connection:

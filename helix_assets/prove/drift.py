@@ -54,12 +54,12 @@ class Drift:
 
 
 def drift_of(store: Store) -> Mapping[str, Drift]:
-    """The drift of each agent over all sessions, evicted ones included. Names are redacted by the rules in force."""
+    """The drift of each agent over all sessions, evicted ones included."""
     drifts: dict[str, Drift] = {}
     with store.catalog.reading() as connection:
         for flavor, day, records, unparsed, facts in sessions.lines_read(connection):
-            drift, types = drifts.setdefault(flavor, Drift()), store.shown(facts.get("unknown_types") or {})
-            _add(drift, day, _plain(store.shown(facts.get("agent_version"))), (records, unparsed), types)
+            drift = drifts.setdefault(flavor, Drift())
+            _add(drift, day, _plain(facts.get("agent_version")), (records, unparsed), facts.get("unknown_types") or {})
     return dict(sorted(drifts.items()))
 
 

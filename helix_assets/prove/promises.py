@@ -16,7 +16,7 @@ from random import shuffle
 from typing import Any
 
 from helix_assets.ask.coverage import versions
-from helix_assets.ask.reading import read_consistently
+from helix_assets.ask.reading import parsed_digest, read_consistently
 from helix_assets.keep.evict import memory_bytes, plan
 from helix_assets.model.errors import ChangedError, HelixError
 from helix_assets.model.event import DIGEST_VERSION
@@ -222,7 +222,7 @@ def few_lines_unparsed(store: Store) -> Answer:
 def prices_known(store: Store) -> Answer:
     """Every model that used tokens has a price. Models without one are counted, and their costs are null."""
     with store.catalog.reading() as connection:
-        unpriced = digests.unpriced_models(connection)
+        unpriced = [parsed_digest(text)["unpriced_models"] for text in digests.with_unpriced_models(connection)]
     models = {model for one in unpriced for model in one}
     figures: dict[str, Any] = {"models_without_a_price": len(models)}
     if models:

@@ -17,9 +17,9 @@ from helix_assets.defs.build import build_defs
 from helix_assets.defs.reports import GROUP, RETRO, reports_schedule
 from helix_assets.demo import append
 from helix_assets.model.errors import SettingsError
-from helix_assets.store.catalog import live_files
+from helix_assets.store.catalog import live_files, meta
 from helix_assets.store.lock import writer_lock
-from helix_assets.store.store import Store
+from helix_assets.store.store import MEMORY_REDACTED, Store
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import Result, run_job
 from helix_assets_tests.home import ask
@@ -54,6 +54,18 @@ def test_every_check_of_the_reports_passes(ran: Result) -> None:
     checks = ran.get_asset_check_evaluations()
     assert {check.check_name for check in checks} == {"nothing_is_left_out", "totals_equal_the_digests"}
     assert all(check.passed for check in checks)
+
+
+def test_a_run_between_new_redaction_rules_and_their_sweep_ends_well_and_makes_nothing(
+    store: Store, instance: dg.DagsterInstance
+) -> None:
+    sweep(store)
+    with store.catalog.writing() as connection:
+        meta.put(connection, MEMORY_REDACTED, "older")
+    result = run_job(instance, "reports_job")
+    run = instance.get_run_by_id(result.run_id)
+    assert run is not None
+    assert (result.success, run.tags["helix/outcome"], metadata(result)) == (True, "withheld", {})
 
 
 def test_a_check_fails_when_facts_are_damaged(store: Store, instance: dg.DagsterInstance) -> None:

@@ -477,11 +477,12 @@ def test_copy_that_was_killed_half_way_goes_too(memory: Memory) -> None:
     assert not left.exists()
 
 
-def test_before_restore_folders_no_longer_contain_it(memory: Memory, tmp_path: Path) -> None:
+def test_what_a_restore_left_is_deleted(memory: Memory, tmp_path: Path) -> None:
     shutil.copytree(memory.store.settings.backup_dir, tmp_path / "saved")
     put_back(memory, tmp_path)
     assert any("set-aside" in path for path in files_that_say(memory, WORD))
     assert forgets(memory).is_finished
+    assert not (memory.store.data_dir / "set-aside").exists()
     assert files_that_say(memory, WORD, NAME) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -65,8 +66,58 @@ def test_a_damaged_catalog_is_moved_not_deleted(memory: Memory) -> None:
     memory.store.close()
     (memory.folder / "data" / "helix.db").write_bytes(b"no database")
     done = put_back(memory)
+    assert done.before_restore is not None
     assert (done.before_restore / "helix.db").read_bytes() == b"no database"
     assert verify(memory.store) == []
+
+
+def test_the_next_restore_deletes_what_the_one_before_left(memory: Memory) -> None:
+    first = put_back(memory).before_restore
+    memory.now += timedelta(days=1)
+    second = put_back(memory).before_restore
+    assert first is not None
+    assert first != second
+    assert list(first.parent.iterdir()) == [second]
+
+
+@pytest.mark.parametrize("step", ["_swap", "drop_reports", "_keep_only"])
+def test_what_a_killed_restore_moved_away_is_kept_by_the_one_that_follows(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    memory.write("s3", *conversation(2, session="c"))
+    memory.sweep()
+    newer = raw_file(memory, "claude:s3").name
+    with killed_in(monkeypatch, step):
+        put_back(memory)
+    before = put_back(memory).before_restore
+    assert before is not None
+    assert [path.name for path in before.rglob(newer)] == [newer]
+    assert list(before.parent.iterdir()) == [before]
+    assert verify(memory.store) == []
+
+
+@contextmanager
+def killed_in(monkeypatch: pytest.MonkeyPatch, step: str) -> Iterator[None]:
+    """A restore ends where it would begin this step."""
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"helix_assets.keep.restore.{step}", kill)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+
+
+def test_the_next_writer_removes_what_a_killed_restore_prepared(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with killed_in(monkeypatch, "_new_folder"):
+        put_back(memory)
+    assert (memory.store.data_dir / ".restore").exists()
+    memory.store = open_store(memory.store.settings)
+    memory.sweep()
+    assert not (memory.store.data_dir / ".restore").exists()
 
 
 def test_a_session_without_its_raw_file_is_a_recorded_loss_and_read_again(memory: Memory) -> None:
@@ -139,7 +190,9 @@ def test_no_copy_is_reported(tmp_path: Path) -> None:
 def test_half_written_files_are_not_moved(memory: Memory) -> None:
     staged = memory.store.raw.staging / "half-a-file"
     staged.write_bytes(b"PAR1")
-    assert "half-a-file" not in {path.name for path in put_back(memory).before_restore.rglob("*")}
+    before = put_back(memory).before_restore
+    assert before is not None
+    assert "half-a-file" not in {path.name for path in before.rglob("*")}
     memory.sweep()
     assert not staged.exists()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +28,11 @@ def of(connection: Connection, session_uid: str) -> Row | None:
     """A session's digest as it is stored; None if it has none yet. `store.proof` says whether it is undamaged."""
     row: Row | None = connection.execute("SELECT * FROM digests WHERE session_uid = ?", (session_uid,)).fetchone()
     return row
+
+
+def texts(connection: Connection) -> list[tuple[str, str, str]]:
+    """Of every digest its agent, its text and its hash: all that figures over all digests need."""
+    return connection.tuples("SELECT flavor, digest, hash FROM digests")
 
 
 def every(connection: Connection) -> list[Row]:
@@ -91,7 +95,6 @@ def missing(connection: Connection) -> list[str]:
             AND session_uid NOT IN (SELECT session_uid FROM digests) ORDER BY session_uid""")
 
 
-def unpriced_models(connection: Connection) -> list[list[str]]:
-    """Of each digest that names models without a price: these models."""
-    texts = connection.column('SELECT digest FROM digests WHERE instr(digest, \'"unpriced_models":["\')')
-    return [json.loads(text)["unpriced_models"] for text in texts]
+def with_unpriced_models(connection: Connection) -> list[str]:
+    """The texts of all digests that name models without a price."""
+    return connection.column('SELECT digest FROM digests WHERE instr(digest, \'"unpriced_models":["\')')

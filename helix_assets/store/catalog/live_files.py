@@ -29,6 +29,16 @@ def parts_to_search(connection: Connection) -> list[Row]:
         FROM raw_files JOIN sessions ON sessions.id = session_id WHERE evicting_at IS NULL""")
 
 
+def parts_with_sessions(connection: Connection, session_uid: str | None = None) -> list[Row]:
+    """Live part files with the session of each, without those being evicted, the newest first; of one or of all."""
+    return connection.rows(
+        """SELECT name, bytes, hash, part, text_bytes, session_uid, redaction_version
+        FROM raw_files JOIN sessions ON sessions.id = session_id
+        WHERE evicting_at IS NULL AND (:uid IS NULL OR session_uid = :uid) ORDER BY raw_files.id DESC""",
+        {"uid": session_uid},
+    )
+
+
 def newest(connection: Connection) -> tuple[int | None, int | None]:
     """The numbers of the newest part file and of the newest eviction: they change when other files may be live."""
     files, evictions = connection.execute(

@@ -21,6 +21,16 @@ def of_time(connection: Connection, at: str) -> list[Row]:
     return connection.rows("SELECT * FROM losses WHERE at = ? ORDER BY id", (at,))
 
 
+def every(connection: Connection) -> list[Row]:
+    """All losses, in order."""
+    return connection.rows("SELECT * FROM losses ORDER BY id")
+
+
+def count_sessions(connection: Connection) -> int:
+    """How many sessions have lost anything."""
+    return int(connection.value("SELECT count(DISTINCT session_uid) FROM losses"))
+
+
 def rename(connection: Connection, session_uid: str, name: str) -> None:
     """Replace a session's name in both logs, whose figures stay true."""
     for log in ("evictions", "losses"):
@@ -30,6 +40,44 @@ def rename(connection: Connection, session_uid: str, name: str) -> None:
 def put_loss(connection: Connection, **values: Any) -> None:
     """Record raw bytes that go without a digest."""
     connection.insert("losses", [values])
+
+
+def evictions_on(connection: Connection, day: date) -> list[Row]:
+    """What was evicted on a day: how many sessions and bytes of each partition for each reason."""
+    query = f"""SELECT flavor, day, reason, count(*) AS sessions, sum(bytes) AS bytes FROM evictions WHERE {_ON}
+        GROUP BY flavor, day, reason ORDER BY flavor, day, reason"""
+    return connection.rows(query, _span(day))
+
+
+def count_evictions(connection: Connection) -> int:
+    """How many sessions were ever evicted, each time counted."""
+    return int(connection.value("SELECT count(*) FROM evictions"))
+
+
+def count_on(connection: Connection, day: date) -> int:
+    """How many sessions were lost on a day."""
+    return int(connection.value(f"SELECT count(*) FROM losses WHERE {_ON}", _span(day)))
+
+
+def totals(connection: Connection) -> tuple[int, int]:
+    """How many sessions were ever lost, each time counted, and of how many bytes."""
+    count, size = connection.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM losses").fetchone()
+    return count, size
+
+
+def after(connection: Connection, number: int) -> list[Row]:
+    """The losses after the one of this number."""
+    return connection.rows("SELECT * FROM losses WHERE id > ? ORDER BY id", (number,))
+
+
+def newest(connection: Connection, limit: int) -> list[Row]:
+    """The newest losses, without the names of their sessions."""
+    query = "SELECT id, at, flavor, day, bytes, records, reason FROM losses ORDER BY id DESC LIMIT ?"
+    return connection.rows(query, (limit,))
+
+
+def _span(day: date) -> tuple[str, str]:
+    return day.isoformat(), (day + timedelta(days=1)).isoformat()
 
 
 class WithoutCover(NamedTuple):
@@ -92,41 +140,3 @@ def evicted_bytes(connection: Connection, after: str, until: str) -> int:
     """The raw bytes that went between two times."""
     query = "SELECT coalesce(sum(bytes), 0) FROM evictions WHERE at > ? AND at <= ?"
     return int(connection.value(query, (after, until)))
-
-
-def evictions_on(connection: Connection, day: date) -> list[Row]:
-    """What was evicted on a day: how many sessions and bytes of each partition for each reason."""
-    query = f"""SELECT flavor, day, reason, count(*) AS sessions, sum(bytes) AS bytes FROM evictions WHERE {_ON}
-        GROUP BY flavor, day, reason ORDER BY flavor, day, reason"""
-    return connection.rows(query, _span(day))
-
-
-def count_evictions(connection: Connection) -> int:
-    """How many sessions were ever evicted, each time counted."""
-    return int(connection.value("SELECT count(*) FROM evictions"))
-
-
-def count_on(connection: Connection, day: date) -> int:
-    """How many sessions were lost on a day."""
-    return int(connection.value(f"SELECT count(*) FROM losses WHERE {_ON}", _span(day)))
-
-
-def totals(connection: Connection) -> tuple[int, int]:
-    """How many sessions were ever lost, each time counted, and of how many bytes."""
-    count, size = connection.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM losses").fetchone()
-    return count, size
-
-
-def after(connection: Connection, number: int) -> list[Row]:
-    """The losses after the one of this number."""
-    return connection.rows("SELECT * FROM losses WHERE id > ? ORDER BY id", (number,))
-
-
-def newest(connection: Connection, limit: int) -> list[Row]:
-    """The newest losses, without the names of their sessions."""
-    query = "SELECT id, at, flavor, day, bytes, records, reason FROM losses ORDER BY id DESC LIMIT ?"
-    return connection.rows(query, (limit,))
-
-
-def _span(day: date) -> tuple[str, str]:
-    return day.isoformat(), (day + timedelta(days=1)).isoformat()

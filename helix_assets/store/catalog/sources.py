@@ -41,6 +41,21 @@ def of_sessions(connection: Connection, session_ids: Collection[int]) -> dict[in
     return found
 
 
+def with_sessions(connection: Connection) -> list[Row]:
+    """The path, place and agent of every file that belongs to a session, and which."""
+    return connection.rows("""SELECT session_uid, sources.flavor, path, file_rank
+        FROM sources JOIN sessions ON sessions.id = session_id""")
+
+
+def count_by_status(connection: Connection) -> dict[str, int]:
+    return dict(connection.tuples("SELECT status, count(*) FROM sources GROUP BY status"))
+
+
+def count_never_read(connection: Connection) -> int:
+    """How many files went before they were read."""
+    return int(connection.value("SELECT count(*) FROM sources WHERE status = 'gone' AND ingested_at IS NULL"))
+
+
 def unreadable_sessions(connection: Connection) -> dict[tuple[str, str], int]:
     """How many sessions of each agent cannot be read, by agent and reason."""
     query = "SELECT flavor, problem, count(*) FROM sources WHERE status = ? GROUP BY flavor, problem"
