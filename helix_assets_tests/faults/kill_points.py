@@ -31,7 +31,7 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog import meta
+from helix_assets.store.catalog import live_files, meta
 from helix_assets_tests.faults.injection import Fault, run, turning_points
 from helix_assets_tests.home import Memory, conversation, prompt
 
@@ -134,10 +134,14 @@ def _open(_: Memory) -> None:
 def _uncover(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
         connection.execute("DELETE FROM digests")
+        files = live_files.fact_files(connection)  # what was never derived has no facts either
+        live_files.put_fact_files(connection, [], files)
         connection.execute(
             "UPDATE sessions SET derived_generation = NULL, analyzed_at = NULL, analyze_order = NULL, "
             "failure = 'made up', failures = 1, retry_at = '2999-01-01T00:00:00.000Z'"
         )
+    for file in files:
+        memory.store.facts.remove(file.name)
 
 
 def _outdate(memory: Memory) -> None:
