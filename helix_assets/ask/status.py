@@ -6,11 +6,11 @@ Belongs here: counting from the catalog alone; no raw file is opened. Not here: 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.ask.coverage import versions
@@ -21,7 +21,7 @@ from helix_assets.settings import Settings
 from helix_assets.store.catalog import digests, live_files, losses, problems, sessions, sources, sweeps
 from helix_assets.store.catalog.catalog import Catalog, index_bytes
 from helix_assets.store.catalog.connection import Connection
-from helix_assets.store.catalog.retries import failed_sessions
+from helix_assets.store.catalog.retries import FailedSession, failed_sessions
 from helix_assets.store.catalog.schema import CATALOG_VERSION
 from helix_assets.store.key import text_hash
 from helix_assets.store.lock import holder, is_locked
@@ -31,18 +31,18 @@ NEWEST = 5
 TOKEN_KINDS = ("input", "output", "cache_read", "cache_write")
 
 
-@dataclass
+@dataclass(frozen=True)
 class AgentFigures:
     """What the memory contains of one agent. Tokens and events are those of the digests."""
 
     flavor: str
-    sessions: int = 0
-    evicted: int = 0
-    damaged: int = 0
-    events: int = 0
-    raw_bytes: int = 0
-    source_bytes: int = 0
-    tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TOKEN_KINDS, 0))
+    sessions: int
+    evicted: int
+    damaged: int
+    events: int
+    raw_bytes: int
+    source_bytes: int
+    tokens: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,24 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class BadPlace:
+    """A place in a log that could not be read."""
+
+    path: str
+    line: int | None
+    offset: int | None
+    reason: str
+    seen_at: str
+
+
+@dataclass(frozen=True)
 class Trouble:
     """What a person may want to look at: counts, and the newest by name, unless names are withheld."""
 
     uncovered: int
-    failed: list[dict[str, Any]]
+    failed: tuple[FailedSession, ...]
     failed_count: int
-    problems: list[dict[str, Any]]
+    problems: tuple[BadPlace, ...]
     problem_count: int
     lost_sessions: int
     never_read: int
@@ -71,37 +82,74 @@ class Trouble:
 
 
 @dataclass(frozen=True)
+class Held:
+    """How many sessions were made by each version of some rules, and the current version, None if there is none."""
+
+    current: int | str | None
+    sessions: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Which rules made what is stored."""
+
+    catalog: int
+    parsers: Mapping[str, Held]
+    derivation: Held
+    redaction: Held
+
+
+@dataclass(frozen=True)
+class LastSweep:
+    """The last sweep that found anything, what it counted, and the raw cache after it."""
+
+    id: int
+    started_at: str
+    ended_at: str | None
+    seconds: float | None
+    counters: Mapping[str, float]
+    raw_bytes: int | None
+    soft_cap_bytes: int | None
+    hard_cap_bytes: int | None
+
+
+@dataclass(frozen=True)
 class Status:
     """The state of a store."""
 
     data_dir: str
-    agents: list[AgentFigures]
+    agents: tuple[AgentFigures, ...]
     usage: Usage
-    sources: dict[str, int]
+    sources: Mapping[str, int]
     trouble: Trouble
-    versions: dict[str, Any]
+    versions: Versions
     withheld: Withheld
-    last_sweep: dict[str, Any] | None
+    last_sweep: LastSweep | None
     writer: str | None
 
 
-def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
+def figures_by_agent(catalog: Catalog, key: bytes) -> tuple[AgentFigures, ...]:
     """One row per agent that has sessions. A damaged digest is counted, but not added up."""
+    counted: dict[str, Counter[str]] = defaultdict(Counter)
     with catalog.reading() as connection:
-        agents = {
-            flavor: AgentFigures(flavor, count, evicted, raw_bytes=raw, source_bytes=source)
-            for flavor, count, evicted, raw, source in sessions.sums_by_agent(connection)
-        }
+        sums = {row.flavor: tuple(row)[1:] for row in sessions.sums_by_agent(connection)}
         for flavor, text, mark in digests.texts(connection):
-            agent = agents.setdefault(flavor, AgentFigures(flavor))
             if text_hash(key, text.encode()) != mark:
-                agent.damaged += 1
+                counted[flavor]["damaged"] += 1
                 continue
             digest = parsed_digest(text)
-            agent.events += digest["event_count"]
-            for kind in TOKEN_KINDS:
-                agent.tokens[kind] += digest["tokens"][kind] or 0
-    return [agents[flavor] for flavor in sorted(agents)]
+            counted[flavor]["events"] += digest["event_count"]
+            counted[flavor].update({kind: digest["tokens"][kind] or 0 for kind in TOKEN_KINDS})
+    return tuple(
+        _figures(flavor, counted[flavor], *sums.get(flavor, (0, 0, 0, 0))) for flavor in sorted({*sums, *counted})
+    )
+
+
+def _figures(  # noqa: PLR0913, PLR0917 - the columns of one row
+    flavor: str, counted: Counter[str], count: int, evicted: int, raw_bytes: int, source_bytes: int
+) -> AgentFigures:
+    tokens = {kind: counted[kind] for kind in TOKEN_KINDS}
+    return AgentFigures(flavor, count, evicted, counted["damaged"], counted["events"], raw_bytes, source_bytes, tokens)
 
 
 def read_status(store: Store) -> Status:
@@ -125,7 +173,7 @@ def read_status(store: Store) -> Status:
             trouble=_trouble(connection, store),
             versions=_versions(connection, store.redactor.version),
             withheld=count_withheld(store, connection),
-            last_sweep=last.as_dict() if (last := sweeps.newest(connection)) is not None else None,
+            last_sweep=LastSweep(*last) if (last := sweeps.newest(connection)) is not None else None,
             writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,
         )
 
@@ -158,9 +206,9 @@ def _trouble(connection: Connection, store: Store) -> Trouble:
     named = NEWEST if store.is_memory_redacted() else 0
     return Trouble(
         uncovered=sessions.count_uncovered(connection, versions()),
-        failed=[asdict(one) for one in failed[:named]],
+        failed=tuple(failed[:named]),
         failed_count=len(failed),
-        problems=[row.as_dict() for row in problems.newest(connection, named)],
+        problems=tuple(BadPlace(*row) for row in problems.newest(connection, named)),
         problem_count=problems.count(connection),
         lost_sessions=losses.count_sessions(connection),
         never_read=sources.count_never_read(connection),
@@ -168,17 +216,16 @@ def _trouble(connection: Connection, store: Store) -> Trouble:
     )
 
 
-def _versions(connection: Connection, redaction_version: str) -> dict[str, Any]:
-    """Which rules made what is stored: how many sessions have which version, and the current version."""
+def _versions(connection: Connection, redaction_version: str) -> Versions:
     by_parser: dict[str, dict[str, int]] = {}
     for flavor, version, count in sessions.count_by(connection, "flavor", "parser_version"):
         by_parser.setdefault(flavor, {})[str(version)] = count
-    return {
-        "catalog": CATALOG_VERSION,
-        "parsers": {
-            flavor: {"current": ADAPTERS[flavor].version if flavor in ADAPTERS else None, "sessions": held}
+    return Versions(
+        catalog=CATALOG_VERSION,
+        parsers={
+            flavor: Held(ADAPTERS[flavor].version if flavor in ADAPTERS else None, held)
             for flavor, held in sorted(by_parser.items())
         },
-        "derivation": {"current": DIGEST_VERSION, "sessions": _counts(connection, "derivation_version")},
-        "redaction": {"current": redaction_version, "sessions": _counts(connection, "redaction_version")},
-    }
+        derivation=Held(DIGEST_VERSION, _counts(connection, "derivation_version")),
+        redaction=Held(redaction_version, _counts(connection, "redaction_version")),
+    )

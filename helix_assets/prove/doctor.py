@@ -277,7 +277,7 @@ def _backup(settings: Settings, status: Status, now: datetime) -> Iterator[Findi
         if status.agents:
             yield Finding("backup", "wrong", f"there is no copy in {settings.backup_dir}", "run `helix backup`")
         return
-    swept = (status.last_sweep or {}).get("ended_at") or held[-1].made_at
+    swept = (status.last_sweep and status.last_sweep.ended_at) or held[-1].made_at
     is_behind = datetime.fromisoformat(swept) - datetime.fromisoformat(held[-1].made_at) > 3 * EVERY
     what = f"the last copy was made at {held[-1].made_at}"
     do = "run `helix backup`; if it fails it says why" if is_behind else ""

@@ -138,7 +138,7 @@ def test_records_are_stored_and_the_session_is_named_and_derived_later(
     plant(place)
     report = memory.sweep()
     assert (records(memory), records(memory, GOOD), report.sessions_failed) == (4, 8, 0)
-    failed = {one["session_uid"] for one in read_status(memory.store).trouble.failed}
+    failed = {one.session_uid for one in read_status(memory.store).trouble.failed}
     assert failed == ({BAD} if place in OF_LINES else {BAD, GOOD})
     assert failed == {uid for uid, _ in report.problems}
     assert all("IndexError" in reason for _, reason in report.problems)

@@ -107,7 +107,7 @@ def test_a_block_that_is_too_long_is_counted_and_the_rest_is_read(
         ("agent.md#three", f"line {start.count(chr(10)) + 1}: longer than a block may be; not stored")
     ]
     assert (counted(home), counted(home, "two")) == (8, 1)
-    shown = [one["reason"] for one in read_status(home.memory.store).trouble.problems]
+    shown = [one.reason for one in read_status(home.memory.store).trouble.problems]
     assert shown == ["longer than a block may be; not stored"]
     found = [one.what for one in examine(home.memory.now, home.memory.variables) if one.check == "sources"]
     assert found == ["1 places in logs could not be read; `helix status` names the newest and why"]

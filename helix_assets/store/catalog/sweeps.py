@@ -9,7 +9,8 @@ from helix_assets.store.catalog.connection import Connection, Row
 
 def newest(connection: Connection) -> Row | None:
     """The last sweep that changed anything, None before the first."""
-    return connection.row("SELECT * FROM sweeps ORDER BY id DESC LIMIT 1")
+    return connection.row("""SELECT id, started_at, ended_at, seconds, counters, raw_bytes, soft_cap_bytes,
+        hard_cap_bytes FROM sweeps ORDER BY id DESC LIMIT 1""")
 
 
 def sum_of(connection: Connection, counter: str) -> int:
