@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from helix_assets.sweep.sweep import SweepReport
 from helix_assets_tests.home import Memory, conversation, cut, prompt, statements_of
 
 LINES_OF_A_TURN = 4
+MOST_STATEMENTS, MOST_OPENINGS = 55, 24
+"""Of a sweep with one batch: 12 to read what it needs, one or two for each table written, the rest once a sweep."""
 FINE_TO_WALK_OVER = {
     "SCAN sources USING COVERING INDEX sources_by_state",  # compared with what lies on the disk
     "SCAN raw_files",  # sums of bytes
@@ -189,6 +193,25 @@ def test_append_walks_over_no_table_that_grows_with_the_memory(tmp_path: Path) -
                 walked |= {step[3] for step in plan if step[3].startswith("SCAN")}
     memory.close()
     assert walked <= FINE_TO_WALK_OVER
+
+
+def statements(asked: Sequence[str]) -> int:
+    """How many statements there were; one that is run for many rows counts once."""
+    return len([key for key, _ in groupby(asked, lambda text: re.split("VALUES|WHERE|COMMIT", text)[0])])
+
+
+def test_statements_and_openings_do_not_grow_with_the_sessions(memory: Memory) -> None:
+    counts, openings = [], []
+    for first, last in ((10, 11), (11, 40)):
+        for number in range(first, last):
+            memory.write(f"s{number}", *conversation(1, session=f"s{number}-"))
+        with statements_of(memory.store.catalog) as asked:
+            assert memory.sweep().sessions_touched == last - first
+        queries = [text for text in asked if not text.startswith(("PRAGMA", "BEGIN", "COMMIT", "ROLLBACK"))]
+        counts.append(statements(queries))
+        openings.append(sum(text.startswith("BEGIN") for text in asked))
+    assert counts[0] == counts[1] <= MOST_STATEMENTS
+    assert openings[0] == openings[1] <= MOST_OPENINGS
 
 
 def test_counters_are_kept_with_the_sweep(memory: Memory) -> None:

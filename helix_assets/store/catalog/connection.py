@@ -68,9 +68,9 @@ class Connection(sqlite3.Connection):
 
     def tuples(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
         """All rows as plain tuples, which take least time."""
-        cursor = self.cursor()
+        cursor = self.execute(statement, parameters)
         cursor.row_factory = None
-        return cursor.execute(statement, parameters).fetchall()
+        return cursor.fetchall()
 
     def for_each(self, statement: str, values: Collection[Any], parameters: Sequence[Any] = ()) -> Iterator[Row]:
         """Run a statement that contains `IN ({})` for any number of values. `parameters` come before them."""
