@@ -142,9 +142,11 @@ READERS: dict[str, Callable[[Store], Iterator[str]]] = {
 }
 
 
-def _read(environ: dict[str, str], first: int, until: float, told: Any) -> None:
-    """Ask in turn, and tell of each reader how often it asked and what was wrong."""
+def _read(environ: dict[str, str], first: int, seconds: float, ready: Any, told: Any) -> None:
+    """Ask in turn for so long, and report of each reader how often it asked and what was wrong."""
     os.environ |= environ
+    ready.wait(_PATIENCE_S)  # a process may take seconds to start
+    until = time.time() + seconds
     asked, wrong = Counter[str](), []
     for name in itertools.islice(itertools.cycle(READERS), first, None):
         if time.time() > until:
@@ -163,13 +165,14 @@ def read_beside_a_writer(folder: Path, *, seconds: float, processes: int, sessio
     memory = Memory(folder)
     _grow(memory, sessions, 0)
     context = multiprocessing.get_context("spawn")
-    told = context.Queue()
-    until = time.time() + seconds
+    told, ready = context.Queue(), context.Barrier(processes + 1)
     for number in range(processes):
         first = number * len(READERS) // processes
-        context.Process(target=_read, args=(memory.variables, first, until, told), daemon=True).start()
+        context.Process(target=_read, args=(memory.variables, first, seconds, ready, told), daemon=True).start()
     policy = evict.policy_of(memory.store.settings.retention)
     rounds = evicted = 0
+    ready.wait(_PATIENCE_S)
+    until = time.time() + seconds
     while time.time() < until:
         rounds += 1
         _grow(memory, sessions, rounds)
