@@ -1,4 +1,4 @@
-"""The versions of the code that decide which sessions are covered (`store.catalog.coverage`)."""
+"""The versions of the code that decide which sessions are covered (`store.catalog.conditions`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.model.event import DIGEST_VERSION
-from helix_assets.store.catalog.coverage import Versions, covered
+from helix_assets.store.catalog.conditions import Versions, covered
 
 
 def versions() -> Versions:

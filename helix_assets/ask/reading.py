@@ -63,6 +63,10 @@ class OpenSession:
         at: str | None = self.row.evicted_at or self.row.evicting_at
         return at
 
+    def digest_content(self) -> dict[str, Any] | None:
+        """Its digest as data; None before there is one."""
+        return None if self.digest is None else parsed_digest(self.digest)
+
     def rows(self, *, raw: bool) -> Iterator[EventRow]:
         """All stored rows in `seq` order; without `raw` the source lines are not read."""
         from helix_assets.store.parquet import read_rows
@@ -195,7 +199,7 @@ def is_outdated(store: Store, redaction_version: str | None) -> bool:
     return redaction_version != store.redactor.version
 
 
-def row_shown(store: Store, row: Row[Any]) -> Any:
+def row_shown(store: Store, row: Any) -> Any:
     """A row of the catalog, redacted by the current rules."""
     shown = value_again(store.redactor, dict(row._mapping))
     if "path" in shown:
@@ -203,9 +207,15 @@ def row_shown(store: Store, row: Row[Any]) -> Any:
     return SimpleNamespace(**shown)
 
 
+def parsed_digest(text: str) -> dict[str, Any]:
+    """The content of a digest. Whatever needs a digest as data gets it here."""
+    digest: dict[str, Any] = orjson.loads(text)
+    return digest
+
+
 def digest_shown(store: Store, text: str, redaction_version: str | None) -> dict[str, Any]:
     """A digest as a reader may show it, redacted by the current rules."""
-    digest: dict[str, Any] = orjson.loads(text)
+    digest = parsed_digest(text)
     if is_outdated(store, redaction_version):
         digest = digest_again(store.redactor, digest)
     return digest

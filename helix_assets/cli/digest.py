@@ -4,7 +4,6 @@ from contextlib import closing
 from typing import Any
 
 import click
-import orjson
 
 from helix_assets.ask.reading import matching_uids, open_existing, open_session
 from helix_assets.cli.output import Column, Table, emit, human_count, say
@@ -24,10 +23,10 @@ def digest(uid: str, as_json: bool) -> None:
         closing(open_existing(load_settings())) as store,
         open_session(store, pick_session(store, uid)) as session,
     ):
-        if session.digest is None:
+        found = session.digest_content()
+        if found is None:
             why = session.row.failure or "the next sweep makes it"
             raise NotFoundError(f"{session.row.session_uid} has no digest yet: {why}")
-        found = orjson.loads(session.digest)
     emit(found, as_json, digest_tables(found))
 
 

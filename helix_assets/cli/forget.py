@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import click
-from sqlalchemy import Row, select
 
 from helix_assets.ask.reading import open_existing, row_shown
 from helix_assets.cli.digest import pick_session
@@ -16,7 +15,8 @@ from helix_assets.keep.forget import Forgotten
 from helix_assets.keep.forget import forget as erase
 from helix_assets.model.errors import NotFoundError
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import sessions
+from helix_assets.store.catalog import sessions
+from helix_assets.store.catalog.connection import Row
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 
@@ -50,12 +50,10 @@ def forget(uid: str | None, repo: str | None, is_sure: bool, as_json: bool) -> i
     return 0 if done.is_finished else EXIT_NOT_DONE
 
 
-def _chosen(store: Store, uid: str | None, repo: str | None) -> Sequence[Row[Any]]:
-    wanted = sessions.c.repo == repo if uid is None else sessions.c.session_uid == pick_session(store, uid)
+def _chosen(store: Store, uid: str | None, repo: str | None) -> Sequence[Row]:
+    picked = pick_session(store, uid) if uid is not None else None
     with store.catalog.reading() as connection:
-        found = connection.execute(
-            select(sessions).where(wanted).order_by(sessions.c.day, sessions.c.session_uid)
-        ).all()
+        found = sessions.of_repo(connection, repo or "") if picked is None else [sessions.one(connection, picked)]
     if not found:
         raise NotFoundError(f"no session of the repository {repo!r}; `helix sessions` lists them")
     return found

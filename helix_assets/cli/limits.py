@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
-from sqlalchemy import select
 
+from helix_assets.ask.listing import agents_in
 from helix_assets.model.errors import QueryError
-from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import Store
 
 _DAY = "%Y-%m-%d"
@@ -55,8 +54,7 @@ def refuse_unknown_agent(name: str | None, store: Store | None, known: set[str])
     if name is None or name in known:
         return
     if store is not None:
-        with store.catalog.reading() as connection:
-            known = known | set(connection.execute(select(sessions.c.flavor).distinct()).scalars())
+        known = known | agents_in(store)
     if name not in known:
         raise click.BadParameter(
             f"no agent is called {name!r}: there are {', '.join(sorted(known))}", param_hint="--agent"

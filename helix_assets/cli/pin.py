@@ -1,4 +1,4 @@
-"""`helix pin`, `helix unpin`: a person says whose raw bytes stay. `keep.retention` respects it in its plan."""
+"""`helix pin`, `helix unpin`: a person says whose raw bytes stay. `keep.pin` does the work."""
 
 from contextlib import closing
 
@@ -7,7 +7,7 @@ import click
 from helix_assets.ask.reading import open_existing
 from helix_assets.cli.digest import pick_session
 from helix_assets.cli.output import emit, say
-from helix_assets.keep.writing import writing
+from helix_assets.keep.pin import set_pinned
 from helix_assets.settings import load_settings
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -31,15 +31,10 @@ def unpin(uid: str, as_json: bool) -> None:
 
 def _set(text: str, as_json: bool, *, is_pinned: bool) -> None:
     with closing(open_existing(load_settings())) as store:
-        picked = pick_session(store, text)
-        with writing(store, "pin" if is_pinned else "unpin"):
-            row = store.catalog.session(picked)
-            with store.catalog.writing() as connection:
-                store.catalog.update_session(connection, row.id, is_pinned=is_pinned)
-            uid = store.shown(row.session_uid)
+        done = set_pinned(store, pick_session(store, text), is_pinned=is_pinned)
+    emit(done, as_json)
     if as_json:
-        emit({"session_uid": uid, "is_pinned": is_pinned, "evicted_at": row.evicted_at}, as_json)
         return
-    say(f"{uid} is {'pinned' if is_pinned else 'no longer pinned'}.")
-    if is_pinned and row.evicted_at:
-        say(f"Its raw bytes were evicted at {row.evicted_at}; only what is added from now on is kept.")
+    say(f"{done.session_uid} is {'pinned' if is_pinned else 'no longer pinned'}.")
+    if is_pinned and done.evicted_at:
+        say(f"Its raw bytes were evicted at {done.evicted_at}; only what is added from now on is kept.")

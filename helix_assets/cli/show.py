@@ -1,31 +1,24 @@
-"""`helix show`: the events of one session in order, and the redacted source line behind any of them."""
+"""`helix show`: prints the events of one session in order, or the line behind one. `ask.timeline` finds them."""
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import asdict
 from itertools import islice
-from typing import Any
 
 import click
-import orjson
 
 from helix_assets.ask.reading import OpenSession, open_existing, open_session
+from helix_assets.ask.timeline import event_details, events_of, head_of, source_line
 from helix_assets.cli.digest import digest_tables, pick_session
 from helix_assets.cli.output import Column, Table, emit, hand_over, human_count, print_tables, say
-from helix_assets.model.errors import NotFoundError
-from helix_assets.model.event import ROW_FIELDS, EventKind, Row
-from helix_assets.model.fields import JSON
+from helix_assets.model.event import EventKind, Row
 from helix_assets.model.time import iso
 from helix_assets.settings import load_settings
 
 _RANGE = re.compile(r"(\d*)\.\.(\d*)|(\d+)")
-_NUMBER = re.compile(r"-?\d{1,19}")
 _SHOWN_AT_ONCE = 200
-_JSON = [field.name for field in ROW_FIELDS if field.text == JSON]
-_DETAILS = [
-    field.name for field in ROW_FIELDS if field.is_exported and field.name not in ("ts_us", "file", "raw", *_JSON)
-]
 
 
 def _event_range(_: click.Context, param: click.Parameter, value: str | None) -> range | None:
@@ -69,48 +62,16 @@ def show(uid: str, wanted: range | None, kinds: tuple[str, ...], payload: str | 
 
 
 def _show_events(session: OpenSession, wanted: range | None, kinds: frozenset[str], as_json: bool) -> None:
-    events = _matching(session.rows(raw=False), wanted, kinds)
+    events, named = events_of(session, wanted, kinds), asdict(head_of(session))
     if as_json:
-        emit({**_head(session), "events": [_event(session, row) for row in events]}, as_json=True)
+        emit({**named, "events": [event_details(session, row) for row in events]}, as_json=True)
         return
     shown = list(events if wanted is not None else islice(events, _SHOWN_AT_ONCE))
-    head = Table([Column("session"), Column("")], [[name, str(v)] for name, v in _head(session).items() if v])
+    head = Table([Column("session"), Column("")], [[name, str(v)] for name, v in named.items() if v])
     print_tables([head, _timeline(shown)])
     left = sum(1 for _ in events)
     if left:
         say(f"{human_count(left)} more events: --events {shown[-1].seq + 1}.. shows them.")
-
-
-def _matching(rows: Iterable[Row], wanted: range | None, kinds: frozenset[str]) -> Iterator[Row]:
-    for row in rows:
-        if row.kind is not None and (wanted is None or row.seq in wanted) and (not kinds or row.kind in kinds):
-            yield row
-
-
-def _head(session: OpenSession) -> dict[str, Any]:
-    row = session.row
-    return {
-        "session_uid": row.session_uid,
-        "title": row.title,
-        "repo": row.repo,
-        "cwd": row.cwd,
-        "git_branch": row.git_branch,
-        "model": row.model,
-        "started_at": iso(row.started_us),
-        "ended_at": iso(row.ended_us),
-        "outcome": row.outcome,
-        "parent_uid": row.parent_uid,
-        "evicted_at": session.evicted_at,
-        "is_pinned": row.is_pinned,
-    }
-
-
-def _event(session: OpenSession, row: Row) -> dict[str, Any]:
-    """An event with all that is known of it, without nulls."""
-    values = {name: getattr(row, name) for name in _DETAILS}
-    values |= {"ts": iso(row.ts_us)} | {name: orjson.loads(text) for name in _JSON if (text := getattr(row, name))}
-    values["payload_ref"] = f"blob://{session.row.session_uid}/{row.record_key}"
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _timeline(rows: Iterable[Row]) -> Table:
@@ -132,9 +93,9 @@ def _timeline_row(row: Row) -> list[str]:
 
 def _show_evicted(session: OpenSession, as_json: bool) -> None:
     """Show the digest instead of the events that are gone."""
-    found = orjson.loads(session.digest) if session.digest else None
+    found = session.digest_content()
     if as_json:
-        emit({**_head(session), "events": None, "digest": found}, as_json=True)
+        emit({**asdict(head_of(session)), "events": None, "digest": found}, as_json=True)
         return
     if session.evicted_at:
         say(f"The events of this session were evicted at {session.evicted_at}; this is what is kept of it:")
@@ -144,22 +105,8 @@ def _show_evicted(session: OpenSession, as_json: bool) -> None:
 
 
 def _show_payload(session: OpenSession, wanted: str, as_json: bool) -> None:
-    row = _record(session, wanted)
-    text = (row.raw or b"").decode("utf-8", "replace")
+    found = source_line(session, wanted)
     if as_json:
-        emit({"seq": row.seq, "record_id": row.record_id, "line": row.line, "raw": text}, as_json=True)
+        emit(found._asdict(), as_json=True)
     else:
-        hand_over(text.encode() + b"\n")
-
-
-def _record(session: OpenSession, wanted: str) -> Row:
-    """The first row of the record that is meant, which contains the source line."""
-    name = wanted.removeprefix(f"blob://{session.row.session_uid}/")
-    is_number = _NUMBER.fullmatch(name) and abs(int(name)) < 1 << 63
-    row = session.record(int(name) if is_number else name)
-    if row is not None and row.raw is not None:
-        return row
-    where = "evicted" if session.evicted_at else "not in this session"
-    if row is not None:
-        where = "kept without its text, which was evicted"
-    raise NotFoundError(f"record {wanted!r} is {where}; `helix show {session.row.session_uid}` lists the events")
+        hand_over(found.raw.encode() + b"\n")

@@ -26,7 +26,6 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import SettingsError
 from helix_assets.serve.dagster_private import LOGGED_BY_US
 from helix_assets.settings.values import parse_size
-from helix_assets.store.catalog.old_tables import digests, evictions, sources
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import scan
 from helix_assets.sweep.sweep import sweep, utc_now
@@ -40,7 +39,7 @@ SPECS = [
         owners=OWNERS,
         code_version=CODE_VERSIONS[SOURCE_FILES],
         metadata={
-            "dagster/column_schema": table_schema(sources, SOURCE_COLUMNS),
+            "dagster/column_schema": table_schema("sources", SOURCE_COLUMNS),
             "location": "the agents' folders, never written to",
         },
     ),
@@ -65,7 +64,7 @@ SPECS = [
         owners=OWNERS,
         code_version=CODE_VERSIONS[SESSION_DIGESTS],
         metadata={
-            "dagster/column_schema": table_schema(digests, DIGEST_COLUMNS),
+            "dagster/column_schema": table_schema("digests", DIGEST_COLUMNS),
             "location": "helix.db, table digests; the facts in memory/<fact>/flavor=.../day=....parquet",
         },
     ),
@@ -140,7 +139,7 @@ REPORT_SPEC = dg.AssetSpec(
     code_version=REPORT_CODE_VERSION,
     skippable=True,
     metadata={
-        "dagster/column_schema": table_schema(evictions, EVICTION_COLUMNS),
+        "dagster/column_schema": table_schema("evictions", EVICTION_COLUMNS),
         "location": "helix.db, table evictions",
     },
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import dagster as dg
-from sqlalchemy import Table
 
 from helix_assets.model.event import ROW_FIELDS
 from helix_assets.model.fields import SESSION_UID
+from helix_assets.store.catalog.schema import columns_of
 
 _TYPE_NAMES = {int: "int64", float: "double", bool: "bool", str: "string", bytes: "string"}
 _SESSION = {"session_uid": "agent and native id of the session", "flavor": "the agent", "day": "partition day, UTC"}
@@ -56,7 +56,8 @@ def event_schema() -> dg.TableSchema:
     return dg.TableSchema([dg.TableColumn(field.name, _TYPE_NAMES[field.type], field.meaning) for field in fields])
 
 
-def table_schema(table: Table, described: Mapping[str, str]) -> dg.TableSchema:
+def table_schema(table: str, described: Mapping[str, str]) -> dg.TableSchema:
     """Those columns of a catalog table that mean something outside of it."""
-    columns = (column for column in table.columns if column.name in described)
-    return dg.TableSchema([dg.TableColumn(c.name, str(c.type).lower(), described[c.name]) for c in columns])
+    types = columns_of(table).items()
+    columns = [dg.TableColumn(name, kind.lower(), described[name]) for name, kind in types if name in described]
+    return dg.TableSchema(columns)

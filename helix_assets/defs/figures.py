@@ -7,18 +7,17 @@ Not here: logging them to Dagster (`record`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from hashlib import blake2b
-from typing import Any
-
-import orjson
-from sqlalchemy import Row, Select, func, select
+from typing import Any, NamedTuple
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.spec import FoundFile
+from helix_assets.ask.reading import parsed_digest
 from helix_assets.defs.partitions import Partition
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
-from helix_assets.store.catalog.old_tables import digests, sessions, sources
+from helix_assets.store.catalog import digests, sessions, sources
+from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import Scan
 
@@ -35,18 +34,19 @@ CODE_VERSIONS: Mapping[str, str] = {
 }
 """The rules that make a tier. A stored partition made by other rules shows as stale."""
 
-_IDENTITY: Mapping[str, Select[Any]] = {
-    SOURCE_FILES: select(
-        sessions.c.flavor, sessions.c.day, sources.c.path_key, sources.c.size, sources.c.mtime_ns, sources.c.status
-    )
-    .join(sources, sources.c.session_id == sessions.c.id)
-    .order_by(sources.c.path_key),
-    SESSION_EVENTS: select(sessions.c.flavor, sessions.c.day, sessions.c.session_uid, sessions.c.generation).order_by(
-        sessions.c.session_uid
-    ),
-    SESSION_DIGESTS: select(digests.c.flavor, digests.c.day, digests.c.session_uid, digests.c.hash).order_by(
-        digests.c.session_uid
-    ),
+
+class _Questions(NamedTuple):
+    """What the catalog is asked about a tier."""
+
+    identities: Callable[[Connection], Iterable[Row]]
+    of_days: Callable[[Connection, Collection[str]], Iterable[Row]]
+    row_count: Callable[[Connection], int]
+
+
+_QUESTIONS: Mapping[str, _Questions] = {
+    SOURCE_FILES: _Questions(sources.identities, sources.of_days, sources.count),
+    SESSION_EVENTS: _Questions(sessions.identities, sessions.of_days, sessions.count_rows),
+    SESSION_DIGESTS: _Questions(digests.identities, digests.of_days, digests.count),
 }
 
 
@@ -57,7 +57,7 @@ def data_versions(store: Store, tier: str, on_disk: Scan | None = None) -> dict[
     """
     hashes: dict[Partition, Any] = {}
     with store.catalog.reading() as connection:
-        for row in connection.execute(_IDENTITY[tier]):
+        for row in _QUESTIONS[tier].identities(connection):
             partition, identity = (row[0], row[1]), tuple(row[2:])
             if tier == SOURCE_FILES and on_disk is not None:
                 identity = _as_on_disk(row, on_disk)
@@ -76,7 +76,7 @@ def _hasher(tier: str) -> Any:
     return blake2b(CODE_VERSIONS[tier].encode(), digest_size=16)
 
 
-def _as_on_disk(source: Row[Any], scan: Scan) -> tuple[Any, ...]:
+def _as_on_disk(source: Row, scan: Scan) -> tuple[Any, ...]:
     """The source as a sweep would record it now."""
     found: FoundFile | None = scan.found.get(source.path_key)
     if found is not None:
@@ -92,7 +92,7 @@ def numbers(
     count = {SOURCE_FILES: _count_sources, SESSION_EVENTS: _count_events, SESSION_DIGESTS: _count_digests}[tier]
     totals: dict[Partition, Counter[str]] = {partition: Counter({PARTITION_ROWS: 0}) for partition in wanted}
     with store.catalog.reading() as connection:
-        for row in connection.execute(_of_days(tier, wanted)):
+        for row in _QUESTIONS[tier].of_days(connection, {day for _, day in wanted}):
             if (total := totals.get((row.flavor, row.day))) is not None:
                 total.update(count(row, on_disk))
     return totals
@@ -100,26 +100,11 @@ def numbers(
 
 def row_count(store: Store, tier: str) -> int:
     """Rows of the whole tier: files that are there, events, digests."""
-    query: Select[Any] = {
-        SOURCE_FILES: select(func.count()).where(sources.c.session_id.is_not(None), sources.c.status != "gone"),
-        SESSION_EVENTS: select(func.coalesce(func.sum(sessions.c.row_count), 0)).where(sessions.c.evicted_at.is_(None)),
-        SESSION_DIGESTS: select(func.count()).select_from(digests),
-    }[tier]
     with store.catalog.reading() as connection:
-        return int(connection.execute(query).scalar_one())
+        return _QUESTIONS[tier].row_count(connection)
 
 
-def _of_days(tier: str, wanted: Collection[Partition]) -> Select[Any]:
-    days = {day for _, day in wanted}
-    if tier == SOURCE_FILES:
-        files = select(sessions.c.flavor, sessions.c.day, sources.c.path_key, sources.c.size, sources.c.status)
-        return files.join(sources, sources.c.session_id == sessions.c.id).where(sessions.c.day.in_(days))
-    if tier == SESSION_EVENTS:
-        return select(sessions).where(sessions.c.day.in_(days))
-    return select(digests).where(digests.c.day.in_(days))
-
-
-def _count_sources(row: Row[Any], scan: Scan | None) -> Mapping[str, int]:
+def _count_sources(row: Row, scan: Scan | None) -> Mapping[str, int]:
     found = scan.found.get(row.path_key) if scan is not None else None
     gone = found is None and (row.status == "gone" or (scan is not None and row.path_key in scan.changes.gone))
     size = found.size if found is not None else row.size
@@ -131,7 +116,7 @@ def _count_sources(row: Row[Any], scan: Scan | None) -> Mapping[str, int]:
     }
 
 
-def _count_events(row: Row[Any], _: Scan | None) -> Mapping[str, int]:
+def _count_events(row: Row, _: Scan | None) -> Mapping[str, int]:
     return {
         PARTITION_ROWS: row.row_count if row.evicted_at is None else 0,
         "sessions": 1,
@@ -143,8 +128,8 @@ def _count_events(row: Row[Any], _: Scan | None) -> Mapping[str, int]:
     }
 
 
-def _count_digests(row: Row[Any], _: Scan | None) -> Mapping[str, int]:
-    digest = orjson.loads(row.digest)
+def _count_digests(row: Row, _: Scan | None) -> Mapping[str, int]:
+    digest = parsed_digest(row.digest)
     tokens = digest["tokens"]
     return {
         PARTITION_ROWS: 1,

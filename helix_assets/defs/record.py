@@ -12,13 +12,12 @@ from hashlib import blake2b
 from traceback import format_tb
 
 import dagster as dg
-from sqlalchemy import func, select
 
 from helix_assets.defs.figures import CODE_VERSIONS, ROWS, TIERS, data_versions, empty_version, numbers, row_count
 from helix_assets.defs.partitions import Partition, key_of
 from helix_assets.model.errors import BusyError, QueryError, SettingsError
 from helix_assets.serve.dagster_private import Logged, input_tags, last_logged, version_tags
-from helix_assets.store.catalog.old_tables import sweeps
+from helix_assets.store.catalog import sweeps
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import Scan
 
@@ -116,9 +115,9 @@ def _tags(recorded: _Recorded, partition: Partition, above: _Recorded | None) ->
 def state_of(store: Store) -> str:
     """A name for the state that a whole record reports: the last sweep with changes, and the code of the tiers."""
     with store.catalog.reading() as connection:
-        last = connection.execute(select(func.max(sweeps.c.id))).scalar_one()
+        last = sweeps.last(connection)
     code = blake2b(repr(sorted(CODE_VERSIONS.items())).encode(), digest_size=6).hexdigest()
-    return f"{last or 0}.{code}"
+    return f"{last}.{code}"
 
 
 def record_all(context: Context, store: Store) -> int:

@@ -13,7 +13,6 @@ from itertools import chain, islice
 from typing import Any
 
 import dagster as dg
-from sqlalchemy import ColumnElement, Table, func, select
 
 from helix_assets.ask.plots import BytesOverTime, Chart, DayBars, markdown
 from helix_assets.defs.budget import bytes_per_day, history, outlook
@@ -22,7 +21,8 @@ from helix_assets.defs.partitions import key_of
 from helix_assets.keep.evict import apply, plan, policy_of
 from helix_assets.keep.retention import Decision, EvictionPlan, Reason, RetentionPolicy
 from helix_assets.serve.dagster_private import code_version_tag
-from helix_assets.store.catalog.old_tables import evictions, losses, sessions
+from helix_assets.store.catalog import losses, sessions
+from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep, utc_now
 
@@ -71,7 +71,7 @@ def log_losses(context: dg.AssetExecutionContext, store: Store) -> None:
     last = before[0].asset_observation if before else None
     known = int(str(last.metadata["loss"].value)) if last is not None else 0
     with store.catalog.reading() as connection:
-        fresh = connection.execute(select(losses).where(losses.c.id > known).order_by(losses.c.id)).all()
+        fresh = losses.after(connection, known)
     for loss in fresh:
         of = key_of((loss.flavor, loss.day))
         context.log.error(
@@ -110,43 +110,27 @@ def report_of(store: Store, day: date, policy: RetentionPolicy) -> dict[str, Any
 
 
 def _logged(store: Store, day: date) -> dict[str, Any]:
-    by_reason = _per_day(evictions, day, evictions.c.reason)
     with store.catalog.reading() as connection:
-        rows = [dg.TableRecord(dict(row._mapping)) for row in connection.execute(by_reason)]
-        ever = connection.execute(select(func.count()).select_from(evictions)).scalar_one()
-    metadata: dict[str, Any] = {
-        ROWS: ever,
-        PARTITION_ROWS: sum(int(str(row.data["sessions"])) for row in rows),
-        "bytes_evicted": sum(int(str(row.data["bytes"])) for row in rows),
-        **_lost(store, day),
-    }
+        rows = [dg.TableRecord(row.as_dict()) for row in losses.evictions_on(connection, day)]
+        metadata: dict[str, Any] = {
+            ROWS: losses.count_evictions(connection),
+            PARTITION_ROWS: sum(int(str(row.data["sessions"])) for row in rows),
+            "bytes_evicted": sum(int(str(row.data["bytes"])) for row in rows),
+            **_lost(connection, day),
+        }
     if rows:
         metadata["evicted"] = dg.MetadataValue.table(rows)
     return metadata
 
 
-def _lost(store: Store, day: date) -> dict[str, Any]:
+def _lost(connection: Connection, day: date) -> dict[str, Any]:
     """How much was lost on the day and in all, and a table of the newest losses of all days."""
-    t = losses.c
-    with store.catalog.reading() as connection:
-        of_day = connection.execute(select(func.count()).where(*_on(losses, day))).scalar_one()
-        ever, size = connection.execute(select(func.count(), func.coalesce(func.sum(t.bytes), 0))).one()
-        columns = (t.id, t.at, t.flavor, t.day, t.bytes, t.records, t.reason)
-        newest = connection.execute(select(*columns).order_by(t.id.desc()).limit(LISTED)).all()
+    ever, size = losses.totals(connection)
+    of_day = losses.count_on(connection, day)
     figures: dict[str, Any] = {"sessions_lost": of_day, "sessions_lost_ever": ever, "bytes_lost_ever": size}
-    if newest:
-        figures["losses"] = dg.MetadataValue.table([dg.TableRecord(dict(row._mapping)) for row in newest])
+    if newest := losses.newest(connection, LISTED):
+        figures["losses"] = dg.MetadataValue.table([dg.TableRecord(row.as_dict()) for row in newest])
     return figures
-
-
-def _per_day(table: Table, day: date, reason: Any) -> Any:
-    t = table.c
-    counts = select(t.flavor, t.day, reason, func.count().label("sessions"), func.sum(t.bytes).label("bytes"))
-    return counts.where(*_on(table, day)).group_by(t.flavor, t.day, reason).order_by(t.flavor, t.day, reason)
-
-
-def _on(table: Table, day: date) -> tuple[ColumnElement[bool], ...]:
-    return table.c.at >= day.isoformat(), table.c.at < (day + timedelta(days=1)).isoformat()
 
 
 def _next(now: EvictionPlan) -> dict[str, Any]:
@@ -186,11 +170,9 @@ def _pictures(store: Store, day: date) -> dict[str, dg.MetadataValue[Any]]:
         "hard cap": [(point.at, point.hard_cap) for point in filled if point.hard_cap is not None],
     }
     first = (day - timedelta(days=PLOT_DAYS)).isoformat()
-    s = sessions.c
+    by_flavor: dict[str, dict[str, float]] = defaultdict(dict)
     with store.catalog.reading() as connection:
-        counted = select(s.flavor, s.day, func.count()).where(s.day >= first).group_by(s.flavor, s.day)
-        by_flavor: dict[str, dict[str, float]] = defaultdict(dict)
-        for flavor, of_day, count in connection.execute(counted.order_by(s.flavor)):
+        for flavor, of_day, count in sessions.count_by_day(connection, first):
             by_flavor[flavor][of_day] = count
     used = [(point.at, point.bytes) for point in filled]
     charts: dict[str, Chart] = {

@@ -13,11 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import select
-from sqlalchemy.dialects.sqlite import insert as upsert
-
 from helix_assets.model.time import iso
-from helix_assets.store.catalog.old_tables import hook_events, sessions
+from helix_assets.store.catalog import hook_events, sessions
 from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark
 from helix_assets.store.store import Store
 
@@ -76,16 +73,12 @@ def take_in(store: Store, notes: Sequence[Note]) -> int:
     is removed. Needs the writer lock.
     """
     with store.catalog.reading() as connection:
-        wanted = {note.session for note in notes if note.session}
-        named = select(sessions.c.native_session_id, sessions.c.session_uid)
-        rows_of = connection.execute(named.where(sessions.c.native_session_id.in_(wanted)))
-        known = {row.native_session_id: row.session_uid for row in rows_of}
+        known = sessions.uids_by_native(connection, {note.session for note in notes if note.session})
     rows = [_row(store, note, known[note.session]) for note in notes if note.session in known and note.event]
     added = 0
     if rows:
         with store.catalog.writing() as connection:
-            done = connection.execute(upsert(hook_events).on_conflict_do_nothing().returning(hook_events.c.id), rows)
-            added = len(done.all())
+            added = hook_events.put(connection, rows)
     too_old = (time.time() - WAITS_S) * 1e6
     with store.catalog.reading() as connection:
         forgotten = forgotten_marks(connection)

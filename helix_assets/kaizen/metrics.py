@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
-
 from helix_assets.agents.jsonl import Chunk, WholeLines, block_reader, decode, open_source
 from helix_assets.agents.repositories import repository_root
 from helix_assets.agents.walk import entries
@@ -20,10 +18,11 @@ from helix_assets.derive.places import repo_of
 from helix_assets.kaizen.executions import Execution, read_execution
 from helix_assets.model.errors import Problem, SkipSource
 from helix_assets.redaction.again import value_again
-from helix_assets.store.catalog.old_tables import execution_files, executions, problems
+from helix_assets.store.catalog import problems, projects
+from helix_assets.store.catalog.connection import Connection, Row
+from helix_assets.store.catalog.problems import problem_rows
 from helix_assets.store.catalog.tombstones import alias, forgotten_marks, session_mark
 from helix_assets.store.key import text_hash
-from helix_assets.store.problems import problem_rows
 from helix_assets.store.store import Store
 
 _FLAVOR = "kaizen"
@@ -78,12 +77,8 @@ def _files_of(project: str, unread: list[Problem]) -> list[str]:
 
 def read_executions(store: Store) -> Iterator[Execution]:
     """Every stored execution, redacted by the rules in force."""
-    files, e = execution_files.c, executions.c
-    query = select(files.path_key, files.project, files.agent, e.line, e.record).join(
-        execution_files, files.id == e.file_id
-    )
     with store.catalog.reading() as connection:
-        rows = connection.execute(query.order_by(files.path_key, e.line)).all()
+        rows = projects.records(connection)
     for row in rows:
         path, project, agent = map(store.shown_path, (row.path_key, row.project, row.agent))
         yield read_execution(value_again(store.redactor, row.record), project, agent, f"{path}:{row.line}")
@@ -92,26 +87,25 @@ def read_executions(store: Store) -> Iterator[Execution]:
 def redact_executions(store: Store, connection: Connection) -> int:
     """Redact all that is stored of the projects by the rules in force. Returns how many records changed."""
     changed = 0
-    for row in connection.execute(select(executions.c.id, executions.c.record)).all():
+    for row in projects.records(connection):
         clean = value_again(store.redactor, row.record)
         if clean != row.record:
             uid = clean.get("helix_session_uid")
-            values = {"record": clean, "session_uid": uid if isinstance(uid, str) else None}
-            connection.execute(update(executions).where(executions.c.id == row.id).values(**values))
+            uid = uid if isinstance(uid, str) else None
+            projects.change_record(connection, row.id, record=clean, session_uid=uid)
             changed += 1
-    for file in connection.execute(select(execution_files)).all():
-        names = {name: store.shown_path(getattr(file, name)) for name in ("path_key", "project", "agent")}
-        connection.execute(update(execution_files).where(execution_files.c.id == file.id).values(**names))
+    for file in projects.files(connection):
+        names = {name: store.shown_path(file[name]) for name in ("path_key", "project", "agent")}
+        projects.change_file(connection, file.id, **names)
     return changed
 
 
 def forget_in_executions(store: Store, connection: Connection, uids: list[str]) -> None:
     """Remove names of forgotten sessions from what is stored of the projects; their own files still contain them."""
-    mine = executions.c.session_uid.in_(uids)
-    for row in connection.execute(select(executions).where(mine)).all():
+    for row in list(projects.records_naming(connection, uids)):
         name = alias(store, row.session_uid)
-        values = {"session_uid": name, "record": row.record | {"helix_session_uid": name}}
-        connection.execute(update(executions).where(executions.c.id == row.id).values(**values))
+        record = row.record | {"helix_session_uid": name}
+        projects.change_record(connection, row.id, session_uid=name, record=record)
 
 
 class _Reader:
@@ -127,7 +121,7 @@ class _Reader:
         """Take in what is new in one file. It is read from the start if a part already read has changed."""
         store, key = self._store, self._store.shown_path(path)
         with store.catalog.reading() as connection:
-            known = connection.execute(select(execution_files).where(execution_files.c.path_key == key)).one_or_none()
+            known = projects.file(connection, key)
         fd = open_source(path)
         try:
             info = os.fstat(fd)
@@ -145,22 +139,20 @@ class _Reader:
         finally:
             os.close(fd)
         agent = store.shown_path(os.path.basename(os.path.dirname(path)))
-        state |= {"project": store.shown_path(project), "agent": agent}
+        state |= {"path_key": key, "project": store.shown_path(project), "agent": agent}
         state["unparsed"] = len(news.problems) + (before.unparsed if before is not None else 0)
         with store.catalog.writing() as connection:
             if known is not None and before is None:
-                connection.execute(delete(executions).where(executions.c.file_id == known.id))
-                connection.execute(delete(problems).where(problems.c.path_key == key))
-            file_id = _put_file(connection, known, key, state)
-            if news.records:
-                connection.execute(insert(executions), [record | {"file_id": file_id} for record in news.records])
-            rows = problem_rows(store, _FLAVOR, news.problems, {path: key}, self._now)
-            store.catalog.put_problems(connection, rows)
+                projects.drop_records(connection, known.id)
+                problems.clear(connection, {key: 0})
+            file_id = projects.put_file(connection, state)
+            projects.put_records(connection, [record | {"file_id": file_id} for record in news.records])
+            problems.put(connection, problem_rows(store, _FLAVOR, news.problems, {path: key}, self._now))
         self.done.files_read += 1
         self.done.records_new += len(news.records)
         self.done.lines_unparsed += len(news.problems)
 
-    def _news(self, fd: int, path: str, before: Row[Any] | None) -> _News:
+    def _news(self, fd: int, path: str, before: Row | None) -> _News:
         """The lines after those already read. An incomplete last one is left for the next time."""
         news = _News() if before is None else _News(offset=before.offset, line=before.line)
         lines = WholeLines(block_reader(fd, path, news.offset), news.offset, news.line)
@@ -191,14 +183,6 @@ class _Reader:
             uid = alias(self._store, uid)
             record = record | {"helix_session_uid": uid}
         return {"line": line, "session_uid": uid, "record": record}
-
-
-def _put_file(connection: Connection, known: Row[Any] | None, key: str, values: dict[str, Any]) -> int:
-    if known is not None:
-        connection.execute(update(execution_files).where(execution_files.c.id == known.id).values(**values))
-        return int(known.id)
-    added = insert(execution_files).values(path_key=key, **values).returning(execution_files.c.id)
-    return int(connection.execute(added).scalar_one())
 
 
 def _hash_before(store: Store, fd: int, offset: int) -> str:

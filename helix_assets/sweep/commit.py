@@ -20,6 +20,7 @@ from helix_assets.model.time import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.store.catalog import digests, live_files, meta, problems, sessions, sources
 from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.catalog.ledger import claim, put_shared, unclaim
+from helix_assets.store.catalog.problems import problem_rows
 from helix_assets.store.catalog.retries import clear, is_waiting, next_try
 from helix_assets.store.catalog.session_keys import Chunk, add_keys, all_keys, replace_keys
 from helix_assets.store.catalog.sources import PRESENT_UNREADABLE
@@ -28,7 +29,6 @@ from helix_assets.store.durable import sync
 from helix_assets.store.fact_files import SessionRows
 from helix_assets.store.fact_merge import DerivedSession, MergedFacts, merge_facts
 from helix_assets.store.key import text_hash
-from helix_assets.store.problems import problem_rows
 from helix_assets.store.store import Store, file_key
 from helix_assets.sweep.plan import SessionState
 from helix_assets.sweep.settle import Shares, owner_rows

@@ -34,11 +34,11 @@ from helix_assets.store.catalog.connection import Row
 from helix_assets.store.catalog.day_marks import count_day
 from helix_assets.store.catalog.ledger import shared_with
 from helix_assets.store.catalog.pages import truncate_log
+from helix_assets.store.catalog.problems import problem_rows
 from helix_assets.store.catalog.session_keys import keys_of, message_key
 from helix_assets.store.catalog.sources import read_again
 from helix_assets.store.catalog.tombstones import session_mark, stay_forgotten
 from helix_assets.store.key import hasher
-from helix_assets.store.problems import problem_rows
 from helix_assets.store.store import Store
 from helix_assets.store.words.keep import AT_ONCE_BYTES, keep_up
 from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, fault_of

@@ -129,7 +129,7 @@ def test_work_does_not_grow_with_the_sessions(swept: Path) -> None:
         read_status(store)
     with store.catalog.writing() as connection:
         session = connection.execute("SELECT * FROM sessions").fetchone().as_dict() | {"id": None}
-        digest = connection.execute("SELECT * FROM digests").fetchone().as_dict()
+        digest = connection.execute("SELECT * FROM digests").fetchone().as_dict() | {"position": None}
         names = [f"{UID}-{number}" for number in range(9_999)]
         connection.insert("sessions", [session | {"session_uid": name} for name in names])
         connection.insert("digests", [digest | {"session_uid": name} for name in names])

@@ -1,7 +1,6 @@
 """The columns that Dagster shows are those that are stored, each with a word of explanation."""
 
 import pytest
-from sqlalchemy import Table
 
 from helix_assets.defs.columns import (
     DIGEST_COLUMNS,
@@ -10,7 +9,7 @@ from helix_assets.defs.columns import (
     event_schema,
     table_schema,
 )
-from helix_assets.store.catalog.old_tables import digests, evictions, sources
+from helix_assets.store.catalog.schema import columns_of
 from helix_assets.store.parquet import SCHEMA
 
 
@@ -21,13 +20,12 @@ def test_the_columns_of_events_are_those_of_the_files() -> None:
 
 @pytest.mark.parametrize(
     ("table", "described"),
-    [(sources, SOURCE_COLUMNS), (digests, DIGEST_COLUMNS), (evictions, EVICTION_COLUMNS)],
-    ids=["sources", "digests", "evictions"],
+    [("sources", SOURCE_COLUMNS), ("digests", DIGEST_COLUMNS), ("evictions", EVICTION_COLUMNS)],
 )
-def test_every_described_column_is_there(table: Table, described: dict[str, str]) -> None:
+def test_every_described_column_is_there(table: str, described: dict[str, str]) -> None:
     assert {column.name for column in table_schema(table, described).columns} == described.keys()
 
 
 def test_events_and_digests_are_described_in_full() -> None:
     assert all(column.description for column in event_schema().columns)
-    assert set(digests.columns.keys()) == DIGEST_COLUMNS.keys()
+    assert columns_of("digests").keys() == DIGEST_COLUMNS.keys()

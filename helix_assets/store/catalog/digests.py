@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from helix_assets.store.catalog.connection import Connection, Row
+
+
+def identities(connection: Connection) -> list[Row]:
+    """What identifies each digest: its partition, its session, and its hash."""
+    return connection.rows("SELECT flavor, day, session_uid, hash FROM digests ORDER BY session_uid")
+
+
+def of_days(connection: Connection, days: Collection[str]) -> Iterator[Row]:
+    """The digests of the sessions of these days."""
+    query = "SELECT flavor, day, outcome, schema_version, digest FROM digests WHERE day IN ({})"
+    return connection.for_each(query, days)
+
+
+def count(connection: Connection) -> int:
+    """How many digests there are."""
+    return int(connection.value("SELECT count(*) FROM digests"))
 
 
 def of(connection: Connection, session_uid: str) -> Row | None:

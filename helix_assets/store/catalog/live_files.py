@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from helix_assets.model.facts import FACTS
+from helix_assets.store.catalog.conditions import Versions, covered
 from helix_assets.store.catalog.connection import Connection, Row, marks
-from helix_assets.store.catalog.coverage import Versions, covered
 from helix_assets.store.fact_files import FactFile
 
 _FEW = 50

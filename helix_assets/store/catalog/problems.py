@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from helix_assets.model.errors import Problem
 from helix_assets.store.catalog.connection import Connection
+
+if TYPE_CHECKING:
+    from helix_assets.store.store import Store
 
 
 def of_places(connection: Connection) -> dict[tuple[str, str], bool]:
@@ -34,3 +38,24 @@ def forget(connection: Connection, paths: Collection[str]) -> None:
 def clear(connection: Connection, read_from: Mapping[str, int]) -> None:
     """Remove the problems of files that are read again: by path key, from which line on (0 for the whole file)."""
     connection.executemany("DELETE FROM problems WHERE path_key = ? AND line >= ?", read_from.items())
+
+
+def problem_rows(
+    store: Store, flavor: str, found: Collection[Problem], keys: Mapping[str, str], at: str
+) -> list[dict[str, Any]]:
+    """Problems as rows of the catalog, their paths made safe to show."""
+    rows = []
+    for problem in found:
+        shown = store.shown_path(problem.path)
+        rows.append(
+            {
+                "path_key": keys.get(problem.path, shown),
+                "path": shown,
+                "flavor": flavor,
+                "line": problem.line or 0,
+                "offset": problem.offset,
+                "reason": problem.reason[:300],
+                "seen_at": at,
+            }
+        )
+    return rows

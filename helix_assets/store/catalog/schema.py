@@ -301,6 +301,14 @@ INDEXES: Mapping[str, str] = {
 _WITHOUT_ROWID = {"ledger"}
 
 
+_COLUMN = re.compile(r'^\s*"?([a-z_]+)"? ([A-Z]+)\b', re.MULTILINE)
+
+
+def columns_of(table: str) -> dict[str, str]:
+    """The columns of a table and their types, as they are declared."""
+    return dict(_COLUMN.findall(TABLES[table]))
+
+
 def upgrade(connection: Connection, version: int) -> None:
     """Bring a catalog of this version to the current one: new tables, what the later steps do, indexes, the feed."""
     for name, columns in TABLES.items():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from helix_assets.model.errors import NotFoundError
+from helix_assets.store.catalog.conditions import Versions, outdated
 from helix_assets.store.catalog.connection import Connection, Row, marks
-from helix_assets.store.catalog.coverage import Versions, outdated
 from helix_assets.store.catalog.retries import due
 
 _MANY = 5_000
@@ -19,6 +19,21 @@ _AT_FIRST = {
     **dict.fromkeys(("is_pinned", "is_partial"), False),
 }
 """Values of a new row. Tables that an earlier version made have no defaults of their own."""
+
+
+class Wanted(NamedTuple):
+    """Which sessions are wanted; None is no limit. Times are in microseconds."""
+
+    agent: str | None = None
+    repo: str | None = None
+    day: str | None = None
+    ended_since_us: int | None = None
+    started_before_us: int | None = None
+    outcome: str | None = None
+
+
+_CONDITIONS = ("flavor = ?", "repo = ?", "day = ?", "ended_us >= ?", "started_us < ?", "outcome = ?")
+"""What each field of `Wanted` limits, in the same order."""
 
 
 def one(connection: Connection, session_uid: str) -> Row:
@@ -51,6 +66,60 @@ def uids_by_partition(
         if (flavor, day) in found:
             found[flavor, day].add(uid)
     return found
+
+
+def uids_by_native(connection: Connection, natives: Collection[str]) -> dict[str, str]:
+    """The uids of those sessions that exist, by the agents' own ids."""
+    query = "SELECT native_session_id, session_uid FROM sessions WHERE native_session_id IN ({})"
+    return {row.native_session_id: row.session_uid for row in connection.for_each(query, natives)}
+
+
+def of_repo(connection: Connection, repo: str) -> list[Row]:
+    """The sessions of a repository, by day."""
+    query = "SELECT * FROM sessions WHERE repo = ? ORDER BY day, session_uid"
+    return connection.rows(query, (repo,))
+
+
+def agents(connection: Connection) -> list[str]:
+    """The agents of which there are sessions."""
+    return connection.column("SELECT DISTINCT flavor FROM sessions")
+
+
+def newest(connection: Connection, wanted: Wanted, limit: int) -> tuple[list[Row], int]:
+    """The newest sessions of those wanted, each with its digest if there is one, and how many are wanted."""
+    limits = [(condition, value) for condition, value in zip(_CONDITIONS, wanted, strict=True) if value is not None]
+    where = " AND ".join(f"sessions.{condition}" for condition, _ in limits) or "TRUE"
+    values = [value for _, value in limits]
+    query = f"""SELECT sessions.*, digest, hash FROM sessions
+        LEFT JOIN digests ON digests.session_uid = sessions.session_uid WHERE {where}
+        ORDER BY coalesce(sessions.started_us, 0) DESC, sessions.session_uid LIMIT ?"""
+    total = connection.value(f"SELECT count(*) FROM sessions WHERE {where}", values)
+    return connection.rows(query, (*values, limit)), int(total)
+
+
+def identities(connection: Connection) -> list[Row]:
+    """What identifies the stored rows of each session: its partition, its uid, and their generation."""
+    query = "SELECT flavor, day, session_uid, generation FROM sessions ORDER BY session_uid"
+    return connection.rows(query)
+
+
+def of_days(connection: Connection, days: Collection[str]) -> Iterator[Row]:
+    """The counts of the sessions of these days."""
+    query = """SELECT flavor, day, row_count, record_count, unparsed_count, raw_bytes, source_bytes, evicted_at
+        FROM sessions WHERE day IN ({})"""
+    return connection.for_each(query, days)
+
+
+def count_by_day(connection: Connection, first_day: str) -> list[Row]:
+    """How many sessions each agent had on each day since the first, as rows of agent, day and count."""
+    query = "SELECT flavor, day, count(*) FROM sessions WHERE day >= ? GROUP BY flavor, day ORDER BY flavor, day"
+    return connection.rows(query, (first_day,))
+
+
+def count_rows(connection: Connection) -> int:
+    """How many rows of all sessions are stored."""
+    query = "SELECT coalesce(sum(row_count), 0) FROM sessions WHERE evicted_at IS NULL"
+    return int(connection.value(query))
 
 
 def being_evicted(connection: Connection) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from helix_assets.model.changes import FileState
@@ -53,6 +53,26 @@ def parts_of_files(connection: Connection, roles: Collection[str]) -> Sequence[R
     query = f"""SELECT path_key, path, role, native_id, dev, inode, size, mtime_ns FROM sources
         WHERE role IN ({marks(roles)}) AND native_id IS NOT NULL AND status != 'gone'"""
     return connection.rows(query, tuple(roles))
+
+
+def identities(connection: Connection) -> list[Row]:
+    """What identifies the content of each session's files: its partition, and their names, states and status."""
+    query = """SELECT sessions.flavor, sessions.day, path_key, size, mtime_ns, status
+        FROM sessions JOIN sources ON session_id = sessions.id ORDER BY path_key"""
+    return connection.rows(query)
+
+
+def of_days(connection: Connection, days: Collection[str]) -> Iterator[Row]:
+    """The files of the sessions of these days."""
+    query = """SELECT sessions.flavor, sessions.day, path_key, size, status
+        FROM sessions JOIN sources ON session_id = sessions.id WHERE sessions.day IN ({})"""
+    return connection.for_each(query, days)
+
+
+def count(connection: Connection) -> int:
+    """How many files of sessions are on disk."""
+    query = "SELECT count(*) FROM sources WHERE session_id IS NOT NULL AND status != 'gone'"
+    return int(connection.value(query))
 
 
 def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

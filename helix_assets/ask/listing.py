@@ -1,0 +1,88 @@
+"""Listing sessions, the newest first, and the agents that there are.
+
+Belongs here: what is shown of a session in a list. Not here: opening one (`ask.reading`), finding texts (`ask.search`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from helix_assets.ask.reading import digest_shown, is_outdated, row_shown
+from helix_assets.model.time import iso
+from helix_assets.store.catalog import sessions
+from helix_assets.store.catalog.sessions import Wanted
+from helix_assets.store.proof import is_proven
+from helix_assets.store.store import Store
+
+
+@dataclass(frozen=True)
+class ListedSession:
+    """A session in a list. `events` and `tokens` are None without a digest, or if it is damaged."""
+
+    session_uid: str
+    flavor: str
+    day: str
+    repo: str | None
+    domain: str | None
+    git_branch: str | None
+    task_ref: str | None
+    title: str | None
+    model: str | None
+    parent_uid: str | None
+    started_at: str | None
+    ended_at: str | None
+    outcome: str
+    events: int | None
+    tokens: dict[str, int | None] | None
+    raw_bytes: int
+    evicted_at: str | None
+    is_pinned: bool
+
+
+@dataclass(frozen=True)
+class SessionList:
+    """The first of the sessions that were asked for, and how many there are."""
+
+    sessions: tuple[ListedSession, ...] = ()
+    total: int = 0
+
+
+def list_sessions(store: Store, wanted: Wanted, limit: int) -> SessionList:
+    """The newest of the sessions wanted."""
+    with store.catalog.reading() as connection:
+        rows, total = sessions.newest(connection, wanted, limit)
+    return SessionList(tuple(_listed(store, row) for row in rows), total)
+
+
+def agents_in(store: Store) -> frozenset[str]:
+    """The agents whose sessions the memory contains."""
+    with store.catalog.reading() as connection:
+        return frozenset(sessions.agents(connection))
+
+
+def _listed(store: Store, row: Any) -> ListedSession:
+    version = row.redaction_version
+    digest = digest_shown(store, row.digest, version) if row.digest and is_proven(row, store.key) else {}
+    if is_outdated(store, version):
+        row = row_shown(store, row)
+    return ListedSession(
+        session_uid=row.session_uid,
+        flavor=row.flavor,
+        day=row.day,
+        repo=row.repo,
+        domain=row.domain,
+        git_branch=row.git_branch,
+        task_ref=row.task_ref,
+        title=row.title or digest.get("first_prompt"),
+        model=row.model,
+        parent_uid=row.parent_uid,
+        started_at=iso(row.started_us),
+        ended_at=iso(row.ended_us),
+        outcome=row.outcome,
+        events=digest.get("event_count"),
+        tokens=digest.get("tokens"),
+        raw_bytes=row.raw_bytes,
+        evicted_at=row.evicted_at,
+        is_pinned=row.is_pinned,
+    )

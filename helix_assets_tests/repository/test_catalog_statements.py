@@ -1,0 +1,126 @@
+"""The catalog's SQL is in `store/catalog`, SQLAlchemy almost nowhere, and a digest is parsed in one place."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from helix_assets.store.catalog.schema import TABLES
+from helix_assets_tests.repository.test_layout import MODULES, imports, room, tree
+
+# Rooms that are being moved to plain sqlite3. What is left of this list must be used, so it goes with the last of them.
+MOVING = {"store", "ask", "prove", "sweep", "defs.budget", "defs.checks"}
+SQLALCHEMY = {
+    "serve.dagster_storage": "Dagster's own databases, which are SQLAlchemy's",
+    "serve.old_runs": "as above",
+}
+STATEMENTS = {
+    "ask.digest_lookup": "five milliseconds: it opens the catalog's file itself, and loads nothing",
+    "keep.backup": "a copy is proven before it is a store that can be opened",
+}
+# DuckDB's views have the names of tables, but are not the catalog.
+VIEWS = ("ask.views", "ask.view_columns", "ask.reports.")
+PARSED_IN = "ask.reading"
+DIGESTS = {
+    "store.catalog.catalog": "goes with the catalog's other methods",
+    "store.catalog.tombstones": "written again without a parent",
+    "sweep.merging": "merged with what is new, and written again",
+    "sweep.pricing": "priced, and written again",
+    "sweep.rescan": "redacted, and written again",
+    "store.words.keep": "the search index is made below the room that reads",
+    "prove.verify": "the proof does not trust the readers",
+    "prove.verify_facts": "as above",
+    "ask.digest_lookup": "five milliseconds, as above",
+    **dict.fromkeys(("ask.export", "ask.status", "ask.views", "prove.promises", "prove.totals"), "to be moved"),
+}
+
+_TABLE = f'(?:{{}}|"?(?:{"|".join(TABLES)})\\b)'
+_STATEMENT = re.compile(
+    rf"\bselect\b.*\b(?:from|join)\s+{_TABLE}|\binsert\b.*\binto\s+{_TABLE}|\bdelete\s+from\s+{_TABLE}"
+    rf"|\bupdate\s+{_TABLE}.*\bset\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_WRITES = {"insert", "upsert", "update"}
+
+
+def texts(node: ast.AST) -> Iterator[str]:
+    """The texts in a module, except docstrings. What an f-string fills in is shown as `{}`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
+            continue  # a docstring
+        if isinstance(child, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in child.values)
+        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield child.value
+        else:
+            yield from texts(child)
+
+
+def writes(node: ast.AST) -> Iterator[str]:
+    """The tables that are written to by a method of the connection."""
+    for call in ast.walk(node):
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr in _WRITES
+            and call.args
+        ):
+            (name, *_) = call.args
+            if isinstance(name, ast.Constant) and name.value in TABLES:
+                yield f"{call.func.attr} {name.value}"
+
+
+def statements(module_tree: ast.AST) -> list[str]:
+    """The statements about tables of the catalog in a module."""
+    return [*filter(_STATEMENT.search, texts(module_tree)), *writes(module_tree)]
+
+
+def parses_digest(node: ast.AST) -> bool:
+    """Whether a function makes data of a digest's text."""
+    names = {getattr(part, "attr", getattr(part, "id", "")) for part in ast.walk(node)}
+    names |= {part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    if "model_validate_json" in names:
+        return "Digest" in names
+    return "loads" in names and any(re.search(r"\bdigests?\b", name) for name in names)
+
+
+@cache
+def functions(module: str) -> tuple[ast.AST, ...]:
+    return tuple(part for part in ast.walk(tree(module)) if isinstance(part, ast.FunctionDef))
+
+
+def is_moving(module: str) -> bool:
+    return bool({module, room(module)} & MOVING)
+
+
+def test_sqlalchemy_is_for_dagsters_own_databases() -> None:
+    users = {m for m in MODULES if any(name.split(".")[0] == "sqlalchemy" for name, _ in imports(tree(m)))}
+    assert {module for module in users - SQLALCHEMY.keys() if not is_moving(module)} == set()
+    assert SQLALCHEMY.keys() - users == set()
+    assert {one for one in MOVING if not any(one in {module, room(module)} for module in users)} == set()
+
+
+def test_statements_about_the_catalog_are_in_the_catalog() -> None:
+    elsewhere = {
+        module: found
+        for module in MODULES
+        if not module.startswith(("store.catalog.", *VIEWS)) and (found := statements(tree(module)))
+    }
+    assert {module: found for module, found in elsewhere.items() if module not in STATEMENTS} == {}
+    assert STATEMENTS.keys() - elsewhere.keys() == set()
+
+
+def test_a_digest_is_parsed_in_one_place() -> None:
+    elsewhere = {module for module in MODULES if any(map(parses_digest, functions(module)))} - {PARSED_IN}
+    assert elsewhere - DIGESTS.keys() == set()
+    assert DIGESTS.keys() - elsewhere == set()
+
+
+def test_this_guard_sees_a_statement_a_write_and_a_parsed_digest() -> None:
+    assert statements(ast.parse('x = f"""SELECT {what}\n FROM sessions"""'))
+    assert statements(ast.parse('connection.execute(f"DELETE FROM {table}")'))
+    assert statements(ast.parse('connection.upsert("digests", rows, ["session_uid"])'))
+    assert not statements(ast.parse('"""Select one from sessions."""\nhelp("insert a coin, or select from the list")'))
+    assert parses_digest(ast.parse("def f(row): return orjson.loads(row.digest)"))
+    assert parses_digest(ast.parse("def f(text): return Digest.model_validate_json(text)"))
+    assert not parses_digest(ast.parse("def f(row): return orjson.loads(row.record)"))
