@@ -19,13 +19,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import select
-
 from helix_assets.ask.reading import open_session
 from helix_assets.derive.outcome.closing import is_automated
+from helix_assets.model.digest import Digest
 from helix_assets.model.event import EventKind, Row
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import open_store
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.outcomes.all_sessions import HAND_MADE
@@ -62,10 +60,10 @@ def judged(home: Path, folder: Path) -> dict[str, Judged]:
     store = open_store(load_settings(environ))
     sweep(store)
     with store.catalog.reading() as connection:
-        uids = list(connection.execute(select(sessions.c.session_uid)).scalars())
+        known = connection.tuples("SELECT session_uid, digest FROM sessions LEFT JOIN digests USING (session_uid)")
     found = {}
-    for each in uids:
-        digest = store.catalog.get_digest(each)
+    for each, text in known:
+        digest = Digest.model_validate_json(text) if text else None
         with open_session(store, each) as session:
             peers = peer_outcome(list(session.rows(raw=False)))
         found[each] = (

@@ -13,11 +13,8 @@ from contextlib import closing
 from random import Random
 from typing import Any
 
-from sqlalchemy import func, select
-
 from helix_assets.ask.reading import open_existing, open_session, proven_digest
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import digests, sessions
 from helix_assets.store.store import Store
 
 
@@ -26,11 +23,8 @@ def measured(rounds: int, seed: int) -> dict[str, list[float]]:
     rng = Random(seed)
     with closing(open_existing(load_settings())) as store:
         with store.catalog.reading() as connection:
-            sizes = list(connection.execute(select(func.length(digests.c.digest))).scalars())
-            rows = connection.execute(
-                select(sessions.c.session_uid, sessions.c.row_count).where(sessions.c.raw_bytes > 0)
-            )
-            held = [(row.session_uid, row.row_count) for row in rows]
+            sizes = connection.column("SELECT length(digest) FROM digests")
+            held = connection.tuples("SELECT session_uid, row_count FROM sessions WHERE raw_bytes > 0")
         uids = [rng.choice(held)[0] for _ in range(rounds)]
         events = [(uid, rng.randrange(rows)) for uid, rows in (rng.choice(held) for _ in range(rounds))]
         _payload(store, *events[0])  # loads what reading needs

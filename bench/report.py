@@ -52,7 +52,7 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "python": platform.python_version(),
         "load": [round(value, 1) for value in os.getloadavg()],
-        "packages": {name: _version(name) for name in ("orjson", "pyarrow", "sqlalchemy", "google-re2", "hyperscan")},
+        "packages": {name: _version(name) for name in ("orjson", "pyarrow", "google-re2", "hyperscan")},
     }
 
 

@@ -21,14 +21,13 @@ from typing import Any
 import duckdb
 import orjson
 import pyarrow as pa
-from sqlalchemy import select
 
 from helix_assets.ask.reports.all_reports import REPORTS, make_report
 from helix_assets.ask.reports.frame import Span
 from helix_assets.demo import make_home
 from helix_assets.model.facts import FACTS
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import digests, sessions
+from helix_assets.store.catalog import live_files
 from helix_assets.store.fact_files import FactFile, schema_of
 from helix_assets.store.key import text_hash
 from helix_assets.store.store import Store, open_store
@@ -54,21 +53,21 @@ def make_large(folder: Path, wanted: int) -> Store:
     _copy_catalog(base, large, copies)
     files = [file for fact in FACTS for file in _copy_facts(base, large, fact, copies)]
     with large.catalog.writing() as connection:
-        large.catalog.put_fact_files(connection, files, [])
+        live_files.put_fact_files(connection, files, [])
     base.close()
     return large
 
 
 def _copy_catalog(base: Store, large: Store, copies: int) -> None:
     with base.catalog.reading() as connection:
-        known = [dict(row._mapping) for row in connection.execute(select(sessions))]
-        rows = [dict(row._mapping) for row in connection.execute(select(digests))]
+        known = [row.as_dict() for row in connection.execute("SELECT * FROM sessions")]
+        rows = [row.as_dict() for row in connection.execute("SELECT * FROM digests")]
     for number in range(copies):
         days = timedelta(days=number * _STEP_DAYS)
         made = [_session(row, number, days, large.redactor.version) for row in known]
         with large.catalog.writing() as connection:
-            connection.execute(sessions.insert(), made)
-            connection.execute(digests.insert(), [_digest(row, number, days, large.key) for row in rows])
+            connection.insert("sessions", made)
+            connection.insert("digests", [_digest(row, number, days, large.key) for row in rows])
 
 
 def _session(row: Mapping[str, Any], number: int, days: timedelta, rules: str) -> dict[str, Any]:
@@ -83,7 +82,10 @@ def _digest(row: Mapping[str, Any], number: int, days: timedelta, key: bytes) ->
     moved: dict[str, Any] = {"session_uid": f"{row['session_uid']}-{number}"}
     moved |= {name: _later(row[name], days) for name in ("started_at", "ended_at")}
     text = orjson.dumps(digest | moved).decode()
-    return {**row, **moved, "day": _later(row["day"], days), "digest": text, "hash": text_hash(key, text.encode())}
+    kept = {
+        name: value for name, value in row.items() if name not in {"position", "first_position"}
+    }  # triggers set them
+    return {**kept, **moved, "day": _later(row["day"], days), "digest": text, "hash": text_hash(key, text.encode())}
 
 
 def _later(text: str | None, days: timedelta) -> str | None:
@@ -93,7 +95,8 @@ def _later(text: str | None, days: timedelta) -> str | None:
 
 def _copy_facts(base: Store, large: Store, fact: str, copies: int) -> Iterator[FactFile]:
     """One file per agent and day, as the sweep would write it."""
-    own = [file for file in base.catalog.fact_files() if file.fact == fact]
+    with base.catalog.reading() as connection:
+        own = [file for file in live_files.fact_files(connection) if file.fact == fact]
     tables = [base.facts.read(file).append_column("day", pa.array([file.day] * file.row_count)) for file in own]
     rows = pa.concat_tables(tables)
     names = ", ".join(name for name in schema_of(fact).names if name not in ("session_uid", "ts"))
@@ -123,9 +126,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="helix-bench-", dir=options.work) as folder:
         store = make_large(Path(folder), options.sessions)
         with store.catalog.reading() as connection:
-            texts = connection.execute(select(digests.c.digest)).scalars()
+            texts = connection.column("SELECT digest FROM digests")
             events, newest = zip(*((d["event_count"], d["started_at"]) for d in map(orjson.loads, texts)), strict=True)
-        files = list(store.catalog.fact_files())
+            files = live_files.fact_files(connection)
         rows = sum(file.row_count for file in files)
         print(
             f"{len(events):,} sessions, {sum(events):,} events, {rows:,} fact rows in {len(files):,} files", flush=True

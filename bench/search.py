@@ -24,6 +24,7 @@ from bench.bare import log_files
 from helix_assets.ask.search import Finder
 from helix_assets.ask.sql import ask
 from helix_assets.settings import load_settings
+from helix_assets.store.catalog import live_files
 from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.store import Store, open_store
 from helix_assets.store.words.keep import index_of, update_index
@@ -85,7 +86,8 @@ def main(home: Path) -> None:
 
 def _measure(store: Store, home: Path) -> None:
     source = sum(entry.stat().st_size for entry in log_files(home))
-    raw, index = store.catalog.raw_usage(), index_bytes(store.data_dir)
+    with store.catalog.reading() as connection:
+        raw, index = live_files.raw_usage(connection), index_bytes(store.data_dir)
     print(f"source {source / 1e6:.0f} MB, raw {raw / source:.3f}, index {index / source:.3f} of it")
     index_of(store).remove()
     used = time.process_time()

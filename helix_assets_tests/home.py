@@ -10,25 +10,47 @@ import shutil
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
 from helix_assets.ask.export import export
+from helix_assets.model.digest import Digest
 from helix_assets.settings import load_settings
 from helix_assets.settings.folders import agent_variables
+from helix_assets.store.catalog import live_files, sessions
 from helix_assets.store.catalog.catalog import Catalog
-from helix_assets.store.catalog.connection import Connection, connect
+from helix_assets.store.catalog.connection import Connection, Row, connect
+from helix_assets.store.fact_files import FactFile
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import SweepReport, sweep
 
 NOW = datetime(2026, 6, 20, 12, 0, tzinfo=UTC)
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+def ask(
+    store: Store,
+    question: Callable[Concatenate[Connection, Given], Answer],
+    *values: Given.args,
+    **named: Given.kwargs,
+) -> Answer:
+    """What the catalog answers to one of its questions."""
+    with store.catalog.reading() as connection:
+        return question(connection, *values, **named)
+
+
+def rows_of(store: Store, table: str) -> list[Row]:
+    """All rows of a table of the catalog."""
+    with store.catalog.reading() as connection:
+        return list(connection.execute(f"SELECT * FROM {table}"))
 
 
 def line(kind: str, uuid: str, at: str, **more: Any) -> bytes:
@@ -139,9 +161,28 @@ class Memory:
         return out.getvalue()
 
     def digest(self, uid: str) -> dict[str, Any]:
-        digest = self.store.catalog.get_digest(uid)
-        assert digest is not None
-        return digest.model_dump()
+        return Digest.model_validate_json(self.digest_text(uid)).model_dump()
+
+    def digest_text(self, uid: str) -> str:
+        """A session's digest as it is stored."""
+        with self.store.catalog.reading() as connection:
+            (text,) = connection.column("SELECT digest FROM digests WHERE session_uid = ?", (uid,))
+        return str(text)
+
+    def row(self, uid: str) -> Row:
+        """A session's row."""
+        return ask(self.store, sessions.one, uid)
+
+    def parts(self, uid: str) -> list[Row]:
+        """A session's live part files, in order."""
+        number = self.row(uid).id
+        return ask(self.store, live_files.parts_of, [number]).get(number, [])
+
+    def raw_usage(self) -> int:
+        return ask(self.store, live_files.raw_usage)
+
+    def fact_files(self) -> list[FactFile]:
+        return ask(self.store, live_files.fact_files)
 
     def close(self) -> None:
         self.store.close()

@@ -99,11 +99,6 @@ def spec_of(flavor: str) -> AgentSpec:
     return found if isinstance(found, AgentSpec) else AgentSpec(flavor=flavor, title=flavor)
 
 
-def all_pieces() -> list[Pieces]:
-    """The pieces of all agents that write messages in pieces."""
-    return [pieces for flavor in ADAPTERS if (pieces := pieces_of(flavor)) is not None]
-
-
 def pieces_of(flavor: str) -> Pieces | None:
     """Which of an agent's records are pieces of messages, None if it writes each message as one record."""
     spec = spec_of(flavor)

@@ -13,12 +13,11 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import func, or_, select
-
 from helix_assets.ask.reading import proven_digest
+from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.derive.overhead import infra_overhead_share
 from helix_assets.model.errors import NotFoundError
-from helix_assets.store.catalog.old_tables import digests, sessions
+from helix_assets.store.catalog import sessions
 from helix_assets.store.store import Store
 
 _KEPT = "\n\u200d"
@@ -29,19 +28,14 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+")
 
 def newest_session(store: Store, folder: str | None = None) -> str:
     """The session with a digest that ended last, of all sessions or of those in this folder or below it."""
-    s = sessions.c
-    query = select(s.session_uid).join(digests, digests.c.session_uid == s.session_uid)
-    if folder is not None:
-        shown = store.shown_path(folder).rstrip("/") or "/"
-        below = shown.rstrip("/") + "/"
-        query = query.where(or_(s.cwd == shown, func.substr(s.cwd, 1, len(below)) == below))
-    query = query.order_by(func.coalesce(s.ended_us, s.started_us, 0).desc(), s.ingest_order.desc()).limit(1)
+    refuse_unredacted(store)
+    shown = None if folder is None else store.shown_path(folder).rstrip("/") or "/"
     with store.catalog.reading() as connection:
-        uid = connection.execute(query).scalar_one_or_none()
+        uid = sessions.last_ended(connection, shown)
     if uid is None:
         where = f" of {folder}" if folder is not None else ""
         raise NotFoundError(f"no session{where} has a digest yet: run `helix sweep`")
-    return str(uid)
+    return uid
 
 
 def closing_values(store: Store, session_uid: str) -> dict[str, str]:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement
-
 from helix_assets.agents import ADAPTERS
 from helix_assets.model.event import DIGEST_VERSION
-from helix_assets.store.catalog.conditions import Versions, covered
+from helix_assets.store.catalog.conditions import Versions
 
 
 def versions() -> Versions:
     """The versions of the code that runs."""
     return Versions({flavor: adapter.version for flavor, adapter in ADAPTERS.items()}, DIGEST_VERSION)
-
-
-def is_covered() -> ColumnElement[bool]:
-    """Whether a session's digest is made of all its stored rows, by the current rules."""
-    from sqlalchemy import Boolean, literal_column
-
-    return literal_column(covered(versions()), Boolean)

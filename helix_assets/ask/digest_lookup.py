@@ -1,8 +1,9 @@
 """`python -m helix_assets.ask.digest_lookup UID [--json]`: one digest, as fast as SQLite can answer. For programs.
 
 Belongs here: reading one row by the contract of docs/kaizen.md. Writes nothing, and imports neither Dagster nor the
-rest of the product, unless the redaction rules are newer than the row.
-Exit codes: 0 found, 1 not found, 2 wrong use or several sessions match, 65 the store is damaged.
+rest of the product, unless the redaction rules may have changed since the last sweep.
+Exit codes: 0 found, 1 not found, 2 wrong use or several sessions match, 65 the store is damaged, 75 withheld until the
+next sweep, because the redaction rules changed.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ from collections.abc import Sequence
 from helix_assets.model.terminal import cell, json_safe, terminal_safe
 from helix_assets.settings.rules_stamp import rules_stamp
 
-FOUND, MISSING, MISUSED, DAMAGED = 0, 1, 2, 65
+FOUND, MISSING, MISUSED, DAMAGED, WITHHELD = 0, 1, 2, 65, 75
 _USAGE = "usage: python -m helix_assets.ask.digest_lookup UID [--json] | --schema"
 _SCHEMA = "digest.schema.json"
 _MANY = 20
-_Row = tuple[str, str, str, int | None, str | None]
-# `is_current` is 0 if the row was redacted by other rules than the last sweep's, NULL if that is unknown. The last
-# column is the stamp of the rules of the last sweep.
+_Row = tuple[str, str, str, str | None, str | None]
+# The last two columns are the rules that all digests are redacted by (the second name is that of earlier versions, see
+# `store.redacted_with`), and the stamp of these rules (`rules_stamp`).
 _QUERY = """
-select d.session_uid, d.digest, d.hash, (
-    select s.redaction_version = m.value from sessions s, meta m
-    where s.session_uid = d.session_uid and m.name = 'names_redacted_with'
+select d.session_uid, d.digest, d.hash, coalesce(
+    (select value from meta where name = 'memory_redacted_with'),
+    (select value from meta m where name = 'names_redacted_with'
+        and exists (select 1 from meta where name = 'names_read_as' and value = 'decoded')
+        and not exists (select 1 from sessions where redaction_version <> m.value))
 ), (select value from meta where name = 'rules_stamp') from digests d where """
 _EXACT = _QUERY + "d.session_uid = ?"
 _PREFIX = (
@@ -55,8 +58,10 @@ def main(arguments: Sequence[str]) -> int:
         return _complain(f"{path} cannot be read: {exc}", DAMAGED)
     if not found:
         return _complain(f"no digest of {uids[0]!r} in {path}", MISSING)
+    if _is_withheld(found[0]):
+        return _complain("the digests are withheld, because the redaction rules changed: run `helix sweep`", WITHHELD)
     if len(found) > 1:
-        names = "".join(f"\n  {_named(path, row)}" for row in found[:_MANY])
+        names = "".join(f"\n  {row[0]}" for row in found[:_MANY])
         return _complain(f"{uids[0]!r} may mean any of these sessions:{names}", MISUSED)
     return _print(path, found[0], as_json="--json" in arguments)
 
@@ -88,14 +93,9 @@ def _rows(path: str, text: str) -> list[_Row]:
 
 
 def _print(path: str, row: _Row, *, as_json: bool) -> int:
-    uid, text, mark, _, _ = row
+    _, text, mark, _, _ = row
     if not _is_proven(path, text, mark):
         return _complain("that digest is damaged: run `helix verify`", DAMAGED)
-    if _is_outdated(row):
-        try:
-            text = _by_current_rules(path, uid)
-        except Exception as exc:  # noqa: BLE001 - as above
-            return _complain(f"that digest cannot be shown ({type(exc).__name__}): run `helix verify`", DAMAGED)
     if as_json:
         sys.stdout.write(json_safe(text) + "\n")
         return FOUND
@@ -107,22 +107,23 @@ def _print(path: str, row: _Row, *, as_json: bool) -> int:
     return FOUND
 
 
-def _is_outdated(row: _Row) -> bool:
-    """Whether the row may have been redacted by other rules than the current ones."""
-    _, _, _, is_current, stamp = row
-    return is_current == 0 or (stamp is not None and stamp != rules_stamp(os.environ))
+def _is_withheld(row: _Row) -> bool:
+    """Whether the digests are redacted by other rules than those in force.
 
-
-def _named(path: str, row: _Row) -> str:
-    """The session's uid as it may be shown."""
-    if not _is_outdated(row):
-        return row[0]
-    import json
-
+    Computing the version of the rules takes longer than the whole answer, so it is done only if their stamp differs.
+    """
+    *_, version, stamp = row
+    if version is None:
+        return True
+    if stamp == rules_stamp(os.environ):
+        return False
     try:
-        return str(json.loads(_by_current_rules(path, row[0]))["session_uid"])
-    except Exception:  # noqa: BLE001 - as above
-        return "(a session that cannot be named)"
+        from helix_assets.settings import load_settings
+        from helix_assets.store.store import rules_in_force
+
+        return rules_in_force(load_settings()).version != version
+    except Exception:  # noqa: BLE001 - as above; without rules nothing may be shown
+        return True
 
 
 def _is_proven(path: str, text: str, mark: str) -> bool:
@@ -135,15 +136,6 @@ def _is_proven(path: str, text: str, mark: str) -> bool:
     except FileNotFoundError:
         return True
     return blake2b(text.encode(), digest_size=16, key=key).hexdigest() == mark
-
-
-def _by_current_rules(path: str, uid: str) -> str:
-    import orjson
-
-    from helix_assets.ask.memory import Memory
-
-    with Memory(path) as memory:
-        return orjson.dumps(memory.digest(uid)).decode()
 
 
 def _complain(message: str, code: int) -> int:

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
-from sqlalchemy import Row, select
 
 from helix_assets.agents.jsonl import PACKED
-from helix_assets.ask.reading import OpenSession, digest_shown, open_session, read_consistently, refuse_changed
+from helix_assets.ask.reading import OpenSession, open_session, parsed_digest, read_consistently, refuse_changed
+from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.derive.tests import TestRun
-from helix_assets.model.errors import NotFoundError, StoreError
+from helix_assets.model.errors import NotFoundError, StoreError, WithheldError
 from helix_assets.model.event import ROW_FIELDS, Usage
 from helix_assets.model.event import Row as EventRow
 from helix_assets.model.facts import TestRunFact
@@ -27,7 +27,8 @@ from helix_assets.model.fields import JSON
 from helix_assets.model.time import iso
 from helix_assets.redaction import strip_tags
 from helix_assets.settings import Settings
-from helix_assets.store.catalog.old_tables import digests, sessions, sources
+from helix_assets.store.catalog import digests, live_files, sessions, sources
+from helix_assets.store.catalog.connection import Row
 from helix_assets.store.fact_files import FactFile, SessionRows
 from helix_assets.store.proof import digest_text
 from helix_assets.store.store import Store
@@ -50,18 +51,20 @@ _COSTS = ("cost_usd", "cost_usd_main", "cost_usd_subagent", "price_table")
 
 
 class Exported(NamedTuple):
-    """The size of an export; `sha256` is over all its bytes."""
+    """The size of an export; `sha256` is over all its bytes. `withheld` sessions are left out (`ask.withheld`)."""
 
     sha256: str
     sessions: int
     lines: int
     bytes: int
+    withheld: int
 
 
 def export(store: Store, out: BinaryIO) -> Exported:
     """Write the whole logical content as JSON Lines: each session's digest, then its rows."""
+    refuse_unredacted(store)
     digest = hashlib.sha256()
-    count = lines = size = 0
+    count = lines = size = withheld = 0
     for uid in _uids(store):
         try:
             with open_session(store, uid) as session:
@@ -72,13 +75,16 @@ def export(store: Store, out: BinaryIO) -> Exported:
                     size += len(line)
         except NotFoundError:
             continue
+        except WithheldError:
+            withheld += 1
+            continue
         count += 1
-    return Exported(digest.hexdigest(), count, lines, size)
+    return Exported(digest.hexdigest(), count, lines, size, withheld)
 
 
 def _uids(store: Store) -> list[str]:
     with store.catalog.reading() as connection:
-        return sorted(connection.execute(select(sessions.c.session_uid)).scalars(), key=lambda uid: (strip(uid), uid))
+        return sorted(sessions.uids(connection), key=lambda uid: (strip(uid), uid))
 
 
 def strip(text: str) -> str:
@@ -114,7 +120,7 @@ def _line(values: dict[str, Any]) -> bytes:
 def _logical_digest(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
-    digest: dict[str, Any] = orjson.loads(strip(text))
+    digest = parsed_digest(strip(text))
     del digest["coverage"]["generation"]
     for signal in digest.get("signals", ()):
         del signal["evidence"]  # keyed hashes, which differ between stores
@@ -135,34 +141,29 @@ def _logical_row(event: EventRow, names: dict[int, str]) -> dict[str, Any]:
 
 def session_figures(store: Store) -> dict[str, dict[str, Any]]:
     """The figures of every session that has a digest, by uid."""
+    refuse_unredacted(store)
     return read_consistently(lambda: _session_figures(store))
 
 
 def _session_figures(store: Store) -> dict[str, dict[str, Any]]:
     figures: dict[str, dict[str, Any]] = {}
     with store.catalog.reading() as connection:
-        files = connection.execute(
-            select(sessions.c.session_uid, sources.c.flavor, sources.c.path).join_from(sources, sessions)
-        )
         files_of: dict[str, list[str]] = {}
-        for uid, flavor, path in files:
-            files_of.setdefault(uid, []).append(store.shown_path(shown_path(store.settings, flavor, path)))
-        query = select(digests, sessions.c.redaction_version).outerjoin(
-            sessions, sessions.c.session_uid == digests.c.session_uid
-        )
-        for row in connection.execute(query.order_by(digests.c.session_uid)):
+        for uid, flavor, path, _ in sources.with_sessions(connection):
+            files_of.setdefault(uid, []).append(shown_path(store.settings, flavor, path))
+        for row in digests.every(connection):
             figures[row.session_uid] = _figures(store, row, files_of.get(row.session_uid, ()))
     runs = _test_runs(store)
     for uid, figure in figures.items():
         if figure["tests"] is None:
-            figure["tests"] = store.shown(runs.get(uid))
-    return {figure["uid"]: figure for figure in figures.values()}
+            figure["tests"] = runs.get(uid)
+    return figures
 
 
-def _figures(store: Store, row: Row[Any], files: Sequence[str]) -> dict[str, Any]:
-    digest = digest_shown(store, digest_text(row, store.key) or "{}", row.redaction_version)
+def _figures(store: Store, row: Row, files: Sequence[str]) -> dict[str, Any]:
+    digest = parsed_digest(digest_text(row, store.key) or "{}")
     return {
-        "uid": store.shown(row.session_uid),
+        "uid": row.session_uid,
         "files": sorted(files),
         **{name: digest[name] for name in _FIGURES},
         **{name: digest.get(name) for name in _COSTS},
@@ -178,7 +179,9 @@ def _figures(store: Store, row: Row[Any], files: Sequence[str]) -> dict[str, Any
 def _test_runs(store: Store) -> dict[str, list[dict[str, Any]]]:
     """Every session's test runs in order, from facts, which outlive eviction. Damaged files are left out."""
     runs: dict[str, list[dict[str, Any]]] = {}
-    for file in store.catalog.fact_files():
+    with store.catalog.reading() as connection:
+        files = live_files.fact_files(connection)
+    for file in files:
         if file.fact == "test_runs":
             for session in _rows_if_whole(store, file):
                 facts = (TestRunFact._make(row)._asdict() for row in session.rows)

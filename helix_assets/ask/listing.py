@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from helix_assets.ask.reading import digest_shown, is_outdated, row_shown
+from helix_assets.ask.reading import parsed_digest
+from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.model.time import iso
 from helix_assets.store.catalog import sessions
 from helix_assets.store.catalog.sessions import Wanted
@@ -49,7 +50,8 @@ class SessionList:
 
 
 def list_sessions(store: Store, wanted: Wanted, limit: int) -> SessionList:
-    """The newest of the sessions wanted."""
+    """The newest of the sessions wanted. WithheldError if the redaction rules changed and no sweep has used them."""
+    refuse_unredacted(store)
     with store.catalog.reading() as connection:
         rows, total = sessions.newest(connection, wanted, limit)
     return SessionList(tuple(_listed(store, row) for row in rows), total)
@@ -62,10 +64,7 @@ def agents_in(store: Store) -> frozenset[str]:
 
 
 def _listed(store: Store, row: Any) -> ListedSession:
-    version = row.redaction_version
-    digest = digest_shown(store, row.digest, version) if row.digest and is_proven(row, store.key) else {}
-    if is_outdated(store, version):
-        row = row_shown(store, row)
+    digest = parsed_digest(row.digest) if row.digest and is_proven(row, store.key) else {}
     return ListedSession(
         session_uid=row.session_uid,
         flavor=row.flavor,

@@ -1,13 +1,14 @@
 """`from helix_assets import Memory`: the memory for notebooks, scripts and other Dagster projects. Reads only.
 
-Belongs here: digests, events and facts as pandas DataFrames and as DuckDB relations. All of it is checked by its hashes
-and redacted by the current rules. Not here: what they contain (`ask.views`), and the plain SQLite table for programs
-without Python (docs/kaizen.md).
+Belongs here: digests, events and facts as pandas DataFrames and as DuckDB relations. All of it is checked by its
+hashes. What no sweep has redacted by the rules in force is withheld. Not here: what they contain (`ask.views`), and the
+plain SQLite table for programs without Python (docs/kaizen.md).
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -15,14 +16,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import select
-
 from helix_assets.ask.reading import open_existing, proven_digest
+from helix_assets.ask.withheld import note_on_texts, refuse_unredacted, refuse_withheld_texts
 from helix_assets.model.errors import NotFoundError, QueryError, SettingsError, StoreError
 from helix_assets.model.facts import FACTS
 from helix_assets.settings import Settings, load_settings
+from helix_assets.store.catalog import hook_events, sessions
 from helix_assets.store.catalog.catalog import CATALOG
-from helix_assets.store.catalog.old_tables import hook_events, sessions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,9 +96,13 @@ class Memory:
         return self._view("digests", skip_damaged=skip_damaged)
 
     def events(self, session_uid: str | None = None) -> DuckDBPyRelation:
-        """The events of one session or of all, as the view of docs/sql.md; an evicted session has none."""
-        if session_uid is not None and not self._knows(session_uid):
-            raise NotFoundError(f"no session {session_uid!r} in the memory; `helix sessions` lists them")
+        """The events of one session or of all, as the view of docs/sql.md; an evicted session has none.
+
+        WithheldError if this session's texts are withheld. Of all, these are left out with a warning that counts them.
+        """
+        refuse_unredacted(self._store)
+        if session_uid is not None:
+            self._refuse(session_uid)
         return self._view("events", rows_of=session_uid)
 
     def facts(self, name: str) -> DuckDBPyRelation:
@@ -111,11 +115,9 @@ class Memory:
         """The times reported by the agents' hooks: prompts, starts of tools, ends of turns and sessions. UTC."""
         import pyarrow as pa
 
-        h = hook_events.c
+        refuse_unredacted(self._store)
         with self._store.catalog.reading() as connection:
-            found = connection.execute(select(h.session_uid, h.at, h.event, h.call_id).order_by(h.at)).all()
-        shown = {uid: self._store.shown(uid) for uid in {row.session_uid for row in found}}
-        rows = [(shown[uid], at, event, self._store.shown(call_id)) for uid, at, event, call_id in found]
+            rows = hook_events.every(connection)
         names = ("session_uid", "ts", "event", "call_id")
         table = pa.table(
             {name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(names)}
@@ -138,10 +140,11 @@ class Memory:
 
         return Finder(self._store)
 
-    def _knows(self, session_uid: str) -> bool:
+    def _refuse(self, session_uid: str) -> None:
+        """An error unless the memory contains this session and its texts may be shown."""
         with self._store.catalog.reading() as connection:
-            query = select(sessions.c.id).where(sessions.c.session_uid == session_uid)
-            return connection.execute(query).first() is not None
+            session = sessions.one(connection, session_uid)
+        refuse_withheld_texts(self._store, session_uid, session.redaction_version)
 
     def _view(self, name: str, *, skip_damaged: bool = False, rows_of: str | None = None) -> DuckDBPyRelation:
         """All rows of a view, copied, so that later sweeps do not change them."""
@@ -155,6 +158,8 @@ class Memory:
         def rows(views: Views) -> pa.Table:
             if views.left_out and not skip_damaged:
                 raise StoreError(f"damaged: {', '.join(views.left_out)}. Run `helix verify`")
+            if views.withheld:
+                warnings.warn(note_on_texts(views.withheld), stacklevel=2)
             return views.connection.sql(f"FROM {name} WHERE {where}").to_arrow_table()
 
         return with_views(self._store, [name], rows, rows_of=rows_of)

@@ -17,13 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import helix_assets.store.arrow  # noqa: F401 - makes pyarrow do without pandas
-from helix_assets.agents import all_pieces, pieces_of
+from helix_assets.agents import pieces_of
 from helix_assets.agents.jsonl import decode
 from helix_assets.ask.query import Term, clean
 from helix_assets.model.errors import StoreError
-from helix_assets.model.event import ROW_FIELDS
-from helix_assets.redaction import Redactor
-from helix_assets.redaction.again import line_again, text_again
 from helix_assets.store.parquet import joined, text_column
 
 ENOUGH = 3
@@ -75,20 +72,15 @@ class Passage(NamedTuple):
     text: str
 
 
-_TEXTS = [field.name for field in ROW_FIELDS if field.is_text and field.name in Passage._fields]
-
-
 def passages_of(
     path: Path,
     group: int,
     terms: Sequence[Term],
     is_wanted: Callable[[str | None, str | None], bool],
-    redactor: Redactor | None,
 ) -> list[Passage]:
     """Passages with any of the terms, enough of each: first the plain texts of events, last ids and the like.
 
-    `is_wanted` says by kind and role whether an event is searched for. `redactor` has the current rules if the file was
-    written by others.
+    `is_wanted` says by kind and role whether an event is searched for.
     """
     flavor = next((part.removeprefix(_FLAVOR) for part in path.parts if part.startswith(_FLAVOR)), "")
     said_by: _SaidBy | None = getattr(pieces_of(flavor), "said_by", None)
@@ -113,20 +105,13 @@ def passages_of(
         for place in _lines_with(lower, starts, _needles(term)):
             if place not in passages:
                 line = text[starts[place] : starts[place + 1]]
-                line = line if redactor is None else _again(redactor, line, column)
                 passages[place] = _passage(_SOURCES[column], line, partial(rows_with, place), terms, is_wanted)
             if (one := passages[place]) and term.search(one[1].text):
                 good, some = good + (not one[0]), some + 1
                 if good == ENOUGH or some == MOST:
                     break
     found = sorted((one for one in passages.values() if one), key=lambda one: (one[0], one[1].kind is None))
-    return [passage if redactor is None else _named_again(redactor, passage) for _, passage in found]
-
-
-def _named_again(redactor: Redactor, passage: Passage) -> Passage:
-    """The passage with the names of its event redacted by the current rules, as its text already is."""
-    texts: dict[str, Any] = {name: text_again(redactor, text) for name in _TEXTS if (text := getattr(passage, name))}
-    return passage._replace(**texts)
+    return [passage for _, passage in found]
 
 
 def _passage(
@@ -174,12 +159,6 @@ def _begins(table: pa.Table, row: _LineRow, line: str) -> bool:
     """Whether a text is the message of a row, by the beginning of its summary. A long one may have a tag before it."""
     begin = (table["summary"][row.place].as_py() or "").removesuffix("…")[:_BEGINNING]
     return bool(begin) and (line.startswith(begin) or (len(begin) == _BEGINNING and begin in line))
-
-
-def _again(redactor: Redactor, line: bytes, column: str) -> bytes:
-    if column == "raw":
-        return line_again(redactor, line, all_pieces())
-    return text_again(redactor, line.decode()).encode()
 
 
 def _rows_of_lines(table: pa.Table, column: str) -> list[list[tuple[Any, ...]]]:

@@ -12,50 +12,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, Any, NamedTuple, TypeVar
 
 import orjson
-from sqlalchemy import BindParameter, Row, Select, bindparam, func, or_, select
 
-from helix_assets.agents import pieces_of
+from helix_assets.ask.withheld import refuse_unredacted, refuse_withheld_texts
 from helix_assets.model.errors import ChangedError, NotFoundError, StoreError
 from helix_assets.model.event import Row as EventRow
-from helix_assets.redaction import Redactor
-from helix_assets.redaction.again import digest_again, row_again, rows_again, value_again
 from helix_assets.settings import Settings
+from helix_assets.store.catalog import digests, live_files, sessions, sources
 from helix_assets.store.catalog.catalog import Catalog
-from helix_assets.store.catalog.old_tables import digests, raw_files, sessions, sources
+from helix_assets.store.catalog.connection import Row
 from helix_assets.store.proof import digest_text, is_proven, stream_hash
 from helix_assets.store.store import Store, open_store, refuse_lost_catalog
 
 T = TypeVar("T")
 _PATIENCE_S = 30.0
-# Built once: building a query takes as long as its answer.
-_UID: BindParameter[str] = bindparam("uid")
-_ID: BindParameter[int] = bindparam("id")
-_DIGEST: Select[Any] = (
-    select(digests.c.session_uid, digests.c.digest, digests.c.hash, sessions.c.redaction_version)
-    .outerjoin(sessions, sessions.c.session_uid == digests.c.session_uid)
-    .where(digests.c.session_uid == _UID)
-)
-_SESSION = select(sessions).where(sessions.c.session_uid == _UID)
-_PARTS = select(raw_files).where(raw_files.c.session_id == _ID).order_by(raw_files.c.part)
-_SOURCES = select(sources).where(sources.c.session_id == _ID).order_by(sources.c.path)
 
 
 @dataclass(frozen=True)
 class OpenSession:
-    """A session at one time. Its files are kept open, so that its rows can be read even if it is evicted meanwhile.
-
-    All of it is shown by the current redaction rules; `redactor` is set if it was stored by other ones.
-    """
+    """A session at one time. Its files are kept open, so that its rows can be read even if it is evicted meanwhile."""
 
     row: Any
     sources: Sequence[Any]
     digest: str | None
     files: Sequence[IO[bytes]]
-    redactor: Redactor | None = None
 
     @property
     def evicted_at(self) -> str | None:
@@ -73,19 +55,13 @@ class OpenSession:
 
         for file in self.files:
             file.seek(0)
-        rows = read_rows(self.files, raw=raw)
-        return rows if self.redactor is None else rows_again(self.redactor, rows, pieces_of(self.row.flavor))
+        return read_rows(self.files, raw=raw)
 
     def record(self, wanted: int | str) -> EventRow | None:
         """The first row of the record with this id, or with an event of this number; its text is None if evicted."""
         from helix_assets.store.parquet import read_record
 
-        row = read_record(self.files, wanted)
-        if row is None or self.redactor is None:
-            return row
-        if pieces_of(self.row.flavor) is None:
-            return row_again(self.redactor, row)
-        return next(again for again in self.rows(raw=True) if again.record_key == row.record_key)
+        return read_record(self.files, wanted)
 
 
 def has_store(settings: Settings) -> bool:
@@ -109,14 +85,10 @@ def open_existing(settings: Settings) -> Store:
 
 def matching_uids(catalog: Catalog, text: str, limit: int = 20) -> list[str]:
     """The sessions that `text` may mean: its uid, or the first characters of its uid or native id."""
-    s = sessions.c
     with catalog.reading() as connection:
-        exact = connection.execute(select(s.session_uid).where(s.session_uid == text)).scalar_one_or_none()
-        if exact is not None:
-            return [exact]
-        starts = [func.substr(column, 1, len(text)) == text for column in (s.session_uid, s.native_session_id)]
-        found = select(s.session_uid).where(or_(*starts)).order_by(s.session_uid).limit(limit)
-        return list(connection.execute(found).scalars()) if text else []
+        if text in sessions.by_uid(connection, [text]):
+            return [text]
+        return sessions.uids_that_begin(connection, text, limit) if text else []
 
 
 # -- reading while others write ------------------------------------------------------------------------------------
@@ -145,11 +117,10 @@ class NamedFile(NamedTuple):
 
 def named_files(store: Store) -> list[NamedFile]:
     """Every file that the catalog names now: those of facts, then the parts of sessions, the newest first."""
-    facts = [NamedFile(store.facts.path(file.name), file.bytes, file.hash) for file in store.catalog.fact_files()]
-    f = raw_files.c
-    query = select(f.name, f.bytes, f.hash).join(sessions).where(sessions.c.evicting_at.is_(None)).order_by(f.id.desc())
     with store.catalog.reading() as connection:
-        return facts + [NamedFile(store.raw.path(row.name), row.bytes, row.hash) for row in connection.execute(query)]
+        facts, parts = live_files.fact_files(connection), live_files.parts_with_sessions(connection)
+    named = [NamedFile(store.facts.path(file.name), file.bytes, file.hash) for file in facts]
+    return named + [NamedFile(store.raw.path(row.name), row.bytes, row.hash) for row in parts]
 
 
 def refuse_changed(store: Store, files: Iterable[tuple[Path, str]]) -> None:
@@ -162,15 +133,24 @@ def refuse_changed(store: Store, files: Iterable[tuple[Path, str]]) -> None:
 
 
 @contextmanager
-def open_session(store: Store, session_uid: str) -> Iterator[OpenSession]:
-    """Open a session and check its files by their hashes. StoreError names a damaged one."""
+def open_session(store: Store, session_uid: str, *, with_texts: bool = True) -> Iterator[OpenSession]:
+    """Open a session and check its files by their hashes. StoreError names a damaged one.
+
+    WithheldError if the redaction rules changed and no sweep has redacted the session since. Without `with_texts` only
+    its row and its digest are used, so its texts may still be withheld.
+    """
+    refuse_unredacted(store)
     with ExitStack() as stack:
-        yield read_consistently(lambda: _opened(store, session_uid, stack))
+        yield read_consistently(lambda: _opened(store, session_uid, stack, with_texts=with_texts))
 
 
-def _opened(store: Store, uid: str, stack: ExitStack) -> OpenSession:
+def _opened(store: Store, uid: str, stack: ExitStack, *, with_texts: bool) -> OpenSession:
     stack.close()  # what an earlier try has opened
     row, parts, files_read, digest = _from_catalog(store, uid)
+    if with_texts:
+        refuse_withheld_texts(store, uid, row.redaction_version)
+    else:
+        parts = []
     try:
         files = [stack.enter_context(store.raw.open(part.name)) for part in parts]
     except FileNotFoundError as exc:
@@ -182,29 +162,11 @@ def _opened(store: Store, uid: str, stack: ExitStack) -> OpenSession:
             raise StoreError(f"a file of {uid} is damaged: run `helix verify`")
     if digest is None and row.derived_generation is not None:
         raise StoreError(f"the digest of {uid} is missing: run `helix verify`")
-    text = digest_text(digest, store.key)
-    if not is_outdated(store, row.redaction_version):
-        return OpenSession(row, files_read, text, files)
-    shown = [row_shown(store, source) for source in files_read]
-    digest_now = text and orjson.dumps(digest_shown(store, text, row.redaction_version)).decode()
-    return OpenSession(row_shown(store, row), shown, digest_now, files, store.redactor)
+    return OpenSession(row, files_read, digest_text(digest, store.key), files)
 
 
-def _refuse_changed_parts(store: Store, parts: Iterable[Row[Any]]) -> None:
+def _refuse_changed_parts(store: Store, parts: Iterable[Row]) -> None:
     refuse_changed(store, [(store.raw.path(part.name), part.hash) for part in parts])
-
-
-def is_outdated(store: Store, redaction_version: str | None) -> bool:
-    """Whether something was redacted by other than the current rules, and must be redacted again to be shown."""
-    return redaction_version != store.redactor.version
-
-
-def row_shown(store: Store, row: Any) -> Any:
-    """A row of the catalog, redacted by the current rules."""
-    shown = value_again(store.redactor, dict(row._mapping))
-    if "path" in shown:
-        shown["path"] = store.shown_path(row.path)
-    return SimpleNamespace(**shown)
 
 
 def parsed_digest(text: str) -> dict[str, Any]:
@@ -213,42 +175,30 @@ def parsed_digest(text: str) -> dict[str, Any]:
     return digest
 
 
-def digest_shown(store: Store, text: str, redaction_version: str | None) -> dict[str, Any]:
-    """A digest as a reader may show it, redacted by the current rules."""
-    digest = parsed_digest(text)
-    if is_outdated(store, redaction_version):
-        digest = digest_again(store.redactor, digest)
-    return digest
-
-
 def sound_digests(store: Store) -> Iterator[dict[str, Any]]:
-    """Every digest as a reader may show it, in one snapshot. Leaves out damaged ones, which `helix verify` names."""
-    query = select(digests, sessions.c.redaction_version).outerjoin(
-        sessions, sessions.c.session_uid == digests.c.session_uid
-    )
+    """Every digest in one snapshot. Leaves out damaged ones, which `helix verify` names. WithheldError as above."""
+    refuse_unredacted(store)
     with store.catalog.reading() as connection:
-        for row in connection.execute(query.order_by(digests.c.session_uid)):
-            if is_proven(row, store.key):
-                yield digest_shown(store, row.digest, row.redaction_version)
+        rows = digests.every(connection)
+    for row in rows:
+        if is_proven(row, store.key):
+            yield parsed_digest(row.digest)
 
 
 def proven_digest(store: Store, session_uid: str) -> dict[str, Any] | None:
-    """A session's digest as a reader may show it, None if it has none. StoreError if it is damaged."""
+    """A session's digest, None if it has none. StoreError if it is damaged, WithheldError as above."""
+    refuse_unredacted(store)
     with store.catalog.reading() as connection:
-        row = connection.execute(_DIGEST, {"uid": session_uid}).one_or_none()
+        row = digests.of(connection, session_uid)
     text = digest_text(row, store.key)
-    return None if row is None or text is None else digest_shown(store, text, row.redaction_version)
+    return None if text is None else parsed_digest(text)
 
 
-def _from_catalog(store: Store, uid: str) -> tuple[Row[Any], Sequence[Row[Any]], Sequence[Row[Any]], Row[Any] | None]:
+def _from_catalog(store: Store, uid: str) -> tuple[Row, Sequence[Row], Sequence[Row], Row | None]:
     """A session with its live files, sources and digest, in one snapshot."""
     with store.catalog.reading() as connection:
-        row = connection.execute(_SESSION, {"uid": uid}).one_or_none()
-        if row is None:
-            raise NotFoundError(f"no session {uid!r} in the memory; `helix sessions` lists them")
-        return (
-            row,
-            connection.execute(_PARTS, {"id": row.id}).all() if row.evicting_at is None else [],
-            connection.execute(_SOURCES, {"id": row.id}).all(),
-            connection.execute(_DIGEST, {"uid": uid}).one_or_none(),
-        )
+        row = sessions.one(connection, uid)
+        parts = live_files.parts_of(connection, [row.id]) if row.evicting_at is None else {}
+        files = sources.of_sessions(connection, [row.id]).get(row.id, [])
+        by_path = sorted(files, key=lambda file: str(file.path))
+        return row, parts.get(row.id, []), by_path, digests.of(connection, uid)

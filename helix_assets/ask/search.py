@@ -1,8 +1,8 @@
 """Full-text search over the raw cache, and over the digests of what was evicted.
 
 The index says which row groups may contain the words, and ranks them (BM25 over row groups). The best are read and
-searched for the exact terms, and the passages found are shown by the current redaction rules. A session is found if it
-contains every term. Not here: what a query is (`ask.query`), how the index is kept (`store.words.keep`).
+searched for the exact terms. A session is found if it contains every term, unless its texts are withheld.
+Not here: what a query is (`ask.query`), how the index is kept (`store.words.keep`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
-from sqlalchemy import select
 
 from helix_assets.ask.passages import Passage, passages_of
 from helix_assets.ask.query import Snippet, Term, parse_query, snippet
-from helix_assets.ask.reading import digest_shown, is_outdated, read_consistently
+from helix_assets.ask.reading import parsed_digest, read_consistently
+from helix_assets.ask.withheld import has_withheld_texts, refuse_unredacted
 from helix_assets.model.errors import ChangedError, QueryError, StoreError
 from helix_assets.model.time import iso, microseconds
-from helix_assets.redaction.again import value_again
-from helix_assets.store.catalog.old_tables import digests, sessions
+from helix_assets.store.catalog import digests, sessions
 from helix_assets.store.proof import is_proven
 from helix_assets.store.raw import file_hash
 from helix_assets.store.store import Store
@@ -92,13 +91,14 @@ class Found:
     """The best sessions. `is_complete`: the search was finished, and there are no more.
 
     `unindexed` is how many files are missing in the index, because it is damaged or not up to date. `left_out` names
-    damaged sessions.
+    damaged sessions, `withheld` counts those that were not searched, because the redaction rules changed.
     """
 
     hits: tuple[Hit, ...]
     is_complete: bool
     unindexed: int
     left_out: tuple[str, ...]
+    withheld: int
 
 
 class _Place(NamedTuple):
@@ -136,7 +136,11 @@ class Finder:
     def find(
         self, query: str, filters: Filters | None = None, *, limit: int = LIMIT, seconds: float = SECONDS
     ) -> Found:
-        """The sessions that contain every term of a query, best first. QueryError says what is wrong with it."""
+        """The sessions that contain every term of a query, best first. QueryError says what is wrong with it.
+
+        WithheldError if the redaction rules changed and no sweep has redacted the catalog since.
+        """
+        refuse_unredacted(self._store)
         filters = filters or Filters()
         if filters.since and filters.until and filters.since >= filters.until:
             raise QueryError(f"the search ends ({filters.until:%Y-%m-%d}) before it begins ({filters.since:%Y-%m-%d})")
@@ -155,20 +159,22 @@ class Finder:
     def _found(self, state: _State, terms: Sequence[Term], filters: Filters, limit: int, until: float) -> Found:
         hits: list[Hit] = []
         left_out: set[str] = set()
-        ranked = self._ranked(state, terms, filters)
+        wanted = self._wanted(state, filters)
+        withheld = {number for number in wanted if self._is_withheld(state.sessions[number])}
+        ranked = self._ranked(state, terms, wanted - withheld)
         for session_id, places in ranked:
             if len(hits) == limit or time.monotonic() > until:
-                return Found(tuple(hits), False, state.unindexed, tuple(sorted(left_out)))
+                return Found(tuple(hits), False, state.unindexed, tuple(sorted(left_out)), len(withheld))
             session = state.sessions[session_id]
             try:
                 excerpts = self._excerpts(state, session, places, terms, filters)
             except StoreError:
                 self._refuse_changed(state, places)
-                left_out.add(self._store.shown(session.session_uid))
+                left_out.add(session.session_uid)
                 continue
             if excerpts:
                 hits.append(self._hit(session, places[0].score, excerpts))
-        return Found(tuple(hits), True, state.unindexed, tuple(sorted(left_out)))
+        return Found(tuple(hits), True, state.unindexed, tuple(sorted(left_out)), len(withheld))
 
     # -- which sessions may contain it, best first -------------------------------------------------------------------
 
@@ -181,12 +187,8 @@ class Finder:
 
     def _read(self, mark: Any) -> _State:
         live = live_names(self._store)
-        s = sessions.c
         with self._store.catalog.reading() as connection:
-            known = connection.execute(
-                select(s.id, s.session_uid, s.flavor, s.repo, s.title, s.day, s.started_us, s.ended_us,
-                       s.evicted_at, s.evicting_at, s.redaction_version)
-            ).all()  # fmt: skip
+            known = sessions.for_search(connection)
         segments = [one for one in index_of(self._store).open()[0] if one.path not in self._damaged]
         state = _State(mark, segments, live, {row.id: row for row in known})
         indexed: set[str] = set()
@@ -201,9 +203,11 @@ class Finder:
         state.unindexed = sum(name not in indexed for name in live)
         return state
 
-    def _ranked(self, state: _State, terms: Sequence[Term], filters: Filters) -> list[tuple[int, list[_Place]]]:
-        """Sessions with all terms by the index, best first, with their documents, best first."""
-        wanted = self._wanted(state, filters)
+    def _is_withheld(self, session: Any) -> bool:
+        return has_withheld_texts(self._store, session.redaction_version)
+
+    def _ranked(self, state: _State, terms: Sequence[Term], wanted: set[int]) -> list[tuple[int, list[_Place]]]:
+        """Wanted sessions with all terms by the index, best first, with their documents, best first."""
         mean = max(1.0, sum(float(sizes.sum()) for sizes in state.sizes) / max(1, state.documents))
         scores = [np.zeros(len(owners)) for owners in state.owners]
         held: set[int] | None = None
@@ -268,7 +272,6 @@ class Finder:
         """Passages of a session, best documents first, until each term is found; empty if one is not found."""
         met: set[int] = set()
         excerpts: list[Excerpt] = []
-        redactor = self._store.redactor if is_outdated(self._store, session.redaction_version) else None
 
         def is_wanted(kind: str | None, role: str | None) -> bool:
             return filters.kind in (None, kind) and filters.role in (None, role)
@@ -279,7 +282,7 @@ class Finder:
                 found = [one for one in self._in_digest(session, terms) if is_wanted(one.kind, one.role)]
             else:
                 path = self._proven(state.live[document.name])
-                found = passages_of(path, document.group, terms, is_wanted, redactor)
+                found = passages_of(path, document.group, terms, is_wanted)
             for passage in found:
                 mine = {number for number, term in enumerate(terms) if term.search(passage.text)}
                 is_new = not mine <= met
@@ -312,21 +315,19 @@ class Finder:
 
     def _in_digest(self, session: Any, terms: Sequence[Term]) -> Iterator[Passage]:
         with self._store.catalog.reading() as connection:
-            row = connection.execute(select(digests).where(digests.c.session_uid == session.session_uid)).one_or_none()
+            row = digests.of(connection, session.session_uid)
         if row is None or not is_proven(row, self._store.key):
             raise StoreError(f"the digest of {session.session_uid} is damaged")
-        digest = digest_shown(self._store, row.digest, session.redaction_version)
-        for name, text in digest_passages(digest):
+        for name, text in digest_passages(parsed_digest(row.digest)):
             kind, role = _DIGEST_KINDS.get(name, (None, None))
             if any(term.search(text) for term in terms):
                 yield Passage("digest", None, kind, role, None, None, None, text)
 
     def _hit(self, session: Any, score: float, excerpts: Sequence[Excerpt]) -> Hit:
-        shown = {name: getattr(session, name) for name in ("session_uid", "repo", "title")}
-        if is_outdated(self._store, session.redaction_version):
-            shown = value_again(self._store.redactor, shown)
         return Hit(
-            **shown,
+            session_uid=session.session_uid,
+            repo=session.repo,
+            title=session.title,
             flavor=session.flavor,
             day=session.day,
             started_at=iso(session.started_us),

@@ -6,18 +6,16 @@ Belongs here: reading that snapshot and checking its files by their hashes. Not 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import JSON, Connection, Row, exists, select
-
-from helix_assets.ask.coverage import is_covered
-from helix_assets.ask.reading import is_outdated, refuse_changed
-from helix_assets.store.catalog.old_tables import digests, fact_files, losses, raw_files, sessions, sources
-from helix_assets.store.fact_files import FactFile
+from helix_assets.ask.coverage import versions
+from helix_assets.ask.reading import refuse_changed
+from helix_assets.ask.withheld import has_withheld_texts, refuse_unredacted
+from helix_assets.store.catalog import digests, live_files, losses, sessions, sources
+from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.raw import file_hash
 from helix_assets.store.store import Store
 
@@ -28,14 +26,12 @@ _HASHING_THREADS = 2
 class LiveFile:
     """A file that the catalog names.
 
-    `is_outdated`: some of it was redacted by other than the current rules. `has_siblings`: its session has several
-    parts. `may_lack`: an older version wrote it, perhaps without some columns.
+    `has_siblings`: its session has several parts. `may_lack`: an older version wrote it, perhaps without some columns.
     """
 
     path: Path
     owner: str
     hash: str
-    is_outdated: bool
     has_siblings: bool = False
     may_lack: bool = True
 
@@ -44,16 +40,17 @@ class LiveFile:
 class Snapshot:
     """Rows of the catalog, live files, and `left_out`, the names of what is damaged and therefore missing.
 
-    A digest's row includes its session's redaction version.
+    `withheld` counts the sessions whose rows are missing because of new redaction rules.
     """
 
-    sessions: Sequence[Any] = ()
-    digests: Sequence[Row[Any]] = ()
-    losses: Sequence[Row[Any]] = ()
-    sources: Sequence[Any] = ()
+    sessions: Sequence[Row] = ()
+    digests: Sequence[Row] = ()
+    losses: Sequence[Row] = ()
+    sources: Sequence[Row] = ()
     rows: Sequence[LiveFile] = ()
     facts: dict[str, list[LiveFile]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    withheld: int = 0
 
     @property
     def files(self) -> list[LiveFile]:
@@ -71,8 +68,10 @@ def read_snapshot(  # noqa: PLR0913 - what of the store is wanted
     rows_of: str | None = None,
 ) -> Snapshot:
     """The wanted parts of the store as they are now, with files checked. `facts` names fact tables, `rows_of` the only
-    session whose rows are wanted. ChangedError if files were replaced or evicted meanwhile.
+    session whose rows are wanted. ChangedError if files were replaced or evicted meanwhile, WithheldError if the
+    redaction rules changed and no sweep has redacted the catalog since.
     """
+    refuse_unredacted(store)
     snapshot = _from_catalog(store, with_sessions, with_digests, with_rows, facts, rows_of)
     if bad := _unproven(store.key, snapshot.files):
         refuse_changed(store, [(file.path, file.hash) for file in bad])
@@ -82,65 +81,45 @@ def read_snapshot(  # noqa: PLR0913 - what of the store is wanted
 def _from_catalog(  # noqa: PLR0913, PLR0917 - as above
     store: Store, with_sessions: bool, with_digests: bool, with_rows: bool, facts: Collection[str], rows_of: str | None
 ) -> Snapshot:
-    s, d = sessions.c, digests.c
-    # Queries do not need the JSON columns, which cost more than all others.
-    plain = [column for column in s if not isinstance(column.type, JSON)]
-    columns: list[Any] = [*plain, is_covered().label("is_covered")]
-    if not with_sessions:
-        columns = [s.flavor, s.day, s.redaction_version]
     with store.catalog.reading() as connection:
-        known: Sequence[Row[Any]] = connection.execute(select(*columns).order_by(s.id)).all()
-        version = s.redaction_version
-        known_digests = select(digests, version).join(sessions, s.session_uid == d.session_uid, isouter=True)
-        missing = select(s.session_uid).where(
-            s.derived_generation.is_not(None), ~exists().where(d.session_uid == s.session_uid)
-        )
+        rows, withheld = _raw_files(store, connection, rows_of) if with_rows else ([], 0)
         return Snapshot(
-            sessions=known if with_sessions else (),
-            digests=connection.execute(known_digests.order_by(d.session_uid)).all() if with_digests else (),
-            losses=connection.execute(select(losses).order_by(losses.c.id)).all(),
-            sources=connection.execute(
-                select(sources.c.path, sources.c.file_rank, s.session_uid, version).join(sessions)
-            ).all() if with_rows else (),
-            rows=_raw_files(store, connection, rows_of) if with_rows else (),
-            facts=_fact_files(store, connection, known, facts),
-            left_out=tuple(connection.execute(missing).scalars()) if with_digests else (),
-        )  # fmt: skip
+            sessions=sessions.for_queries(connection, versions()) if with_sessions else (),
+            digests=digests.every(connection) if with_digests else (),
+            losses=losses.every(connection),
+            sources=sources.with_sessions(connection) if with_rows else (),
+            rows=rows,
+            facts=_fact_files(store, connection, facts),
+            left_out=tuple(sessions.without_digest(connection)) if with_digests else (),
+            withheld=withheld,
+        )
 
 
-def _raw_files(store: Store, connection: Connection, only: str | None) -> list[LiveFile]:
-    s = sessions.c
-    f = raw_files.c
-    query = select(f.name, f.hash, f.part, f.text_bytes, s.session_uid, s.redaction_version).join(sessions)
-    if only is not None:
-        query = query.where(s.session_uid == only)
+def _raw_files(store: Store, connection: Connection, only: str | None) -> tuple[list[LiveFile], int]:
+    """The part files whose texts may be shown, and of how many sessions they may not."""
     # The newest first: DuckDB takes the columns from the first file, and fails at a later one that lacks any.
-    rows = connection.execute(query.where(s.evicting_at.is_(None)).order_by(f.id.desc())).all()
+    rows = live_files.parts_with_sessions(connection, only)
     grown = {row.session_uid for row in rows if row.part}
-    return [
+    withheld = {row.session_uid for row in rows if has_withheld_texts(store, row.redaction_version)}
+    files = [
         LiveFile(
             path=store.raw.path(row.name),
             owner=row.session_uid,
             hash=row.hash,
-            is_outdated=is_outdated(store, row.redaction_version),
             has_siblings=row.session_uid in grown,
             may_lack=row.text_bytes is None,
         )
         for row in rows
+        if row.session_uid not in withheld
     ]
+    return files, len(withheld)
 
 
-def _fact_files(
-    store: Store, connection: Connection, known: Iterable[Any], wanted: Collection[str]
-) -> dict[str, list[LiveFile]]:
-    outdated = {(row.flavor, row.day) for row in known if is_outdated(store, row.redaction_version)}
-    f = fact_files.c
-    query = select(*(f[name] for name in FactFile._fields)).order_by(f.fact, f.name)
+def _fact_files(store: Store, connection: Connection, wanted: Collection[str]) -> dict[str, list[LiveFile]]:
     found: dict[str, list[LiveFile]] = {}
-    for file in map(FactFile._make, connection.execute(query)):
+    for file in sorted(live_files.fact_files(connection), key=lambda file: (file.fact, file.name)):
         if file.fact in wanted:
-            is_old = (file.flavor, file.day) in outdated
-            one = LiveFile(store.facts.path(file.name), file.name, file.hash, is_old)
+            one = LiveFile(store.facts.path(file.name), file.name, file.hash)
             found.setdefault(file.fact, []).append(one)
     return found
 

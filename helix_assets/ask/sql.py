@@ -37,12 +37,15 @@ _REFUSED = frozenset({
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer's rows. `is_cut`: there were more than asked for. `left_out` names what is damaged and missing."""
+    """An answer's rows. `is_cut`: there were more than asked for. `left_out` names what is damaged and missing,
+    `withheld` counts the sessions whose rows are missing because of new redaction rules.
+    """
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
     is_cut: bool
     left_out: tuple[str, ...]
+    withheld: int
 
 
 def ask(store: Store, query: str, *, rows: int = ROWS, seconds: float = SECONDS, memory: str = MEMORY) -> Answer:
@@ -54,7 +57,7 @@ def ask(store: Store, query: str, *, rows: int = ROWS, seconds: float = SECONDS,
             cursor = views.connection.execute(query)
             columns = tuple(column[0] for column in cursor.description or ())
             found = cursor.fetchmany(rows + 1)
-        return Answer(columns, found[:rows], len(found) > rows, views.left_out)
+        return Answer(columns, found[:rows], len(found) > rows, views.left_out, views.withheld)
 
     wanted = admit(query)
     try:

@@ -6,32 +6,23 @@ Belongs here: counting from the catalog alone; no raw file is opened. Not here: 
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import orjson
-from sqlalchemy import ColumnElement, Connection, func, select
 
 from helix_assets.agents import ADAPTERS
-from helix_assets.ask.coverage import is_covered
+from helix_assets.ask.coverage import versions
+from helix_assets.ask.reading import parsed_digest
+from helix_assets.ask.withheld import Withheld, count_withheld
 from helix_assets.model.event import DIGEST_VERSION
-from helix_assets.redaction.again import value_again
 from helix_assets.settings import Settings
-from helix_assets.store.before_restore import BeforeRestore, read_before_restore
+from helix_assets.store.catalog import digests, live_files, losses, problems, sessions, sources, sweeps
 from helix_assets.store.catalog.catalog import Catalog, index_bytes
-from helix_assets.store.catalog.old_tables import (
-    CATALOG_VERSION,
-    digests,
-    losses,
-    problems,
-    sessions,
-    sources,
-    sweeps,
-)
-from helix_assets.store.catalog.retries import failed_sessions
+from helix_assets.store.catalog.connection import Connection
+from helix_assets.store.catalog.retries import FailedSession, failed_sessions
+from helix_assets.store.catalog.schema import CATALOG_VERSION
 from helix_assets.store.key import text_hash
 from helix_assets.store.lock import holder, is_locked
 from helix_assets.store.store import Store
@@ -40,18 +31,18 @@ NEWEST = 5
 TOKEN_KINDS = ("input", "output", "cache_read", "cache_write")
 
 
-@dataclass
+@dataclass(frozen=True)
 class AgentFigures:
     """What the memory contains of one agent. Tokens and events are those of the digests."""
 
     flavor: str
-    sessions: int = 0
-    evicted: int = 0
-    damaged: int = 0
-    events: int = 0
-    raw_bytes: int = 0
-    source_bytes: int = 0
-    tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TOKEN_KINDS, 0))
+    sessions: int
+    evicted: int
+    damaged: int
+    events: int
+    raw_bytes: int
+    source_bytes: int
+    tokens: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -66,13 +57,24 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class BadPlace:
+    """A place in a log that could not be read."""
+
+    path: str
+    line: int | None
+    offset: int | None
+    reason: str
+    seen_at: str
+
+
+@dataclass(frozen=True)
 class Trouble:
-    """What a person may want to look at: counts, and the newest by name."""
+    """What a person may want to look at: counts, and the newest by name, unless names are withheld."""
 
     uncovered: int
-    failed: list[dict[str, Any]]
+    failed: tuple[FailedSession, ...]
     failed_count: int
-    problems: list[dict[str, Any]]
+    problems: tuple[BadPlace, ...]
     problem_count: int
     lost_sessions: int
     never_read: int
@@ -80,42 +82,74 @@ class Trouble:
 
 
 @dataclass(frozen=True)
+class Held:
+    """How many sessions were made by each version of some rules, and the current version, None if there is none."""
+
+    current: int | str | None
+    sessions: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Which rules made what is stored."""
+
+    catalog: int
+    parsers: Mapping[str, Held]
+    derivation: Held
+    redaction: Held
+
+
+@dataclass(frozen=True)
+class LastSweep:
+    """The last sweep that found anything, what it counted, and the raw cache after it."""
+
+    id: int
+    started_at: str
+    ended_at: str | None
+    seconds: float | None
+    counters: Mapping[str, float]
+    raw_bytes: int | None
+    soft_cap_bytes: int | None
+    hard_cap_bytes: int | None
+
+
+@dataclass(frozen=True)
 class Status:
     """The state of a store."""
 
     data_dir: str
-    agents: list[AgentFigures]
+    agents: tuple[AgentFigures, ...]
     usage: Usage
-    sources: dict[str, int]
+    sources: Mapping[str, int]
     trouble: Trouble
-    versions: dict[str, Any]
-    last_sweep: dict[str, Any] | None
+    versions: Versions
+    withheld: Withheld
+    last_sweep: LastSweep | None
     writer: str | None
-    set_aside: BeforeRestore
 
 
-def figures_by_agent(catalog: Catalog, key: bytes) -> list[AgentFigures]:
+def figures_by_agent(catalog: Catalog, key: bytes) -> tuple[AgentFigures, ...]:
     """One row per agent that has sessions. A damaged digest is counted, but not added up."""
-    s = sessions.c
+    counted: dict[str, Counter[str]] = defaultdict(Counter)
     with catalog.reading() as connection:
-        grouped = select(
-            s.flavor, func.count(), func.count(s.evicted_at), func.sum(s.raw_bytes), func.sum(s.source_bytes)
-        ).group_by(s.flavor)
-        agents = {
-            flavor: AgentFigures(flavor, count, evicted, raw_bytes=raw, source_bytes=source)
-            for flavor, count, evicted, raw, source in connection.execute(grouped)
-        }
-        # Columns, not ORM rows: this is the one query that touches every digest.
-        for flavor, text, mark in connection.execute(select(digests.c.flavor, digests.c.digest, digests.c.hash)):
-            agent = agents.setdefault(flavor, AgentFigures(flavor))
+        sums = {row.flavor: tuple(row)[1:] for row in sessions.sums_by_agent(connection)}
+        for flavor, text, mark in digests.texts(connection):
             if text_hash(key, text.encode()) != mark:
-                agent.damaged += 1
+                counted[flavor]["damaged"] += 1
                 continue
-            digest = orjson.loads(text)
-            agent.events += digest["event_count"]
-            for kind in TOKEN_KINDS:
-                agent.tokens[kind] += digest["tokens"][kind] or 0
-    return [agents[flavor] for flavor in sorted(agents)]
+            digest = parsed_digest(text)
+            counted[flavor]["events"] += digest["event_count"]
+            counted[flavor].update({kind: digest["tokens"][kind] or 0 for kind in TOKEN_KINDS})
+    return tuple(
+        _figures(flavor, counted[flavor], *sums.get(flavor, (0, 0, 0, 0))) for flavor in sorted({*sums, *counted})
+    )
+
+
+def _figures(  # noqa: PLR0913, PLR0917 - the columns of one row
+    flavor: str, counted: Counter[str], count: int, evicted: int, raw_bytes: int, source_bytes: int
+) -> AgentFigures:
+    tokens = {kind: counted[kind] for kind in TOKEN_KINDS}
+    return AgentFigures(flavor, count, evicted, counted["damaged"], counted["events"], raw_bytes, source_bytes, tokens)
 
 
 def read_status(store: Store) -> Status:
@@ -125,7 +159,7 @@ def read_status(store: Store) -> Status:
     policy = settings.retention
     with catalog.reading() as connection:
         usage = Usage(
-            raw_bytes=catalog.raw_usage() + index_bytes(store.data_dir),
+            raw_bytes=live_files.raw_usage(connection) + index_bytes(store.data_dir),
             raw_soft_cap_bytes=policy.raw_soft_cap_bytes,
             raw_hard_cap_bytes=policy.raw_hard_cap_bytes,
             distilled_bytes=_distilled_bytes(settings),
@@ -135,17 +169,18 @@ def read_status(store: Store) -> Status:
             data_dir=str(settings.data_dir),
             agents=agents,
             usage=usage,
-            sources=_counts(connection, sources.c.status),
+            sources=sources.count_by_status(connection),
             trouble=_trouble(connection, store),
             versions=_versions(connection, store.redactor.version),
-            last_sweep=_last_sweep(connection),
+            withheld=count_withheld(store, connection),
+            last_sweep=LastSweep(*last) if (last := sweeps.newest(connection)) is not None else None,
             writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,
-            set_aside=read_before_restore(store),
         )
 
 
-def _counts(connection: Connection, column: ColumnElement[Any]) -> dict[str, int]:
-    rows = connection.execute(select(column, func.count()).group_by(column))
+def _counts(connection: Connection, column: str) -> dict[str, int]:
+    """How many sessions have each value of a column."""
+    rows = sessions.count_by(connection, column)
     return {"none" if value is None else str(value): count for value, count in rows}
 
 
@@ -167,56 +202,30 @@ def bytes_of(paths: Iterable[Path]) -> int:
 
 
 def _trouble(connection: Connection, store: Store) -> Trouble:
-    s, p = sessions.c, problems.c
-    alive = s.evicted_at.is_(None)
     failed = failed_sessions(connection)
-    newest = select(p.path, p.line, p.offset, p.reason, p.seen_at).order_by(p.id.desc()).limit(NEWEST)
-
-    def count(table: Any, *conditions: ColumnElement[bool]) -> int:
-        return int(connection.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one())
-
+    named = NEWEST if store.is_memory_redacted() else 0
     return Trouble(
-        uncovered=count(sessions, alive, ~is_covered()),
-        failed=[_shown(store, asdict(one)) for one in failed[:NEWEST]],
+        uncovered=sessions.count_uncovered(connection, versions()),
+        failed=tuple(failed[:named]),
         failed_count=len(failed),
-        problems=[_shown(store, row._mapping) for row in connection.execute(newest)],
-        problem_count=count(problems),
-        lost_sessions=int(connection.execute(select(func.count(losses.c.session_uid.distinct()))).scalar_one()),
-        never_read=count(sources, sources.c.status == "gone", sources.c.ingested_at.is_(None)),
-        records_withheld=_withheld(connection),
+        problems=tuple(BadPlace(*row) for row in problems.newest(connection, named)),
+        problem_count=problems.count(connection),
+        lost_sessions=losses.count_sessions(connection),
+        never_read=sources.count_never_read(connection),
+        records_withheld=sweeps.sum_of(connection, "records_withheld"),
     )
 
 
-def _shown(store: Store, row: Mapping[Any, Any]) -> dict[str, Any]:
-    """A row redacted by the current rules, which may be newer than those it was written by."""
-    path = {"path": store.shown_path(row["path"])} if "path" in row else {}
-    return {**value_again(store.redactor, dict(row)), **path}
-
-
-def _withheld(connection: Connection) -> int:
-    """Records that could not be redacted, over all sweeps; a line that says so replaces each."""
-    counted = sweeps.c.counters["records_withheld"].as_integer()
-    return int(connection.execute(select(func.coalesce(func.sum(counted), 0))).scalar_one())
-
-
-def _versions(connection: Connection, redaction_version: str) -> dict[str, Any]:
-    """Which rules made what is stored: how many sessions have which version, and the current version."""
-    s = sessions.c
-    parsed = select(s.flavor, s.parser_version, func.count()).group_by(s.flavor, s.parser_version)
+def _versions(connection: Connection, redaction_version: str) -> Versions:
     by_parser: dict[str, dict[str, int]] = {}
-    for flavor, version, count in connection.execute(parsed):
+    for flavor, version, count in sessions.count_by(connection, "flavor", "parser_version"):
         by_parser.setdefault(flavor, {})[str(version)] = count
-    return {
-        "catalog": CATALOG_VERSION,
-        "parsers": {
-            flavor: {"current": ADAPTERS[flavor].version if flavor in ADAPTERS else None, "sessions": held}
+    return Versions(
+        catalog=CATALOG_VERSION,
+        parsers={
+            flavor: Held(ADAPTERS[flavor].version if flavor in ADAPTERS else None, held)
             for flavor, held in sorted(by_parser.items())
         },
-        "derivation": {"current": DIGEST_VERSION, "sessions": _counts(connection, s.derivation_version)},
-        "redaction": {"current": redaction_version, "sessions": _counts(connection, s.redaction_version)},
-    }
-
-
-def _last_sweep(connection: Connection) -> dict[str, Any] | None:
-    row = connection.execute(select(sweeps).order_by(sweeps.c.id.desc()).limit(1)).one_or_none()
-    return None if row is None else dict(row._mapping)
+        derivation=Held(DIGEST_VERSION, _counts(connection, "derivation_version")),
+        redaction=Held(redaction_version, _counts(connection, "redaction_version")),
+    )

@@ -1,8 +1,8 @@
 """The memory as SQL views in DuckDB: one per table that a person or a report may read, over the live files.
 
 Belongs here: which views there are, how each reads the catalog's rows and the live files, and their connection, which
-can read nothing else. A view redacts again what was redacted by older rules. Not here: which statements a person may
-run (`ask.sql`). docs/sql.md documents every column.
+can read nothing else. Not here: which statements a person may run (`ask.sql`), or what is withheld (`ask.withheld`).
+docs/sql.md documents every column.
 """
 
 from __future__ import annotations
@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
-from helix_assets.agents import all_pieces
-from helix_assets.ask.reading import T, is_outdated, read_consistently, refuse_changed
+from helix_assets.ask.reading import T, read_consistently, refuse_changed
 from helix_assets.ask.snapshot import LiveFile, Snapshot, read_snapshot
 from helix_assets.ask.view_columns import selected
 from helix_assets.derive.patterns import SEEN_IN, Sighting, find_patterns, key_of_hex, sightings
 from helix_assets.model.errors import SettingsError
-from helix_assets.model.event import AFTER_THE_END, ROW_FIELDS, UNPLACED
-from helix_assets.model.facts import FACTS, fields_of_fact
-from helix_assets.model.fields import JSON, LINES, SESSION_UID, TEXT, Field
-from helix_assets.redaction.again import digest_again, json_again, line_again, text_again, value_again
+from helix_assets.model.event import AFTER_THE_END, UNPLACED
+from helix_assets.model.facts import FACTS
 from helix_assets.store.proof import is_proven
 from helix_assets.store.store import Store
 
@@ -46,10 +43,13 @@ _THREADS = 2
 
 @dataclass(frozen=True)
 class Views:
-    """An open connection with the views, and what is damaged and therefore missing in them."""
+    """An open connection with the views, the names of what is damaged and missing in them, and how many sessions'
+    rows are withheld.
+    """
 
     connection: duckdb.DuckDBPyConnection
     left_out: tuple[str, ...]
+    withheld: int
 
 
 def with_views(  # noqa: PLR0913 - what is wanted, and in which engine
@@ -102,7 +102,7 @@ def _open_views(
             _limit(connection, memory)
             damaged = _create_views(store, connection, snapshot, names)
             _shut(connection, snapshot.files)
-            yield Views(connection, tuple(sorted(store.shown({*snapshot.left_out, *damaged}))))
+            yield Views(connection, tuple(sorted({*snapshot.left_out, *damaged})), snapshot.withheld)
         except (duckdb.IOException, duckdb.PermissionException):  # the second if it searches for a missing file
             refuse_changed(store, [(file.path, file.hash) for file in snapshot.files if not file.path.exists()])
             raise
@@ -138,20 +138,18 @@ def _create_views(
     store: Store, connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, names: Collection[str]
 ) -> list[str]:
     """Make the views. Returns the sessions whose digest is damaged."""
-    for text, function in _functions(store).items():
-        connection.create_function(f"_{text}_again", function, ["VARCHAR"], "VARCHAR")
     damaged: list[str] = []
     if not set(SESSION_VIEWS).isdisjoint(names):
-        _create_table(connection, "_sessions", _session_table(store, snapshot))
+        _create_table(connection, "_sessions", _session_table(snapshot))
     if not set(DIGEST_VIEWS).isdisjoint(names):
         table, damaged = _digest_table(store, snapshot)
         _create_table(connection, "_digests", table)
         if "patterns" in names:
             _create_table(connection, "_patterns", _pattern_table(store, connection))
     if "losses" in names:
-        _create_table(connection, "_losses", _loss_table(store, snapshot))
+        _create_table(connection, "_losses", _loss_table(snapshot))
     if "records" in names:
-        _create_table(connection, "_sources", _source_table(store, snapshot))
+        _create_table(connection, "_sources", _source_table(snapshot))
     for name in names:
         if name in FACTS:
             sql = _fact_view(connection, name, snapshot.facts.get(name, ()))
@@ -169,15 +167,6 @@ def _create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Ta
     connection.register("_given", table)
     connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _given")
     connection.unregister("_given")
-
-
-def _functions(store: Store) -> dict[str, Callable[[str], str]]:
-    """The functions that redact a text again, by its kind."""
-    return {
-        TEXT: lambda text: text_again(store.redactor, text),
-        JSON: lambda text: json_again(store.redactor, text),
-        LINES: lambda text: line_again(store.redactor, text.encode(), all_pieces()).decode(),
-    }
 
 
 # -- from the catalog ------------------------------------------------------------------------------------------------
@@ -235,11 +224,14 @@ _CATALOG_VIEWS = {
 }  # fmt: skip
 
 
-def _session_table(store: Store, snapshot: Snapshot) -> pa.Table:
+def _session_table(snapshot: Snapshot) -> pa.Table:
     import pyarrow as pa
 
-    names = (*_SESSION_TEXTS, *_SESSION_NUMBERS, *_SESSION_FLAGS)
-    rows = [_shown(store, dict(row._mapping), names, row.redaction_version) for row in snapshot.sessions]
+    names = (*_SESSION_TEXTS, *_SESSION_NUMBERS)
+    rows = [
+        {name: row[name] for name in names} | {name: bool(row[name]) for name in _SESSION_FLAGS}
+        for row in snapshot.sessions
+    ]
     return pa.Table.from_pylist(
         rows, _schema(dict.fromkeys(_SESSION_TEXTS, pa.string()) | dict.fromkeys(_SESSION_NUMBERS, pa.int64())
                       | dict.fromkeys(_SESSION_FLAGS, pa.bool_())),
@@ -247,7 +239,7 @@ def _session_table(store: Store, snapshot: Snapshot) -> pa.Table:
 
 
 def _digest_table(store: Store, snapshot: Snapshot) -> tuple[pa.Table, list[str]]:
-    """The digests, redacted by the current rules, and the sessions whose digest is damaged.
+    """The digests, and the sessions whose digest is damaged.
 
     DuckDB parses their JSON, and only for the columns that a query asks for.
     """
@@ -259,12 +251,8 @@ def _digest_table(store: Store, snapshot: Snapshot) -> tuple[pa.Table, list[str]
         if not is_proven(row, store.key):
             damaged.append(row.session_uid)
             continue
-        uid, text = row.session_uid, row.digest
-        if is_outdated(store, row.redaction_version):
-            digest = digest_again(store.redactor, orjson.loads(text))
-            uid, text = digest["session_uid"], orjson.dumps(digest).decode()
-        found["session_uid"].append(uid)
-        found["digest"].append(text)
+        found["session_uid"].append(row.session_uid)
+        found["digest"].append(row.digest)
     return pa.table({name: pa.array(values, pa.string()) for name, values in found.items()}), damaged
 
 
@@ -313,31 +301,23 @@ def _evidence(sighting: Sighting) -> dict[str, Any]:
     }
 
 
-def _loss_table(store: Store, snapshot: Snapshot) -> pa.Table:
+def _loss_table(snapshot: Snapshot) -> pa.Table:
     import pyarrow as pa
 
     texts, numbers = ("at_text", "session_uid", "flavor", "day", "reason"), ("bytes", "records", "generation")
-    rows = [_shown(store, {**row._mapping, "at_text": row.at}, texts + numbers, None) for row in snapshot.losses]
+    names = (*texts[1:], *numbers)
+    rows = [{"at_text": row.at, **{name: row[name] for name in names}} for row in snapshot.losses]
     return pa.Table.from_pylist(rows, _schema(dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.int64())))
 
 
-def _source_table(store: Store, snapshot: Snapshot) -> pa.Table:
+def _source_table(snapshot: Snapshot) -> pa.Table:
     import pyarrow as pa
 
     names = ("session_uid", "file_rank", "path")
-    rows = [_shown(store, dict(row._mapping), names, row.redaction_version) for row in snapshot.sources]
+    rows = [{name: row[name] for name in names} for row in snapshot.sources]
     return pa.Table.from_pylist(
         rows, _schema({"session_uid": pa.string(), "file_rank": pa.int64(), "path": pa.string()})
     )
-
-
-def _shown(store: Store, row: dict[str, Any], names: Sequence[str], version: str | None) -> dict[str, Any]:
-    """Some columns of a row, redacted by the current rules."""
-    kept = {name: row[name] for name in names}
-    if not is_outdated(store, version):
-        return kept
-    path = {"path": store.shown_path(kept["path"])} if "path" in kept else {}
-    return {**value_again(store.redactor, kept), **path}
 
 
 def _schema(types: dict[str, pa.DataType]) -> pa.Schema:
@@ -362,48 +342,33 @@ def _scan(files: Sequence[LiveFile]) -> str:
     return "(" + " UNION ALL BY NAME ".join(scans) + ")"
 
 
-def _rows_of(
-    connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[LiveFile], again: str, schema: pa.Schema
-) -> str:
-    """All rows of files; those redacted by older rules are redacted again.
-
-    The empty table gives every column its type, also those that files of an older version lack.
-    """
+def _rows_of(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[LiveFile], schema: pa.Schema) -> str:
+    """All rows of files. An empty table gives every column its type, also those that files of an older version lack."""
     import pyarrow as pa
 
     _create_table(connection, f"_no_{name}", schema.append(pa.field("filename", pa.string())).empty_table())
-    scans = [f"SELECT * FROM _no_{name}"]
-    if current := [file for file in files if not file.is_outdated]:
-        scans.append(f"SELECT * FROM {_scan(current)}")
-    if old := [file for file in files if file.is_outdated]:
-        whole = f"SELECT * FROM _no_{name} UNION ALL BY NAME SELECT * FROM {_scan(old)}"
-        scans.append(f"SELECT * REPLACE ({again}) FROM ({whole})")
-    return " UNION ALL BY NAME ".join(scans)
-
-
-def _again(fields: Sequence[Field]) -> str:
-    return ", ".join(f"_{field.text}_again({field.name}) AS {field.name}" for field in fields if field.text)
+    none = f"SELECT * FROM _no_{name}"
+    return f"{none} UNION ALL BY NAME SELECT * FROM {_scan(files)}" if files else none
 
 
 def _fact_view(connection: duckdb.DuckDBPyConnection, fact: str, files: Sequence[LiveFile]) -> str:
     from helix_assets.store.fact_files import schema_of
 
-    rows = _rows_of(connection, fact, files, _again(fields_of_fact(fact)), schema_of(fact))
+    rows = _rows_of(connection, fact, files, schema_of(fact))
     return f"SELECT {selected(fact)} FROM ({rows}) r"
 
 
 def _row_view(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[LiveFile]) -> str:
     from helix_assets.store.parquet import SCHEMA
 
-    again = _again((SESSION_UID, *ROW_FIELDS))
-    rows = _rows_of(connection, name, files, again, SCHEMA)
+    rows = _rows_of(connection, name, files, SCHEMA)
     if name == "events":
         return f"SELECT {selected(name)} FROM ({rows}) r WHERE kind IS NOT NULL"
     grown = [file for file in files if file.has_siblings]
     # A document is stored again with each part of a growing session: the newest counts.
-    unplaced = f"""SELECT * FROM ({_rows_of(connection, "grown", grown, again, SCHEMA)}) WHERE seq = {UNPLACED}
+    unplaced = f"""SELECT * FROM ({_rows_of(connection, "grown", grown, SCHEMA)}) WHERE seq = {UNPLACED}
         QUALIFY row_number() OVER (PARTITION BY session_uid, file, line ORDER BY {_PART} DESC) = 1"""
-    alone = _rows_of(connection, "alone", [file for file in files if not file.has_siblings], again, SCHEMA)
+    alone = _rows_of(connection, "alone", [file for file in files if not file.has_siblings], SCHEMA)
     placed = f"SELECT * FROM ({rows}) WHERE seq <> {UNPLACED}"
     return f"""
         SELECT {selected(name)}

@@ -21,7 +21,7 @@ def digest(uid: str, as_json: bool) -> None:
     """Show the digest of the session UID (the first characters of its uid or native id will do)."""
     with (
         closing(open_existing(load_settings())) as store,
-        open_session(store, pick_session(store, uid)) as session,
+        open_session(store, pick_session(store, uid), with_texts=False) as session,
     ):
         found = session.digest_content()
         if found is None:

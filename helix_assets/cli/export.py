@@ -12,6 +12,7 @@ import click
 from helix_assets.ask.export import export as write_export
 from helix_assets.ask.export import session_figures
 from helix_assets.ask.reading import open_existing
+from helix_assets.ask.withheld import note_on_texts
 from helix_assets.cli.output import emit, handing_over, say, to_json
 from helix_assets.model.errors import StopRun
 from helix_assets.settings import load_settings
@@ -32,7 +33,10 @@ def export(out: Path | None, figures_only: bool, as_json: bool) -> None:
             file.write(text)
             data = {"sha256": hashlib.sha256(text).hexdigest(), "bytes": len(text)}
         else:
-            data = write_export(store, file)._asdict()
+            done = write_export(store, file)
+            data = done._asdict()
+            if done.withheld:
+                say(note_on_texts(done.withheld), err=True)
     if out is None:
         if not figures_only:
             say(f"sha256 {data['sha256']}", err=True)

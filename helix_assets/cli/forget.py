@@ -4,11 +4,10 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import click
 
-from helix_assets.ask.reading import open_existing, row_shown
+from helix_assets.ask.reading import open_existing
 from helix_assets.cli.digest import pick_session
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, print_table, say
 from helix_assets.keep.forget import Forgotten
@@ -41,7 +40,7 @@ def forget(uid: str | None, repo: str | None, is_sure: bool, as_json: bool) -> i
         raise click.UsageError("this cannot be undone, and there is no terminal to confirm it: add --yes")
     with closing(open_existing(load_settings())) as store:
         found = _chosen(store, uid, repo)
-        if not is_sure and not _is_confirmed([row_shown(store, row) for row in found]):
+        if not is_sure and not _is_confirmed(store, found):
             say("Nothing was forgotten.")
             return EXIT_NOT_DONE
         done = erase(store, [row.session_uid for row in found], now=utc_now())
@@ -59,10 +58,12 @@ def _chosen(store: Store, uid: str | None, repo: str | None) -> Sequence[Row]:
     return found
 
 
-def _is_confirmed(found: Sequence[Any]) -> bool:
+def _is_confirmed(store: Store, found: Sequence[Row]) -> bool:
+    """Ask. A title is part of a text, so it is not shown while the memory is withheld."""
+    titles = [(row.title or "")[:60] if store.is_memory_redacted() else "(withheld)" for row in found]
     columns = [Column("session"), Column("day"), Column("repo"), Column("stored", "right"), Column("title")]
-    rows = [[r.session_uid, r.day, r.repo or "", human_size(r.raw_bytes), (r.title or "")[:60]] for r in found]
-    print_table(Table(columns, rows))
+    rows = [[r.session_uid, r.day, r.repo or "", human_size(r.raw_bytes)] for r in found]
+    print_table(Table(columns, [[*store.shown(row), title] for row, title in zip(rows, titles, strict=True)]))
     return click.confirm(f"Forget {human_count(len(found))} sessions for good, with their digests?")
 
 

@@ -20,7 +20,10 @@ from helix_assets.sweep.sweep import utc_now
 @click.option("--yes", is_flag=True, help="Restore even if the current store is sound.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def restore(generation: str | None, yes: bool, as_json: bool) -> None:
-    """Restore a copy of catalog, key and facts. What is there now is moved to another folder, nothing is deleted."""
+    """Restore a copy of catalog, key and facts. What is there now is moved to another folder.
+
+    That folder stays as it is, also when redaction rules change, until the next restore or `helix forget` deletes it.
+    """
     settings = load_settings()
     copy = choose_copy(settings, generation)
     if not yes and is_sound(settings):
@@ -58,5 +61,11 @@ def _print_result(done: Restored, gone: Sequence[str]) -> None:
             f"{human_count(done.newer)} sessions are newer than the copy: the next sweep takes them in again "
             "where their logs still exist."
         )
-    say(f"What was there before is in {done.before_restore}: delete that folder when you no longer need it.")
+    if done.before_restore is None:
+        say("What was there before is deleted, because it contained sessions that are forgotten.")
+    else:
+        say(
+            f"What was there before is in {done.before_restore}. New redaction rules do not reach it: delete it when "
+            "you no longer need it. The next restore and `helix forget` delete it."
+        )
     say("Next: `helix sweep`, then `helix verify`.")

@@ -9,6 +9,7 @@ import click
 from helix_assets.ask.query import Snippet
 from helix_assets.ask.reading import open_existing
 from helix_assets.ask.search import LIMIT, SECONDS, Excerpt, Filters, Finder, Found, Hit, to_dict
+from helix_assets.ask.withheld import note_on_texts
 from helix_assets.cli.limits import AGENT, SINCE, UNTIL, refuse_backwards, refuse_unknown_agent
 from helix_assets.cli.output import emit, human_count, say, say_marked
 from helix_assets.keep.writing import writing
@@ -98,3 +99,5 @@ def _print_notes(found: Found) -> None:
         say(f"{human_count(found.unindexed)} files are not in the index yet: run `helix sweep`.", err=True)
     if found.left_out:
         say(f"Left out, because damaged: {', '.join(found.left_out)}. Run `helix verify`.", err=True)
+    if found.withheld:
+        say(note_on_texts(found.withheld), err=True)

@@ -11,6 +11,7 @@ from helix_assets.ask.reading import open_existing
 from helix_assets.ask.reports.files import cell_text, csv_text
 from helix_assets.ask.sql import ROWS, SECONDS, Answer, ask
 from helix_assets.ask.views import VIEWS
+from helix_assets.ask.withheld import note_on_texts
 from helix_assets.cli.output import Column, Justify, Table, emit, human_count, print_table, say
 from helix_assets.settings import load_settings
 
@@ -77,3 +78,5 @@ def _print_notes(answer: Answer, rows: int) -> None:
     if answer.left_out:
         named = ", ".join(answer.left_out[:_NAMED]) + (", ..." if len(answer.left_out) > _NAMED else "")
         say(f"Left out, because damaged: {named} ({len(answer.left_out)}). Run `helix verify`.", err=True)
+    if answer.withheld:
+        say(note_on_texts(answer.withheld), err=True)

@@ -1,20 +1,19 @@
 """`helix status`: what the memory contains and what went wrong. `ask.status` does the counting."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
-from typing import Any
 
 import click
 
 from helix_assets.ask.reading import has_store, open_existing
-from helix_assets.ask.status import TOKEN_KINDS, AgentFigures, Status, read_status
+from helix_assets.ask.status import TOKEN_KINDS, AgentFigures, BadPlace, Held, LastSweep, Status, read_status
+from helix_assets.ask.withheld import Withheld
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
 from helix_assets.keep.backup import Copy, copies
 from helix_assets.prove.drift import Tally, drift_of
 from helix_assets.prove.vanishing import Vanishing, vanishing
 from helix_assets.settings import Settings, load_settings
-from helix_assets.store.before_restore import BeforeRestore
 from helix_assets.sweep.sweep import utc_now
 
 
@@ -30,6 +29,8 @@ def status(as_json: bool) -> None:
         found = read_status(store)
         soon = vanishing(store, utc_now())
         drifts = {flavor: drift for flavor, drift in drift_of(store).items() if drift.types}
+        if found.withheld.digests:
+            drifts = {}  # their types are named by the logs
     unknown = {flavor: dict(drift.types) for flavor, drift in drifts.items()}
     versions = {flavor: drift.versions_with_unknown() for flavor, drift in drifts.items()}
     copy = next(reversed(copies(settings)), None)
@@ -56,12 +57,11 @@ def _store(found: Status) -> Table:
         ["source files", ", ".join(f"{human_count(n)} {name}" for name, n in sorted(found.sources.items())) or "none"],
         ["last sweep with news", _last_sweep(found.last_sweep)],
         ["writer now", found.writer or "none"],
-        ["catalog version", str(versions["catalog"])],
-        *([f"parser of {flavor}", _held(held)] for flavor, held in versions["parsers"].items()),
-        ["digest rules", _held(versions["derivation"])],
-        ["redaction rules", _held(versions["redaction"])],
-        *_rescan(versions["redaction"]),
-        *_before_restore(found.set_aside),
+        ["catalog version", str(versions.catalog)],
+        *([f"parser of {flavor}", _held(held)] for flavor, held in versions.parsers.items()),
+        ["digest rules", _held(versions.derivation)],
+        ["redaction rules", _held(versions.redaction)],
+        *_withheld(found.withheld),
     ]
     return Table([Column("memory"), Column("")], rows)
 
@@ -96,28 +96,16 @@ def _last_copy(copy: Copy | None) -> Table:
     return Table([Column("last copy"), Column("")], [[copy.made_at, f"{hours:.0f} h old, {human_size(copy.bytes)}"]])
 
 
-def _rescan(redaction: dict[str, Any]) -> list[list[str]]:
-    """How much sweeps have redacted again by new rules; nothing once everything is done."""
-    held = redaction["sessions"]
-    done, total = held.get(redaction["current"], 0), sum(held.values())
-    if done == total:
+def _withheld(found: Withheld) -> list[list[str]]:
+    """How many sessions readers withhold because of new redaction rules; nothing once sweeps are through."""
+    if not found.texts:
         return []
-    return [["redacted by them", f"{human_count(done)} of {human_count(total)} sessions; sweeps do the rest"]]
+    what = "sessions" if found.digests else "sessions' texts"
+    count = f"{human_count(found.texts)} of {human_count(found.sessions)}"
+    return [["withheld", f"{count} {what} withheld until the next sweep (new redaction rules): run `helix sweep`"]]
 
 
-def _before_restore(found: BeforeRestore) -> list[list[str]]:
-    """The folders that restores left in the data folder, and how many of them sweeps have redacted."""
-    if not found.folders:
-        return []
-    done = found.folders - found.waiting
-    rows = [["from before restores", f"{human_count(done)} of {human_count(found.folders)} redacted by them"]]
-    if found.waiting:
-        rows[0][1] += "; sweeps do the rest"
-    what = "cannot be read, so it is not redacted; delete it when you no longer need it"
-    return rows + [["", f"{name} {what}"] for name in found.unread]
-
-
-def agents_table(agents: list[AgentFigures]) -> Table:
+def agents_table(agents: Sequence[AgentFigures]) -> Table:
     """Sessions, events, bytes and tokens by agent."""
     names = ["sessions", "evicted", "events", "stored", "logs", *(kind.replace("_", " ") for kind in TOKEN_KINDS)]
     columns = [Column("agent"), *(Column(name, "right") for name in names)]
@@ -130,17 +118,16 @@ def _agent_row(agent: AgentFigures) -> list[str]:
     return [agent.flavor, *counts, *sizes, *(human_count(agent.tokens[kind]) for kind in TOKEN_KINDS)]
 
 
-def _last_sweep(sweep: dict[str, Any] | None) -> str:
+def _last_sweep(sweep: LastSweep | None) -> str:
     if sweep is None:
         return "none"
-    counters = sweep["counters"]
-    sessions = human_count(counters.get("sessions_touched", 0))
-    return f"{sweep['ended_at']}, {sessions} sessions in {sweep['seconds']:.1f} s"
+    sessions = human_count(int(sweep.counters.get("sessions_touched", 0)))
+    return f"{sweep.ended_at}, {sessions} sessions in {sweep.seconds or 0:.1f} s"
 
 
-def _held(version: dict[str, Any]) -> str:
-    current = version.get("current")
-    held = ", ".join(f"{human_count(count)} at {name}" for name, count in sorted(version["sessions"].items())) or "none"
+def _held(version: Held) -> str:
+    current = version.current
+    held = ", ".join(f"{human_count(count)} at {name}" for name, count in sorted(version.sessions.items())) or "none"
     return f"{current} (sessions: {held})" if current is not None else f"sessions: {held}"
 
 
@@ -163,13 +150,12 @@ def _attention(found: Status) -> list[Table]:
         rows.append(["!", "digests and facts are over their cap; they are never dropped: raise distilled_cap_bytes"])
     tables = [Table([Column("", "right"), Column("look at")], rows)] if rows else []
     failed = [
-        [item["session_uid"], item["failure"], human_count(item["failures"]), item["retry_at"] or ""]
-        for item in trouble.failed
+        [item.session_uid, item.failure, human_count(item.failures), item.retry_at or ""] for item in trouble.failed
     ]
     if failed:
         columns = [Column("failed session"), Column("reason"), Column("tries", "right"), Column("tried again")]
         tables.append(Table(columns, failed))
-    places = [[_place(item), item["reason"]] for item in trouble.problems]
+    places = [[_place(item), item.reason] for item in trouble.problems]
     if places:
         tables.append(Table([Column("newest problems"), Column("reason")], places))
     return tables
@@ -183,5 +169,5 @@ def _deadline(soon: Vanishing) -> list[Table]:
     return [Table([Column("", "right"), Column("soon lost")], [[human_count(soon.due), f"{what}: run `helix sweep`"]])]
 
 
-def _place(problem: dict[str, Any]) -> str:
-    return f"{problem['path']}:{problem['line']}" if problem["line"] else problem["path"]
+def _place(problem: BadPlace) -> str:
+    return f"{problem.path}:{problem.line}" if problem.line else problem.path

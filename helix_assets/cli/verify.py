@@ -8,7 +8,7 @@ import click
 from helix_assets.ask.reading import open_existing
 from helix_assets.cli.output import Column, Table, emit, say
 from helix_assets.model.errors import StoreError
-from helix_assets.prove.verify import Violation
+from helix_assets.prove.answer import Violation
 from helix_assets.prove.verify import verify as run_verify
 from helix_assets.redaction.encoded import shown_by
 from helix_assets.settings import load_settings

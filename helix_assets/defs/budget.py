@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select
-
 from helix_assets.model.time import iso, microseconds
-from helix_assets.store.catalog.old_tables import evictions, sweeps
+from helix_assets.store.catalog import losses, sweeps
 from helix_assets.store.store import Store
 
 RATE_DAYS = 14
@@ -33,15 +31,9 @@ class Filled:
 
 def history(store: Store) -> list[Filled]:
     """The newest sweeps and evictions, oldest first."""
-    s, e = sweeps.c, evictions.c
-    swept = select(s.ended_at, s.raw_bytes, s.soft_cap_bytes, s.hard_cap_bytes).where(
-        s.ended_at.is_not(None), s.raw_bytes.is_not(None)
-    )
-    # One row per session; the usage falls from row to row.
-    evicted = select(e.at, func.min(e.usage_after)).where(e.usage_after.is_not(None)).group_by(e.at)
     with store.catalog.reading() as connection:
-        points = [Filled(*row) for row in connection.execute(swept.order_by(s.id.desc()).limit(_NEWEST))]
-        points += [Filled(*row) for row in connection.execute(evicted.order_by(e.at.desc()).limit(_NEWEST))]
+        points = [Filled(*row) for row in sweeps.fill(connection, _NEWEST)]
+        points += [Filled(*row) for row in losses.usage_after(connection, _NEWEST)]
     return sorted(points, key=lambda point: point.at)
 
 
@@ -54,12 +46,9 @@ def bytes_per_day(store: Store, now: datetime) -> float | None:
     points = [point for point in history(store) if since <= point.at <= until]
     if not points:
         return None
-    e = evictions.c
     with store.catalog.reading() as connection:
-        went = connection.execute(
-            select(func.coalesce(func.sum(e.bytes), 0)).where(e.at > points[0].at, e.at <= points[-1].at)
-        ).scalar_one()
-    return rate_of(points, int(went))
+        went = losses.evicted_bytes(connection, points[0].at, points[-1].at)
+    return rate_of(points, went)
 
 
 def rate_of(points: Sequence[Filled], evicted_bytes: int) -> float | None:

@@ -99,7 +99,7 @@ eviction_job = dg.define_asset_job(
     description="Checks that all that was evicted is covered; only then evicts what today's plan lists, and reports "
     "it. For a dry run, or other caps, change the config of retention_report.",
     selection=dg.AssetSelection.assets(RETENTION_REPORT)
-    | dg.AssetSelection.checks(*(check.key for check in CHECKS if check.before_eviction)),
+    | dg.AssetSelection.checks(*(check.key for check in CHECKS if check.how.before_eviction)),
 )
 
 JOBS = (sweep_job, push_sweep, rederive_job, eviction_job, old_runs_job)

@@ -15,7 +15,7 @@ import dagster as dg
 
 from helix_assets.defs.figures import CODE_VERSIONS, ROWS, TIERS, data_versions, empty_version, numbers, row_count
 from helix_assets.defs.partitions import Partition, key_of
-from helix_assets.model.errors import BusyError, QueryError, SettingsError
+from helix_assets.model.errors import BusyError, QueryError, SettingsError, WithheldError
 from helix_assets.serve.dagster_private import Logged, input_tags, last_logged, version_tags
 from helix_assets.store.catalog import sweeps
 from helix_assets.store.store import Store
@@ -141,7 +141,7 @@ def in_our_words() -> Iterator[None]:
     """
     try:
         yield
-    except (dg.Failure, dg.DagsterError, BusyError, SettingsError, QueryError):
+    except (dg.Failure, dg.DagsterError, BusyError, WithheldError, SettingsError, QueryError):
         raise
     except Exception as exc:  # noqa: BLE001 - whatever it is, the run fails by it
         where = "".join(format_tb(exc.__traceback__))
@@ -150,10 +150,13 @@ def in_our_words() -> Iterator[None]:
 
 @contextmanager
 def ending_well_when_busy(context: Context) -> Iterator[None]:
-    """End a run that did not get the writer lock as a success tagged "busy". Other errors fail `in_our_words`."""
+    """End a run as a success, tagged "busy" if it did not get the writer lock, "withheld" if what it reads waits for a
+    sweep with new redaction rules. Other errors fail `in_our_words`.
+    """
     try:
         with in_our_words():
             yield
-    except BusyError as exc:
-        context.log.warning(f"busy: {exc}")
-        context.instance.add_run_tags(context.run.run_id, {OUTCOME_TAG: "busy"})
+    except (BusyError, WithheldError) as exc:
+        outcome = "busy" if isinstance(exc, BusyError) else "withheld"
+        context.log.warning(f"{outcome}: {exc}")
+        context.instance.add_run_tags(context.run.run_id, {OUTCOME_TAG: outcome})

@@ -14,10 +14,10 @@ from typing import Any
 from helix_assets.agents.jsonl import Chunk, WholeLines, block_reader, decode, open_source
 from helix_assets.agents.repositories import repository_root
 from helix_assets.agents.walk import entries
+from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.derive.places import repo_of
 from helix_assets.kaizen.executions import Execution, read_execution
 from helix_assets.model.errors import Problem, SkipSource
-from helix_assets.redaction.again import value_again
 from helix_assets.store.catalog import problems, projects
 from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.problems import problem_rows
@@ -76,28 +76,12 @@ def _files_of(project: str, unread: list[Problem]) -> list[str]:
 
 
 def read_executions(store: Store) -> Iterator[Execution]:
-    """Every stored execution, redacted by the rules in force."""
+    """Every stored execution. WithheldError if no sweep has redacted them by the rules in force."""
+    refuse_unredacted(store)
     with store.catalog.reading() as connection:
         rows = projects.records(connection)
     for row in rows:
-        path, project, agent = map(store.shown_path, (row.path_key, row.project, row.agent))
-        yield read_execution(value_again(store.redactor, row.record), project, agent, f"{path}:{row.line}")
-
-
-def redact_executions(store: Store, connection: Connection) -> int:
-    """Redact all that is stored of the projects by the rules in force. Returns how many records changed."""
-    changed = 0
-    for row in projects.records(connection):
-        clean = value_again(store.redactor, row.record)
-        if clean != row.record:
-            uid = clean.get("helix_session_uid")
-            uid = uid if isinstance(uid, str) else None
-            projects.change_record(connection, row.id, record=clean, session_uid=uid)
-            changed += 1
-    for file in projects.files(connection):
-        names = {name: store.shown_path(file[name]) for name in ("path_key", "project", "agent")}
-        projects.change_file(connection, file.id, **names)
-    return changed
+        yield read_execution(row.record, row.project, row.agent, f"{row.path_key}:{row.line}")
 
 
 def forget_in_executions(store: Store, connection: Connection, uids: list[str]) -> None:

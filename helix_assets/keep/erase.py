@@ -16,10 +16,9 @@ from helix_assets.agents.roles import SHARED, shared_path
 from helix_assets.hooks.inbox import drop_notes_of
 from helix_assets.keep.backup import FRESH, void_older_copies
 from helix_assets.keep.notes import rename_in_notes
-from helix_assets.keep.recovery import recover
+from helix_assets.keep.recovery import BEFORE_RESTORE, STAGED, recover
 from helix_assets.model.errors import StoreError
 from helix_assets.model.identity import is_worldwide
-from helix_assets.store.before_restore import BEFORE_RESTORE, STAGED
 from helix_assets.store.catalog import (
     digests,
     ledger,
@@ -39,7 +38,7 @@ from helix_assets.store.catalog.sources import read_again
 from helix_assets.store.catalog.tombstones import alias, forgotten_marks, mark_of_key, session_mark, without_parent
 from helix_assets.store.durable import sync
 from helix_assets.store.fact_merge import DerivedSession, MergedFacts, merge_facts
-from helix_assets.store.store import Store, file_key
+from helix_assets.store.store import Store
 
 _AT_ONCE = 1_000
 
@@ -135,7 +134,7 @@ def finish_forgetting(store: Store) -> bool:
         drop_reports(store.data_dir)
         for uid in left:
             rename_in_notes(store.data_dir, uid, alias(store, uid))
-        _clear_before_restore(store, left)
+        _drop_other_copies(store)
         rewrite(store.catalog)
         if not truncate_log(store.catalog):
             _log.warning("forgotten text stays in the catalog's log while others read: the next writer clears it")
@@ -168,15 +167,14 @@ def _erase_again(store: Store) -> None:
         erase_all(store, back, _last_time(store))
 
 
-def _clear_before_restore(store: Store, uids: Sequence[str]) -> None:
-    """Delete what killed copies, restores and earlier versions left.
-
-    Before-restore folders keep only raw files of other sessions.
-    """
-    for left in (store.data_dir / STAGED, store.settings.backup_dir / FRESH, store.data_dir / OLD_FEED):
-        if left.exists():
-            shutil.rmtree(left)
-    keys = {file_key(store, uid) for uid in uids}
-    for path in [path for path in (store.data_dir / BEFORE_RESTORE).rglob("*") if path.is_file()]:
-        if path.suffix != ".parquet" or "raw" not in path.parts or path.name.partition(".")[0] in keys:
-            path.unlink()
+def _drop_other_copies(store: Store) -> None:
+    """Delete what restores moved away, all of it, and what killed copies, restores and earlier versions left."""
+    data_dir = store.data_dir
+    for folder in (
+        data_dir / BEFORE_RESTORE,
+        data_dir / STAGED,
+        store.settings.backup_dir / FRESH,
+        data_dir / OLD_FEED,
+    ):
+        if folder.exists():
+            shutil.rmtree(folder)

@@ -18,7 +18,7 @@ from helix_assets.keep.report_folder import FOLDER
 from helix_assets.keep.writing import writing
 from helix_assets.store.catalog import meta, tombstones
 from helix_assets.store.durable import sync
-from helix_assets.store.store import Store
+from helix_assets.store.store import MEMORY_REDACTED, Store
 
 if TYPE_CHECKING:
     from helix_assets.ask.reports.frame import Report
@@ -47,7 +47,7 @@ def write_report(store: Store, name: str, make: Callable[[], Report]) -> tuple[R
 def _erasures(store: Store) -> tuple[Any, ...]:
     """A value that changes when something in the memory must no longer be shown."""
     with store.catalog.reading() as connection:
-        return *tombstones.extent(connection), meta.value(connection, "names_redacted_with")
+        return *tombstones.extent(connection), meta.value(connection, MEMORY_REDACTED)
 
 
 def _publish(data_dir: Path, name: str, report: Report) -> Path:

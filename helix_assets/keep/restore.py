@@ -2,7 +2,7 @@
 
 Belongs here: fitting a copy to the raw files that are there now, and the swap. Everything is prepared in a folder of
 its own. The catalog is never absent, so a kill leaves a store that `helix verify` can judge and another restore fixes.
-Nothing is deleted. Not here: how copies are made and proven (`keep.backup`).
+Nothing is deleted but the folder of the restore before. Not here: how copies are made and proven (`keep.backup`).
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from helix_assets.agents.spec import FoundFile
 from helix_assets.keep.backup import FACTS, Copy, copies, store_id, wrong_in_copy
 from helix_assets.keep.erase import finish_forgetting
 from helix_assets.keep.notes import sync_folder
+from helix_assets.keep.recovery import BEFORE_RESTORE, STAGED
 from helix_assets.keep.report_folder import drop_reports
 from helix_assets.model.changes import FileState
 from helix_assets.model.errors import NotFoundError, StoreError
 from helix_assets.model.time import iso, microseconds
 from helix_assets.settings import Settings
-from helix_assets.store.before_restore import BEFORE_RESTORE, STAGED
 from helix_assets.store.catalog import live_files, losses, sessions, sources
 from helix_assets.store.catalog.catalog import CATALOG, INDEX_FOLDER, open_catalog
 from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.feed import go_on_after_restore
 from helix_assets.store.catalog.tombstones import keep_tombstones
-from helix_assets.store.durable import sync
+from helix_assets.store.durable import drop, sync
 from helix_assets.store.key import KEY, load_key
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.raw import RawFiles, file_hash
 from helix_assets.store.store import Store, open_store
 
 REASON = "raw_file_missing"
+_UNFINISHED = ".unfinished"
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,12 @@ class Restored:
     """What was restored and what it costs.
 
     `lost` are sessions whose raw files are missing; the next sweep reads those in `reread` again. `newer` counts the
-    sessions that the copy does not know.
+    sessions that the copy does not know. `before_restore` is None if something was forgotten since the copy was made:
+    then what was there before is deleted, too.
     """
 
     copy: Copy
-    before_restore: Path
+    before_restore: Path | None
     files_moved: int
     lost: tuple[str, ...]
     reread: tuple[str, ...]
@@ -114,18 +116,34 @@ def _restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
     _swap(data_dir, staged, before)
     drop_reports(data_dir)  # they report what was there before
     shutil.rmtree(staged)
+    before = _keep_only(before)
+    moved = len(_files(before))
     _forget_again(settings)
     newer = {key for name in unnamed if (key := os.path.basename(name).partition(".")[0]) not in fitted.file_keys}
-    return Restored(copy, before, len(_files(before)), fitted.lost, fitted.reread, len(newer))
+    return Restored(copy, before if before.exists() else None, moved, fitted.lost, fitted.reread, len(newer))
 
 
 def _new_folder(wanted: Path) -> Path:
-    folder, number = wanted, 1
+    """Make a folder whose name says that its restore has not ended."""
+    folder, number = wanted.with_name(f"{wanted.name}{_UNFINISHED}"), 1
     while folder.exists():
-        folder, number = wanted.with_name(f"{wanted.name}-{number}"), number + 1
+        folder, number = wanted.with_name(f"{wanted.name}-{number}{_UNFINISHED}"), number + 1
     folder.mkdir(mode=0o700, parents=True)
     folder.parent.chmod(0o700)
     return folder
+
+
+def _keep_only(before: Path) -> Path:
+    """Delete what earlier restores left, and give the folder its final name.
+
+    What a killed restore moved away was there when this one began, so it goes into the folder.
+    """
+    for folder in sorted(before.parent.iterdir()):
+        if folder != before and folder.name.endswith(_UNFINISHED):
+            _move(folder, before / folder.name)
+        elif folder != before:
+            drop(folder)
+    return before.rename(before.with_name(before.name.removesuffix(_UNFINISHED)))
 
 
 def _files(root: Path) -> list[str]:

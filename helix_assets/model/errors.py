@@ -4,7 +4,8 @@
     ├── SkipSource           skip this one source, count it, continue with the rest
     ├── RetryLater           nothing is wrong: the same call may work later
     │   ├── BusyError        another process holds the writer lock
-    │   └── ChangedError     what was being read was replaced or evicted meanwhile
+    │   ├── ChangedError     what was being read was replaced or evicted meanwhile
+    │   └── WithheldError    no sweep has redacted it by the rules in force yet
     └── StopRun              someone has to act first; the message says what
         ├── SettingsError    helix.toml or a HELIX_* variable is wrong
         ├── StoreError       the store is damaged, foreign, or of a newer version
@@ -41,6 +42,10 @@ class BusyError(RetryLater):
 
 class ChangedError(RetryLater):
     """A file was replaced or evicted while it was read; the catalog names the current one."""
+
+
+class WithheldError(RetryLater):
+    """The redaction rules changed, and what was asked for is not shown before a sweep has redacted it by them."""
 
 
 class StopRun(HelixError):

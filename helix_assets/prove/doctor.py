@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -21,8 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Literal
 
-from sqlalchemy import exists, func, select
-
 from helix_assets.agents import AGENTS
 from helix_assets.agents.discover import discover
 from helix_assets.ask.reading import NamedFile, has_store, named_files, open_existing, read_consistently, refuse_changed
@@ -31,23 +28,22 @@ from helix_assets.hooks.inbox import read_notes
 from helix_assets.keep.backup import EVERY, copies
 from helix_assets.model.errors import DiskFullError, HelixError, SettingsError
 from helix_assets.model.time import EPOCH, FIRST_DAY, iso
+from helix_assets.prove.promises import PROMISES, RESTORE, open_to_others
 from helix_assets.redaction.encoded import name_again
 from helix_assets.settings import Settings, load_settings
+from helix_assets.store.catalog import day_marks, meta
 from helix_assets.store.catalog.catalog import index_bytes
-from helix_assets.store.catalog.old_tables import day_marks, digests, sessions
 from helix_assets.store.catalog.sources import unreadable_sessions
 from helix_assets.store.folder import all_in
 from helix_assets.store.lock import holder, is_locked
-from helix_assets.store.raw import file_hash
+from helix_assets.store.proof import fault_of
 from helix_assets.store.store import Store, rules_in_force
-from helix_assets.store.words.keep import index_of
 from helix_assets.sweep.look import scan
 
 State = Literal["fine", "note", "wrong"]
 _OLDEST_PYTHON, _OLDEST_SQLITE = (3, 11), (3, 35)
 _LEAST_FREE, _LEAST_WRITTEN = 256 << 20, 64 << 10
 _PROVEN_BYTES = 256 << 20
-_RESTORE = "`helix verify` names the sessions; `helix restore` puts a copy back, and logs that are there are read again"
 _RUN_TAKES = timedelta(hours=6)
 # A note waits less than this for its session to get a log; an older one means that nobody reads the notes.
 _NOTE_WAITS = timedelta(hours=2)
@@ -131,21 +127,17 @@ def _rights(data_dir: Path) -> Iterator[Finding]:
     """Whether only its owner can open the data folder."""
     if not data_dir.exists():
         return
-    foreign, open_to_others = [], []
-    for path, info in all_in(data_dir):
-        if info.st_uid != os.getuid():
-            foreign.append(path)
-        elif not stat.S_ISLNK(info.st_mode) and info.st_mode & 0o077:
-            open_to_others.append(path)
+    foreign = [path for path, info in all_in(data_dir) if info.st_uid != os.getuid()]
+    open_ones = [one.path for one in open_to_others(data_dir) if one.path not in foreign]
     if foreign:
         what = f"{len(foreign)} files belong to another user, such as {foreign[0]}"
         yield Finding("rights", "wrong", what, f"run `sudo chown -R $(id -u) {data_dir}`")
-    if open_to_others:
-        what = f"{len(open_to_others)} files are open to others, such as {open_to_others[0]}"
+    if open_ones:
+        what = f"{len(open_ones)} files are open to others, such as {open_ones[0]}"
         yield Finding("rights", "wrong", what, f"run `chmod -R go= {data_dir}`")
     if not os.access(data_dir, os.R_OK | os.W_OK | os.X_OK):
         yield Finding("rights", "wrong", f"{data_dir} cannot be written to", f"run `chmod u+rwx {data_dir}`")
-    elif not foreign and not open_to_others:
+    elif not foreign and not open_ones:
         yield Finding("rights", "fine", f"{data_dir} is this user's alone")
 
 
@@ -201,9 +193,8 @@ def _memory(settings: Settings, now: datetime) -> Iterator[Finding]:
         return
     with closing(open_existing(settings)) as store:
         yield from _clock(now, store)
-        yield from _catalog(store)
+        yield from _promises(store)
         yield from _files(store)
-        yield from _index(store)
         status = read_status(store)
         yield from _space(settings, status)
         yield from _backup(settings, status, now)
@@ -216,18 +207,23 @@ def _clock(now: datetime, store: Store | None) -> Iterator[Finding]:
             yield Finding("clock", "wrong", f"the clock says {now:%Y-%m-%d}", "set the clock of this machine")
         return
     with store.catalog.reading() as connection:
-        last = connection.execute(select(func.max(day_marks.c.at))).scalar_one_or_none()
+        last = day_marks.last_at(connection)
     if last and datetime.fromisoformat(last) > now + timedelta(minutes=5):
         what = f"the clock says {now:%Y-%m-%d %H:%M}, but a sweep ran at {last}"
         yield Finding("clock", "wrong", what, "set the clock of this machine; nothing is evicted by age meanwhile")
 
 
-def _catalog(store: Store) -> Iterator[Finding]:
-    """Check the database as `verify` does: readers do not notice a damaged index, but sweeps fail on it."""
-    if what := next(store.catalog.damage(), None):
-        yield Finding("store", "wrong", f"the catalog is damaged: {what}", _RESTORE)
-    else:
-        version = store.catalog.meta_value("catalog_version")
+def _promises(store: Store) -> Iterator[Finding]:
+    """The promises that are not kept, with what to do."""
+    is_damaged = False
+    for promise in PROMISES:
+        if promise.advice is not None and not (answer := promise.asked(store)).holds:
+            advice, first = promise.advice, next(iter(answer.wrong), None)
+            is_damaged = is_damaged or advice.topic == "store"
+            yield Finding(advice.topic, "wrong", advice.what.format(count=len(answer.wrong), first=first), advice.do)
+    if not is_damaged:
+        with store.catalog.reading() as connection:
+            version = meta.value(connection, "catalog_version")
         yield Finding("store", "fine", f"catalog of version {version}, sound")
 
 
@@ -238,31 +234,16 @@ def _files(store: Store) -> Iterator[Finding]:
         files = named_files(store)
         proven = sum(total <= _PROVEN_BYTES for total in accumulate(file.bytes for file in files))
         keys = [store.key] * proven + [None] * (len(files) - proven)
-        bad = [file for file, key in zip(files, keys, strict=True) if not _is_as_written(file, key)]
+        bad = [file for file, key in zip(files, keys, strict=True) if fault_of(file.path, file.bytes, file.hash, key)]
         refuse_changed(store, [(file.path, file.hash) for file in bad])
         return len(files), proven, bad
 
     count, proven, bad = read_consistently(look)
     if bad:
         what = f"{len(bad)} of {count} files of the memory are missing or damaged, such as {bad[0].path}"
-        yield Finding("store", "wrong", what, _RESTORE)
+        yield Finding("store", "wrong", what, RESTORE)
     else:
         yield Finding("store", "fine", f"{count} files are there with their sizes, {proven} proven by their hashes")
-
-
-def _index(store: Store) -> Iterator[Finding]:
-    """Check the search index as `verify` does."""
-    damaged = index_of(store).open(thorough=True)[1]
-    if damaged:
-        what = f"{len(damaged)} files of the search index are damaged, such as {damaged[0].name}"
-        yield Finding("search", "wrong", what, "run `helix search WORD`: it rebuilds them from the raw cache")
-
-
-def _is_as_written(file: NamedFile, key: bytes | None) -> bool:
-    try:
-        return os.stat(file.path).st_size == file.bytes and (key is None or file_hash(file.path, key) == file.hash)
-    except OSError:
-        return False
 
 
 def _space(settings: Settings, status: Status) -> Iterator[Finding]:
@@ -288,9 +269,6 @@ def _space(settings: Settings, status: Status) -> Iterator[Finding]:
         size = f"{index / 2**20:.1f} MiB"
         what = f"the search index alone ({size}) is above raw_soft_cap_bytes: raw sessions are evicted for it"
         yield Finding("disk", "wrong", what, 'raise that cap, or set index = "off" under [search]')
-    if usage.distilled_bytes > usage.distilled_cap_bytes:
-        do = "raise distilled_cap_bytes: they are never dropped"
-        yield Finding("disk", "wrong", "digests and facts are over their cap", do)
 
 
 def _backup(settings: Settings, status: Status, now: datetime) -> Iterator[Finding]:
@@ -299,7 +277,7 @@ def _backup(settings: Settings, status: Status, now: datetime) -> Iterator[Findi
         if status.agents:
             yield Finding("backup", "wrong", f"there is no copy in {settings.backup_dir}", "run `helix backup`")
         return
-    swept = (status.last_sweep or {}).get("ended_at") or held[-1].made_at
+    swept = (status.last_sweep and status.last_sweep.ended_at) or held[-1].made_at
     is_behind = datetime.fromisoformat(swept) - datetime.fromisoformat(held[-1].made_at) > 3 * EVERY
     what = f"the last copy was made at {held[-1].made_at}"
     do = "run `helix backup`; if it fails it says why" if is_behind else ""
@@ -307,7 +285,10 @@ def _backup(settings: Settings, status: Status, now: datetime) -> Iterator[Findi
 
 
 def _sessions(store: Store, status: Status) -> Iterator[Finding]:
-    trouble = status.trouble
+    trouble, withheld = status.trouble, status.withheld
+    if withheld.texts:
+        what = f"{withheld.texts} of {withheld.sessions} sessions are withheld because of new redaction rules"
+        yield Finding("sessions", "note", what, "run `helix sweep`: it redacts them, then they are shown again")
     unread = status.sources.get("unreadable", 0)
     if unread:
         do = "`helix status` names the newest; make them readable for this user"
@@ -322,15 +303,6 @@ def _sessions(store: Store, status: Status) -> Iterator[Finding]:
     with store.catalog.reading() as connection:
         for (flavor, reason), count in unreadable_sessions(connection).items():
             yield Finding("sources", "note", f"{flavor}: {count} sessions are there but cannot be read: {reason}")
-    if trouble.failed_count:
-        do = "`helix status` names the newest and why; each is tried again by itself"
-        yield Finding("sessions", "wrong", f"{trouble.failed_count} sessions could not be read or digested", do)
     news = len(scan(store).changes.changed)
     if news:
         yield Finding("sources", "note", f"{news} log files have news; `helix sweep` or `helix up` takes them in")
-    with store.catalog.reading() as connection:
-        d, s = digests.c, sessions.c
-        there = exists().where(d.session_uid == s.session_uid)
-        missing = connection.execute(select(func.count()).where(s.derived_generation.is_not(None), ~there)).scalar_one()
-    if damaged := missing + sum(agent.damaged for agent in status.agents):
-        yield Finding("store", "wrong", f"{damaged} digests are damaged or missing", _RESTORE)

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from sqlalchemy import select
-
-from helix_assets.store.catalog.old_tables import sessions
+from helix_assets.store.catalog import sessions
 from helix_assets.store.store import Store
 
 LISTED = 20
@@ -56,14 +54,12 @@ class Drift:
 
 
 def drift_of(store: Store) -> Mapping[str, Drift]:
-    """The drift of each agent over all sessions, evicted ones included. Names are redacted by the rules in force."""
-    s = sessions.c
-    columns = (s.flavor, s.day, s.record_count, s.unparsed_count, s.facts["agent_version"], s.facts["unknown_types"])
+    """The drift of each agent over all sessions, evicted ones included."""
     drifts: dict[str, Drift] = {}
     with store.catalog.reading() as connection:
-        for flavor, day, records, unparsed, version, types in connection.execute(select(*columns)):
-            drift, clean = drifts.setdefault(flavor, Drift()), store.shown(types or {})
-            _add(drift, day, _plain(store.shown(version)), (records, unparsed), clean)
+        for flavor, day, records, unparsed, facts in sessions.lines_read(connection):
+            drift = drifts.setdefault(flavor, Drift())
+            _add(drift, day, _plain(facts.get("agent_version")), (records, unparsed), facts.get("unknown_types") or {})
     return dict(sorted(drifts.items()))
 
 

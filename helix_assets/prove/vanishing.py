@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select
-
 from helix_assets.agents.spec import FoundFile
 from helix_assets.model.time import iso, microseconds
-from helix_assets.store.catalog.old_tables import sources
+from helix_assets.store.catalog import sources
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import Scan, scan
 
@@ -34,7 +32,8 @@ class Vanishing:
 def vanishing(store: Store, now: datetime, found: Scan | None = None) -> Vanishing:
     """What was lost unread, and what will be unless a sweep reads it first. `found` saves a scan of the disk."""
     found = found or scan(store)
-    left_out = _left_out(store)
+    with store.catalog.reading() as connection:
+        left_out, vanished = sources.left_out(connection), sources.vanished_unread(connection)
     unread = [found.found[key] for key in found.changes.changed if key not in left_out]
     horizon = microseconds(now + NOTICE)
     due = [
@@ -43,7 +42,7 @@ def vanishing(store: Store, now: datetime, found: Scan | None = None) -> Vanishi
         if (deleted_us := _deleted_us(store, found.seen.flavors[file.path], file)) is not None and deleted_us < horizon
     ]
     return Vanishing(
-        vanished=_vanished(store),
+        vanished=vanished,
         due=len(due),
         due_bytes=sum(size for _, size in due),
         first_due=iso(min(due)[0]) if due else None,
@@ -54,14 +53,3 @@ def _deleted_us(store: Store, flavor: str, file: FoundFile) -> int | None:
     """When the file's agent deletes it if nothing is added; None for an agent that keeps its logs."""
     days = store.settings.sources.cleanup_days_of(flavor)
     return None if days is None else file.mtime_ns // 1000 + days * _DAY_US
-
-
-def _left_out(store: Store) -> set[str]:
-    with store.catalog.reading() as connection:
-        return set(connection.execute(select(sources.c.path_key).where(sources.c.status == "excluded")).scalars())
-
-
-def _vanished(store: Store) -> int:
-    lost = select(func.count()).where(sources.c.status == "gone", sources.c.ingested_at.is_(None))
-    with store.catalog.reading() as connection:
-        return int(connection.execute(lost).scalar_one())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -16,13 +17,21 @@ from helix_assets.model.event import ROW_FIELDS, Pieces, Row, shorten
 from helix_assets.model.fields import JSON, LINES, TEXT
 from helix_assets.model.fingerprint import SAMPLE_CHARS, fingerprint
 from helix_assets.redaction.joined import Joiner
-from helix_assets.redaction.redactor import Redactor
+from helix_assets.redaction.redactor import Redactor, Texts
 
 _CUT = "…"
 _EDGE = re.compile(r"[ /\\]")
+_REMEMBERED = 1 << 16
 
 
-def text_again(redactor: Redactor, text: str) -> str:
+class Remembering:
+    """The rules for a walk over many texts, of which most occur again and again."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.text = lru_cache(_REMEMBERED)(redactor.text)
+
+
+def text_again(redactor: Texts, text: str) -> str:
     """Redact a text by the rules in force. A word that was cut off is dropped: it may be a part of a secret."""
     if text.startswith(_CUT) and (edge := _EDGE.search(text)):
         text = _CUT + text[edge.start() :]
@@ -32,22 +41,7 @@ def text_again(redactor: Redactor, text: str) -> str:
     return redactor.text(text).text
 
 
-def line_again(redactor: Redactor, line: bytes, pieces: Iterable[Pieces]) -> bytes:
-    """Redact a source line that is shown alone, by the rules in force. The text of a piece of a message is left out:
-    only all pieces together show whether it contains a part of a secret."""
-    clean = redactor.lines(line).data
-    for one in pieces:
-        if any(kind.encode() in clean for kind in one.kinds):
-            try:
-                obj = orjson.loads(clean)
-                if isinstance(obj, dict) and one.piece(obj).kind in one.kinds:
-                    return orjson.dumps(one.with_text(obj, _CUT))
-            except (ValueError, TypeError):
-                continue
-    return clean
-
-
-def value_again(redactor: Redactor, value: Any) -> Any:
+def value_again(redactor: Texts, value: Any) -> Any:
     """Redact each text of a decoded JSON value, keys too, by the rules in force."""
     if isinstance(value, str):
         return text_again(redactor, value)
@@ -58,12 +52,12 @@ def value_again(redactor: Redactor, value: Any) -> Any:
     return value
 
 
-def json_again(redactor: Redactor, text: str) -> str:
+def json_again(redactor: Texts, text: str) -> str:
     """Redact a JSON value that is stored as text, by the rules in force."""
     return orjson.dumps(value_again(redactor, orjson.loads(text))).decode()
 
 
-def digest_again(redactor: Redactor, digest: dict[str, Any]) -> dict[str, Any]:
+def digest_again(redactor: Texts, digest: dict[str, Any]) -> dict[str, Any]:
     """Redact a digest by the rules in force. Fingerprints of errors are derived from a text, so they are made again."""
     clean: dict[str, Any] = value_again(redactor, digest)
     marks = {}

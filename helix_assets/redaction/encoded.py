@@ -11,12 +11,12 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
-from helix_assets.redaction.redactor import Redactor
+from helix_assets.redaction.redactor import Redactor, Texts
 
 _MOST_PASSES = 4
 
 
-def name_again(redactor: Redactor, path: str) -> str:
+def name_again(redactor: Texts, path: str) -> str:
     """Redact a path or a part of one by the rules in force. A name that encodes a secret is decoded, without it."""
     clean = redactor.text(path).text
     return "/".join(_part_again(redactor, part) for part in clean.split("/")) if "%" in clean else clean
@@ -40,7 +40,7 @@ def spelled(name: str) -> Iterator[str]:
         name = decoded
 
 
-def _part_again(redactor: Redactor, part: str) -> str:
+def _part_again(redactor: Texts, part: str) -> str:
     """Redact one name. Any layer may contain a secret, so the rest of the name is decoded again."""
     for _ in range(_MOST_PASSES):
         found = next((clean.text for decoded in spelled(part) if (clean := redactor.text(decoded)).hits), None)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import orjson
 
@@ -101,6 +101,13 @@ class _Edges:
 
     def pieces(self, raw: bytes) -> list[bytes]:
         return [raw[start:end] for start, end in pairwise([0, *self._ends])]
+
+
+class Texts(Protocol):
+    """What redacts plain strings."""
+
+    def text(self, text: str, /) -> Redacted:
+        """Redact a plain string."""
 
 
 class Redactor:

@@ -6,7 +6,8 @@ Belongs here: opening and creating it. Not here: what is done with it (`sweep.sw
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +18,9 @@ from helix_assets.model.identity import utf8_name
 from helix_assets.redaction import Redactor, Rule
 from helix_assets.redaction.encoded import name_again, shown_by
 from helix_assets.settings import Settings
+from helix_assets.store.catalog import meta, sessions
 from helix_assets.store.catalog.catalog import CATALOG, Catalog, create_catalog, open_catalog
+from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.durable import drop, open_plain, replace_file
 from helix_assets.store.fact_files import FactFiles
 from helix_assets.store.folder import own_folder
@@ -31,6 +34,9 @@ ENGINE = "engine"
 _MOST_OF_ENGINE = 128 << 20
 HIDDEN = "hidden:"
 """The beginning of the keys of sources that do not show their path."""
+FORMERLY_REDACTED, FORMERLY_READ_AS = "names_redacted_with", "names_read_as"
+MEMORY_REDACTED, RULES_STAMP = "memory_redacted_with", "rules_stamp"
+"""In `meta`: the version of the rules by which all of the catalog and the facts is redacted, and these rules' stamp."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,12 @@ class Store:
                     drop(self.data_dir / ENGINE)  # a folder cannot be replaced by a file
                 replace_file(self.data_dir / ENGINE, built)
 
+    def is_memory_redacted(self) -> bool:
+        """Whether the catalog and the facts are redacted by the rules in force. The texts of a session are if its
+        `redaction_version` is that of these rules."""
+        with self.catalog.reading() as connection:
+            return redacted_with(connection, meta.every(connection)) == self.redactor.version
+
     def path_key(self, path: str) -> str:
         """The name of a source in the catalog: its path, or a keyed hash if that contains a secret or is not UTF-8."""
         if self.shown_path(path) == path:
@@ -81,6 +93,18 @@ class Store:
 
     def close(self) -> None:
         self.catalog.close()
+
+
+def redacted_with(connection: Connection, known: Mapping[str, str]) -> str | None:
+    """The version of the rules that catalog and facts are redacted by, if it is one; `known` is all of `meta`.
+
+    Earlier versions noted it for names and for each session.
+    """
+    version = known.get(MEMORY_REDACTED)
+    if version is None and known.get(FORMERLY_READ_AS) == "decoded":
+        former = known.get(FORMERLY_REDACTED)
+        version = former if former and not sessions.is_any_redacted_otherwise(connection, former) else None
+    return version
 
 
 def rules_in_force(settings: Settings) -> Redactor:
@@ -114,7 +138,7 @@ def open_store(settings: Settings) -> Store:
     try:
         own_folder(data_dir)
         if not (data_dir / CATALOG).exists():
-            _make(data_dir)
+            _make(settings)
         key = load_key(data_dir)
         catalog = open_catalog(data_dir)
     except OSError as exc:
@@ -124,8 +148,9 @@ def open_store(settings: Settings) -> Store:
     return Store(settings, key, catalog, RawFiles(data_dir))
 
 
-def _make(data_dir: Path) -> None:
-    """Make key and catalog, one process at a time."""
+def _make(settings: Settings) -> None:
+    """Make key and catalog, one process at a time. The rules in force hide nothing in an empty catalog."""
+    data_dir = settings.data_dir
     with writer_lock(data_dir, "create"):
         if (data_dir / CATALOG).exists():
             return
@@ -133,6 +158,9 @@ def _make(data_dir: Path) -> None:
         make_reserve(data_dir)
         make_key(data_dir)
         create_catalog(data_dir)
+        with closing(open_catalog(data_dir)) as catalog, catalog.writing() as connection:
+            meta.put(connection, MEMORY_REDACTED, rules_in_force(settings).version)
+            meta.put(connection, RULES_STAMP, settings.rules_stamp)
 
 
 def refuse_lost_catalog(data_dir: Path) -> None:

@@ -231,7 +231,6 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
     if row is not None and result.failure and is_waiting(row, batch.now):
         failures, retry_at = row.failures, row.retry_at  # it was not tried again
     evicted = part is None and not old
-    keeps = old or digest is None or task.merges  # keeps rows, or a digest, redacted by older rules
     return {
         "session_uid": task.session_uid,
         "flavor": task.flavor,
@@ -258,7 +257,7 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "last_row": list(result.last_row),
         "schema_version": SCHEMA_VERSION,
         "parser_version": NO_PARSER if task.is_bare else ADAPTERS[task.flavor].version,
-        "redaction_version": row.redaction_version if row is not None and keeps else store.redactor.version,
+        "redaction_version": store.redactor.version,  # rows of older rules are never appended to
         "generation": task.generation,
         "derived_generation": task.generation if digest else row.derived_generation if row is not None else None,
         "derivation_version": DIGEST_VERSION if digest else row.derivation_version if row is not None else None,

@@ -1,7 +1,7 @@
 """Stale sessions, which were derived by older rules: which they are, and the note that there are none.
 
-Belongs here: the query of the catalog. Not here: deriving them again (`sweep.sweep`), or redacting what is kept of
-sessions without rows (`sweep.rescan`).
+Belongs here: which of them can be tried now. Not here: deriving them again (`sweep.sweep`), or redacting them
+(`sweep.rescan`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,23 @@ def stale_sessions(
     only: Collection[tuple[str, str]] | None,
     among: Collection[str] | None = None,
 ) -> Sequence[Row]:
-    """Sessions to derive again now. `by_rules` (of redaction) and `otherwise` (parser, digest) say why.
-
-    `among` names the only ones that can be stale.
-    """
+    """Sessions to derive again now, because of a new parser or digest; `among` names the only ones that can be."""
     with store.catalog.reading() as connection:
-        later = retries.waiting(connection, now).uids
-        return [
-            row
-            for row in sessions.stale(connection, versions(), store.redactor.version, now, among)
-            if (only is None or (row.flavor, row.day) in only) and row.session_uid not in later
-        ]
+        return _due(connection, sessions.stale(connection, versions(), now, among), now, only)
+
+
+def unredacted_sessions(store: Store, now: datetime, only: Collection[tuple[str, str]] | None) -> Sequence[Row]:
+    """Sessions whose texts are not redacted by the rules in force and can be now, the newest first."""
+    with store.catalog.reading() as connection:
+        return _due(connection, sessions.unredacted(connection, store.redactor.version, now), now, only)
+
+
+def _due(
+    connection: Connection, rows: Sequence[Row], now: datetime, only: Collection[tuple[str, str]] | None
+) -> list[Row]:
+    """Those in these partitions, without sessions whose files wait for another try."""
+    later = retries.waiting(connection, now).uids
+    return [row for row in rows if (only is None or (row.flavor, row.day) in only) and row.session_uid not in later]
 
 
 def is_settled(store: Store, known: Mapping[str, str]) -> bool:

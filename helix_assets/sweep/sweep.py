@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 from helix_assets.agents import ADAPTERS
@@ -58,10 +59,9 @@ from helix_assets.sweep.plan import (
     was_evicted,
 )
 from helix_assets.sweep.pricing import reprice
-from helix_assets.sweep.rescan import RESCAN_BYTES, redact_memory, redact_names, redact_rows
-from helix_assets.sweep.rescan_folders import redact_before_restore
+from helix_assets.sweep.rescan import RESCAN_BYTES, redact_memory, redact_rows
 from helix_assets.sweep.settle import Standing, Wanted, settle
-from helix_assets.sweep.stale import code_versions, is_settled, note_settled, stale_sessions
+from helix_assets.sweep.stale import code_versions, is_settled, note_settled, stale_sessions, unredacted_sessions
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
 from helix_assets.sweep.workers import IN_PLACE_BYTES, TASK_BYTES, Work, Workers
 
@@ -187,15 +187,17 @@ class _Sweep:
 
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
-        self._redacted_again = redact_names(self._store)
+        self._redacted_again = redact_memory(self._store)
         retries.try_all_with_new_code(self._store.catalog, code_versions(), self._clock())
         self._scan = scan(self._store, self._clock(), patient=self._is_patient)
         report = self._report
         try:
             self._unfold()
             report.files_seen = len(self._scan.found)
-            groups = self._groups() if self._scan.changes else {}
             was_settled = is_settled(self._store, self._scan.known.meta)
+            if not was_settled and self._natives is None:
+                self._redact_texts()
+            groups = self._groups() if self._scan.changes else {}
             # Otherwise the garbage collector searches all that was found: a fifth of the time of a small sweep.
             with no_collection() if was_settled and _bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
                 self._take_in(groups, was_settled)
@@ -204,8 +206,6 @@ class _Sweep:
                 self._shared.close()
             if self._workers:
                 self._workers.close()
-        if self._natives is None:
-            report.problems += redact_before_restore(self._store, RESCAN_BYTES)
         report.seconds = time.perf_counter() - begin
         self._note_sweep(started)
         if self._redacted_again:
@@ -627,27 +627,32 @@ class _Sweep:
             )
         ]
 
+    def _redact_texts(self) -> None:
+        """Bring the texts of stored sessions to the rules in force, a limited part of them, before news is read."""
+        with self._store.catalog.writing() as connection:
+            sessions.pass_without_rows(connection, self._store.redactor.version)
+        rows = unredacted_sessions(self._store, self._clock(), self._only)
+        sizes = accumulate(row.raw_bytes for row in rows)
+        now = [row for row, size in zip(rows, sizes, strict=True) if size <= RESCAN_BYTES or size == row.raw_bytes]
+        self._rederive([row.session_uid for row in now])
+        self._redacted_again += len(now)
+
     def _follow_rules(self, was_settled: bool) -> None:
-        """Bring all sessions to the current rules; if all were before, only those of this sweep may not be."""
+        """Derive again what was derived by older code, or not at all. Evicted sessions keep their digest.
+
+        If no session was stale before, only those of this sweep can be.
+        """
         touched = self._report.touched  # deriving some again may touch those that share history with them
         if self._natives is None:
-            if not was_settled:
-                self._redacted_again += redact_memory(self._store, RESCAN_BYTES)
-            self._rederive(set(touched) if was_settled else None)
+            among = set(touched) if was_settled else None
+            stale = stale_sessions(self._store, self._clock(), self._only, among)
+            self._rederive([row.session_uid for row in stale])
         if self._natives is None or was_settled:
             with self._store.catalog.writing() as connection:
                 note_settled(self._store, connection, touched if was_settled else None)
 
-    def _rederive(self, among: Collection[str] | None) -> None:
-        """Derive again what was derived by older rules, or not at all. Evicted sessions keep their digest."""
-        stale = stale_sessions(self._store, self._clock(), self._only, among)
-        uids = []
-        rescanned = 0
-        for row in stale:
-            self._redacted_again += bool(row.by_rules)
-            rescanned += row.raw_bytes if row.by_rules else 0
-            if row.otherwise or rescanned <= RESCAN_BYTES or rescanned == row.raw_bytes:
-                uids.append(row.session_uid)
+    def _rederive(self, uids: Sequence[str]) -> None:
+        """Derive sessions again from what is stored of them, in this order."""
         for start in range(0, len(uids), REDERIVE_AT_ONCE):
             states = self._states(uids[start : start + REDERIVE_AT_ONCE])
             tasks = []

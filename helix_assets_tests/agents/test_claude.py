@@ -8,11 +8,9 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import select
 
 from helix_assets.agents.claude.adapter import ClaudeAdapter
 from helix_assets.model.event import EventKind
-from helix_assets.store.catalog.old_tables import sessions
 from helix_assets_tests.agents.reading import FIXTURES, feed_all
 from helix_assets_tests.home import Memory, line
 
@@ -28,7 +26,7 @@ class Swept:
         self.report = memory.sweep()
         self._rows = [orjson.loads(line) for line in memory.exported().splitlines()]
         with memory.store.catalog.reading() as connection:
-            self.facts = list(connection.execute(select(sessions.c.facts)).scalars())
+            self.facts = connection.column("SELECT facts FROM sessions")
         memory.close()
         self.digests: list[dict[str, Any]] = [row["digest"] for row in self._rows if "digest" in row]
 

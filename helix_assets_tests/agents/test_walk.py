@@ -14,7 +14,8 @@ from helix_assets.agents import ADAPTERS
 from helix_assets.agents.codex.adapter import CodexAdapter
 from helix_assets.model.changes import changed_sources
 from helix_assets.model.errors import Problem
-from helix_assets_tests.home import Memory, can_lose_powers, conversation, swept_without_powers, without_powers
+from helix_assets.store.catalog import sessions
+from helix_assets_tests.home import Memory, ask, can_lose_powers, conversation, swept_without_powers, without_powers
 
 DESKTOP = "local-agent-mode-sessions"
 # Every place of the three trees that is looked at: what a listing names, and the folders that are asked for by name.
@@ -56,7 +57,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 def is_swept(memory: Memory) -> bool:
-    return memory.store.catalog.session("claude:good") is not None
+    return "claude:good" in ask(memory.store, sessions.by_uid, ["claude:good"])
 
 
 @pytest.mark.parametrize("place", LISTED + ASKED_FOR)
@@ -252,7 +253,7 @@ def test_log_whose_first_lines_an_adapter_trips_over_is_named_and_tried_again(
     assert is_swept(memory)
     monkeypatch.undo()
     assert memory.sweep().problems == []
-    assert memory.store.catalog.session("codex:x") is not None
+    assert memory.row("codex:x")
 
 
 def test_log_of_a_server_that_is_gone_is_named(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

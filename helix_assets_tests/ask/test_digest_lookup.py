@@ -11,10 +11,12 @@ from resource import RUSAGE_CHILDREN, getrusage
 import orjson
 import pytest
 
-from helix_assets.ask.digest_lookup import DAMAGED, FOUND, MISSING, MISUSED, main
+from helix_assets.ask.digest_lookup import DAMAGED, FOUND, MISSING, MISUSED, WITHHELD, main
 from helix_assets.ask.reading import proven_digest
 from helix_assets.keep.writing import writing
-from helix_assets_tests.home import Memory, conversation
+from helix_assets.settings.rules_stamp import rules_stamp
+from helix_assets.store.catalog import meta
+from helix_assets_tests.home import Memory, ask, conversation
 
 UID = "claude:11111111-aaaa-4aaa-8aaa-000000000001"
 COLUMNS = ("session_uid", "digest", "flavor", "repo", "domain", "outcome", "started_at", "ended_at", "schema_version")
@@ -46,7 +48,7 @@ def read(memory: Memory) -> list[list[object]]:
 
 def test_bare_sqlite_reads_the_digests_in_the_middle_of_a_sweep(memory: Memory) -> None:
     with writing(memory.store, "test"), memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("update digests set repo = 'half done'")
+        connection.execute("update digests set repo = 'half done'")
         rows = read(memory)
     assert [row[:4] for row in rows] == [[uid, uid, "claude", "shop"] for uid in (UID, UID[:-1] + "2")]
 
@@ -125,25 +127,48 @@ def test_a_file_that_is_no_store_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     assert main([UID]) == DAMAGED
 
 
-def test_a_digest_of_older_rules_is_shown_by_the_newer_ones(
+def refused(capfd: pytest.CaptureFixture[str]) -> bool:
+    """Whether the lookup ends with 75, prints nothing, and says in one sentence what to do."""
+    code = main([UID, "--json"])
+    out, err = capfd.readouterr()
+    return (code, out, err.count("\n"), "helix sweep" in err) == (WITHHELD, "", 1, True)
+
+
+def test_a_digest_is_withheld_until_a_sweep_has_used_a_new_rule(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "steps", pattern = "please do step [0-9]"}]')
-    with (
-        closing(sqlite3.connect(memory.store.settings.catalog_path)) as connection,
-        connection,
-    ):  # as after the first part of a sweep
-        connection.execute("update meta set value = 'newer' where name = 'names_redacted_with'")
+    assert refused(capfd)
+    assert main(["claude:nobody"]) == MISSING
+    again = Memory(memory.folder, {**memory.environ, "HELIX_REDACTION_RULES": os.environ["HELIX_REDACTION_RULES"]})
+    again.sweep()
+    again.close()
+    capfd.readouterr()
     assert main([UID, "--json"]) == FOUND
     assert orjson.loads(capfd.readouterr().out)["first_prompt"].startswith("[redacted:steps")
 
 
-def test_a_rule_that_no_sweep_knows_yet_is_applied(
+def test_a_digest_of_a_store_that_an_earlier_version_swept_is_withheld(
+    memory: Memory, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(memory.store.settings.catalog_path)) as connection, connection:
+        connection.execute("delete from meta where name = 'memory_redacted_with'")
+    assert refused(capfd)
+
+
+def test_rules_that_cannot_be_read_withhold_every_digest(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "steps", pattern = "please do step [0-9]"}]')
+    monkeypatch.setenv("HELIX_REDACTION_RULES", "no rules")
+    assert refused(capfd)
+
+
+def test_settings_without_a_change_of_the_rules_withhold_nothing(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HELIX_REDACTION_RULES", "[]")
+    assert rules_stamp(os.environ) != ask(memory.store, meta.value, "rules_stamp")
     assert main([UID, "--json"]) == FOUND
-    assert orjson.loads(capfd.readouterr().out)["first_prompt"].startswith("[redacted:steps")
 
 
 def _cpu_seconds(*command: str) -> float:

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, update
 
 from helix_assets.ask.export import export, session_figures, shown_path, strip
 from helix_assets.model.errors import StoreError
-from helix_assets.store.catalog.old_tables import raw_files, sessions
 from helix_assets_tests.home import Memory, call, conversation, prompt, result
 
 TOKEN = "ghp_" + "A1b2C3d4" * 4 + "E5f6"
@@ -113,7 +111,7 @@ def test_session_on_its_way_out_counts_as_gone(memory: Memory) -> None:
     memory.write("s1", *conversation(1))
     memory.sweep()
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(sessions).values(evicting_at="2026-07-01T00:00:00.000Z"))
+        connection.execute("UPDATE sessions SET evicting_at = '2026-07-01T00:00:00.000Z'")
     for name in list(memory.store.raw.names()):
         memory.store.raw.remove(name)
     (head,) = lines_of(memory)
@@ -124,7 +122,7 @@ def test_evicted_session_is_exported_by_its_digest(memory: Memory) -> None:
     memory.write("s1", *conversation(1))
     memory.sweep()
     with memory.store.catalog.writing() as connection:
-        connection.execute(delete(raw_files))
+        connection.execute("DELETE FROM raw_files")
     (head,) = lines_of(memory)
     assert head["digest"]["user_prompts"] == 1
 

@@ -6,12 +6,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 
 from helix_assets import Memory
 from helix_assets.keep.evict import apply
-from helix_assets.model.errors import NotFoundError, SettingsError, StoreError
-from helix_assets.store.catalog.old_tables import hook_events
+from helix_assets.model.errors import NotFoundError, SettingsError, StoreError, WithheldError
+from helix_assets.store.catalog import meta, sessions
 from helix_assets_tests.home import Memory as Home
 from helix_assets_tests.home import conversation
 
@@ -91,7 +90,7 @@ def test_times_of_hooks_are_told_with_their_calls(home_of_logs: Home) -> None:
         "call_id": "toolu_a0",
     }
     with home_of_logs.store.catalog.writing() as connection:
-        connection.execute(insert(hook_events), [row, row | {"event": "Stop", "call_id": ""}])
+        connection.insert("hook_events", [row, row | {"event": "Stop", "call_id": ""}])
     with Memory() as memory:
         rows = memory.hook_events().project("session_uid, epoch(ts)::bigint, event, call_id").fetchall()
     assert rows == [("claude:s1", 1780653607, "PreToolUse", "toolu_a0"), ("claude:s1", 1780653607, "Stop", None)]
@@ -136,24 +135,19 @@ def test_damage_is_named_and_can_be_left_out(home_of_logs: Home) -> None:
         assert [row[0] for row in memory.digests(skip_damaged=True).project("session_uid").fetchall()] == ["claude:s2"]
 
 
-def test_all_of_it_reads_by_the_rules_in_force(home_of_logs: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "steps", pattern = "step [0-9]"}]')
-    home_of_logs.close()
-    with Memory() as memory:
-        told = str(memory.digests().fetchall()) + str(memory.events().fetchall())
-    assert "step 0" not in told
-    assert "[redacted:steps" in told
-
-
-def test_an_id_that_new_rules_hide_is_shown_nowhere(home_of_logs: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_that_new_rules_have_not_reached_are_refused_by_name_and_else_left_out_with_a_warning(
+    home_of_logs: Home,
+) -> None:
     with home_of_logs.store.catalog.writing() as connection:
-        connection.execute(insert(hook_events).values(session_uid="claude:s2", at="x", event="end", call_id=""))
+        sessions.change(connection, 1, redaction_version="older")
     home_of_logs.close()
-    monkeypatch.setenv("HELIX_REDACTION_RULES", '[{name = "ids", pattern = "s2"}]')
     with Memory() as memory:
-        relations = (memory.digests(), memory.events(), memory.facts("messages"), memory.hook_events())
-        told = [{row[0] for row in relation.project("session_uid").fetchall()} for relation in relations]
-    assert all("claude:s2" not in uids and any("[redacted:ids:" in uid for uid in uids) for uids in told)
+        with pytest.raises(WithheldError, match=r"texts of claude:s1 are withheld.*helix sweep"):
+            memory.events("claude:s1")
+        with pytest.warns(UserWarning, match="withheld, because the redaction rules changed: 1"):
+            uids = {row[0] for row in memory.events().project("session_uid").fetchall()}
+        assert "claude:s1" not in uids
+        assert memory.digest("claude:s1")["session_uid"] == "claude:s1"
 
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
@@ -169,7 +163,7 @@ def test_a_file_of_another_name_is_refused(tmp_path: Path) -> None:
 
 def test_a_store_newer_than_the_reader_is_left_alone(home_of_logs: Home) -> None:
     with home_of_logs.store.catalog.writing() as connection:
-        home_of_logs.store.catalog.set_meta(connection, "catalog_version", "999")
+        meta.put(connection, "catalog_version", "999")
     home_of_logs.close()
     with pytest.raises(StoreError, match="upgrade helix_assets"):
         Memory()

@@ -80,7 +80,7 @@ def test_a_forgotten_session_is_no_part_of_it(memory: Memory) -> None:
 
 def test_a_damaged_digest_is_left_out_and_named(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql(
+        connection.execute(
             "update digests set digest = replace(digest, 'ledger', 'ladder') where session_uid = 'claude:s1'"
         )
     answer = ask(memory.store, "select sessions from patterns")

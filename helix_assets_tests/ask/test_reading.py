@@ -130,7 +130,7 @@ def test_a_damaged_file_is_no_reason_to_look_again(memory: Memory) -> None:
 def _owner(memory: Memory, name: str) -> str:
     with memory.store.catalog.reading() as connection:
         query = "select session_uid from sessions join raw_files on session_id = sessions.id where name = ?"
-        return str(connection.exec_driver_sql(query, (name,)).scalar_one())
+        return str(connection.value(query, (name,)))
 
 
 def test_a_store_that_never_rests_is_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

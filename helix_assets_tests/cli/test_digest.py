@@ -4,11 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, update
 
 from helix_assets.cli.main import run
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import digests, sessions
 from helix_assets.store.store import open_store
 from helix_assets_tests.cli.conftest import UID
 
@@ -29,8 +27,8 @@ def test_digest_as_it_is_stored(swept: Path, capsys: pytest.CaptureFixture[str])
 def test_missing_digest_says_why(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = open_store(load_settings())
     with store.catalog.writing() as connection:
-        connection.execute(delete(digests))
-        connection.execute(update(sessions).values(failure="it broke", derived_generation=None))
+        connection.execute("DELETE FROM digests")
+        connection.execute("UPDATE sessions SET failure = 'it broke', derived_generation = NULL")
     store.close()
     assert run(["digest", UID]) == 1
     assert f"{UID} has no digest yet: it broke" in capsys.readouterr().err
@@ -39,7 +37,7 @@ def test_missing_digest_says_why(swept: Path, capsys: pytest.CaptureFixture[str]
 def test_damaged_digest_is_not_shown(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = open_store(load_settings())
     with store.catalog.writing() as connection:
-        connection.execute(update(digests).values(digest='{"user_prompts":1}'))
+        connection.execute("UPDATE digests SET digest = '{\"user_prompts\":1}'")
     store.close()
     assert run(["digest", UID]) == 65
     assert f"the digest of {UID} is damaged" in capsys.readouterr().err

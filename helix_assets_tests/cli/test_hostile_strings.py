@@ -21,6 +21,7 @@ from helix_assets.cli.main import run
 from helix_assets.keep import evict
 from helix_assets.serve.lifeline import Say
 from helix_assets.serve.up import ServeOptions
+from helix_assets.store.catalog import sessions
 from helix_assets_tests.ask.test_sql import TINY
 from helix_assets_tests.home import Memory, answer, call, conversation, line, prompt, result
 
@@ -53,7 +54,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
     made.sweep()
     with made.store.catalog.writing() as connection:
         named = {"title": EVIL, "repo": EVIL, "model": EVIL, "failure": f"ValueError: {EVIL}", "failures": 1}
-        made.store.catalog.update_session(connection, 1, **named)
+        sessions.change(connection, 1, **named)
     evict.apply(made.store, clock=lambda: made.now, policy=TINY)
     again = [*conversation(2, session="c"), prompt("p2", "11:00:00", f"again {EVIL}")]
     made.write(NAME, *again, append=True, project=f"-home-{EVIL}")

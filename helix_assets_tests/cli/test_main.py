@@ -10,11 +10,9 @@ from pathlib import Path
 
 import click
 import pytest
-from sqlalchemy import update
 
 from helix_assets.cli import main as frame
 from helix_assets.model.errors import BusyError, HelixError, NotFoundError, SettingsError, StoreError
-from helix_assets.store.catalog.old_tables import session_keys
 from helix_assets_tests.home import Memory, conversation
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -184,7 +182,7 @@ def test_whatever_a_damaged_catalog_leads_to_ends_in_one_message(
         monkeypatch.setenv(name, value)
     if is_damaged:
         with memory.store.catalog.writing() as connection:
-            connection.execute(update(session_keys).values(records=b"123"))
+            connection.execute("UPDATE session_keys SET records = x'313233'")
     memory.close()
     raised.append(AttributeError("'NoneType' object has no attribute 'startswith'"))
     if is_damaged:

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
 
 from helix_assets.ask.reading import open_existing
 from helix_assets.cli.main import run
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import sessions
 from helix_assets_tests.cli.conftest import UID, write_session
 from helix_assets_tests.home import conversation
 
@@ -70,7 +68,7 @@ def test_pin_of_an_evicted_session_says_that_its_bytes_are_gone(
 ) -> None:
     store = open_existing(load_settings())
     with store.catalog.writing() as connection:
-        connection.execute(update(sessions).values(evicted_at="2026-07-01T00:00:00.000Z"))
+        connection.execute("UPDATE sessions SET evicted_at = '2026-07-01T00:00:00.000Z'")
     store.close()
     assert run(["pin", UID]) == 0
     assert "were evicted at 2026-07-01" in capsys.readouterr().out

@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, update
 
 from helix_assets.cli.main import run
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import raw_files, sessions
 from helix_assets.store.store import open_store
 from helix_assets_tests.cli.conftest import UID, write_session
 from helix_assets_tests.home import conversation, prompt
@@ -116,8 +114,8 @@ def test_long_session_is_cut_on_paper_and_whole_in_json(
 def test_evicted_session_shows_its_digest(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = open_store(load_settings())
     with store.catalog.writing() as connection:
-        connection.execute(delete(raw_files))
-        connection.execute(update(sessions).values(evicted_at="2026-07-01T00:00:00.000Z", raw_bytes=0))
+        connection.execute("DELETE FROM raw_files")
+        connection.execute("UPDATE sessions SET evicted_at = '2026-07-01T00:00:00.000Z', raw_bytes = 0")
     store.close()
     assert run(["show", UID]) == 0
     said = capsys.readouterr().out

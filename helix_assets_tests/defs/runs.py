@@ -10,14 +10,12 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
-from sqlalchemy import select
 
 from helix_assets.ask.export import export
 from helix_assets.definitions import defs
 from helix_assets.defs.figures import TIERS
 from helix_assets.defs.partitions import Partition, key_of
 from helix_assets.demo import make_home
-from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.store import Store
 
 Result = dg.ExecuteInProcessResult
@@ -73,8 +71,7 @@ def staleness(instance: dg.DagsterInstance, partition: Partition) -> list[str]:
 def partitions(store: Store) -> list[Partition]:
     """Partitions that hold sessions, in order of days."""
     with store.catalog.reading() as connection:
-        rows = connection.execute(select(sessions.c.flavor, sessions.c.day).distinct().order_by(sessions.c.day))
-        return [(flavor, day) for flavor, day in rows]
+        return connection.tuples("SELECT DISTINCT flavor, day FROM sessions ORDER BY day")
 
 
 def content(store: Store) -> str:

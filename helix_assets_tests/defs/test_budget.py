@@ -7,6 +7,7 @@ import pytest
 
 from helix_assets.defs.budget import Filled, bytes_per_day, history, outlook, rate_of
 from helix_assets.model.time import iso, microseconds
+from helix_assets.store.catalog import losses, sweeps
 from helix_assets.store.store import Store
 
 NOW = datetime(2026, 3, 20, 12, tzinfo=UTC)
@@ -18,7 +19,7 @@ def days_ago(days: float) -> str:
 
 def note_sweep(store: Store, days: float, size: int, **more: Any) -> None:
     with store.catalog.writing() as connection:
-        store.catalog.put_sweep(
+        sweeps.put(
             connection, started_at=days_ago(days), ended_at=days_ago(days), seconds=1.0, counters={}, raw_bytes=size,
             soft_cap_bytes=more.get("soft", 1000), hard_cap_bytes=2000,
         )  # fmt: skip
@@ -26,7 +27,7 @@ def note_sweep(store: Store, days: float, size: int, **more: Any) -> None:
 
 def note_eviction(store: Store, days: float, size: int, left: int) -> None:
     with store.catalog.writing() as connection:
-        store.catalog.put_eviction(
+        losses.put_eviction(
             connection, at=days_ago(days), session_uid="claude:x", flavor="claude", day="2026-01-05", bytes=size,
             generation=1, reason="over_soft_cap", usage_after=left,
         )  # fmt: skip

@@ -6,15 +6,17 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from sqlalchemy import delete, func, insert, literal, select, update
 
 from helix_assets.defs.checks import ASKED_EVERY_S, ASSET_CHECKS, CHECKS, Check, evaluations
 from helix_assets.defs.jobs import PATIENTLY
 from helix_assets.defs.resources import StoreResource
 from helix_assets.model.errors import StoreError
 from helix_assets.model.event import DIGEST_VERSION
-from helix_assets.prove.promises import Answer, sampled_files
-from helix_assets.store.catalog.old_tables import digests, fact_files, losses, raw_files, sessions, sources
+from helix_assets.prove.answer import Answer
+from helix_assets.prove.promises import Promise, sampled_files
+from helix_assets.prove.verify import verify
+from helix_assets.store.catalog import digests
+from helix_assets.store.key import text_hash
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep
@@ -23,66 +25,79 @@ from helix_assets_tests.defs.runs import run_job
 COVERED = "every_evicted_session_has_a_covering_digest_or_a_loss_record"
 BY_NAME = {check.name: check for check in CHECKS}
 Break = Callable[[Store], None]
+_LONG_AGO = "2026-02-01T00:00:00.000Z"
 
 
-def change(store: Store, statement: object) -> None:
+def change(store: Store, statement: str, *values: Any) -> None:
     with store.catalog.writing() as connection:
-        connection.execute(statement)  # type: ignore[call-overload]
+        connection.execute(statement, values)
 
 
 def evict_uncovered(store: Store) -> None:
-    change(store, update(sessions).values(evicted_at="2026-02-01T00:00:00.000Z", derived_generation=None))
-    change(store, delete(raw_files))
+    change(store, "UPDATE sessions SET evicted_at = ?, derived_generation = NULL", _LONG_AGO)
+    change(store, "DELETE FROM raw_files")
 
 
 def hide_a_day(store: Store) -> None:
-    change(store, update(sessions).values(day="2026-01-01"))
+    change(store, "UPDATE sessions SET day = '2026-01-01'")
+
+
+def change_digests(store: Store, *pairs: tuple[str, str]) -> None:
+    """Replace texts in all digests, as a program that counts wrongly would have written them."""
+    with store.catalog.writing() as connection:
+        for row in list(digests.to_prove(connection)):
+            text = row.digest
+            for old, new in pairs:
+                assert old in text
+                text = text.replace(old, new)
+            digests.change(connection, row.session_uid, digest=text, hash=text_hash(store.key, text.encode()))
+
+
+_MAIN, _BOTH = '"tokens_main":{"input":', '"tokens":{"input":'
 
 
 def miscount_subagents(store: Store) -> None:
-    tokens = '"tokens_main":{"input":'
-    change(store, update(digests).values(digest=func.replace(digests.c.digest, tokens, tokens + "9")))
+    change_digests(store, (_MAIN, _MAIN + "9"))
 
 
 def miscount_messages(store: Store) -> None:
-    miscount_subagents(store)
-    tokens = '"tokens":{"input":'
-    change(store, update(digests).values(digest=func.replace(digests.c.digest, tokens, tokens + "9")))
+    change_digests(store, (_MAIN, _MAIN + "9"), (_BOTH, _BOTH + "9"))
+
+
+def change_a_digest_without_its_hash(store: Store) -> None:
+    change(store, 'UPDATE digests SET digest = replace(digest, \'"outcome":"\', \'"outcome":"x\')')
 
 
 def find_format_changed(store: Store) -> None:
-    change(store, update(sessions).values(unparsed_count=sessions.c.record_count))
+    change(store, "UPDATE sessions SET unparsed_count = record_count")
 
 
 def forget_derivation(store: Store) -> None:
-    change(store, update(sessions).values(derivation_version=DIGEST_VERSION - 1))
+    change(store, "UPDATE sessions SET derivation_version = ?", DIGEST_VERSION - 1)
 
 
 def leave_files(store: Store) -> None:
-    change(store, update(sessions).values(evicted_at="2026-02-01T00:00:00.000Z"))
+    change(store, "UPDATE sessions SET evicted_at = ?", _LONG_AGO)
 
 
 def spend_elsewhere(store: Store) -> None:
-    moved = func.replace(fact_files.c.day, "2026", "2025")
-    change(store, update(fact_files).where(fact_files.c.fact == "token_usage").values(day=moved))
+    change(store, "UPDATE fact_files SET day = replace(day, '2026', '2025') WHERE fact = 'token_usage'")
 
 
 def forget_a_fact_file(store: Store) -> None:
-    change(store, delete(fact_files).where(fact_files.c.fact == "token_usage"))
+    change(store, "DELETE FROM fact_files WHERE fact = 'token_usage'")
 
 
 def change_a_cost(store: Store) -> None:
-    cost = '"cost_usd":'
-    change(store, update(digests).values(digest=func.replace(digests.c.digest, cost, cost + "9")))
+    change_digests(store, ('"cost_usd":', '"cost_usd":9'))
 
 
 def forget_a_price(store: Store) -> None:
-    none, some = '"unpriced_models":[]', '"unpriced_models":["homemade-9"]'
-    change(store, update(digests).values(digest=func.replace(digests.c.digest, none, some)))
+    change_digests(store, ('"unpriced_models":[]', '"unpriced_models":["homemade-9"]'))
 
 
 def set_aside(store: Store) -> None:
-    change(store, update(sessions).values(failure="ValueError", failures=1, retry_at="2026-02-01T00:00:00.000Z"))
+    change(store, "UPDATE sessions SET failure = 'ValueError', failures = 1, retry_at = ?", _LONG_AGO)
 
 
 def lose_a_file(store: Store) -> None:
@@ -90,12 +105,12 @@ def lose_a_file(store: Store) -> None:
 
 
 def delete_unread(store: Store) -> None:
-    change(store, update(sources).values(status="gone", ingested_at=None))
+    change(store, "UPDATE sources SET status = 'gone', ingested_at = NULL")
 
 
 def meet_new_types(store: Store) -> None:
-    facts = func.replace(sessions.c.facts, '"unknown_types": {}', '"unknown_types": {"hologram": 999}')
-    change(store, update(sessions).values(facts=func.json(facts)))
+    none, some = '"unknown_types": {}', '"unknown_types": {"hologram": 999}'
+    change(store, "UPDATE sessions SET facts = replace(facts, ?, ?)", none, some)
 
 
 BROKEN: list[tuple[str, Break]] = [
@@ -105,6 +120,7 @@ BROKEN: list[tuple[str, Break]] = [
     ("token_totals_add_up", hide_a_day),
     ("token_totals_add_up", miscount_subagents),
     ("token_totals_add_up", miscount_messages),
+    ("token_totals_add_up", change_a_digest_without_its_hash),
     ("token_totals_add_up", lose_a_file),
     ("token_totals_add_up", spend_elsewhere),
     ("token_totals_add_up", forget_a_fact_file),
@@ -131,16 +147,30 @@ def test_a_broken_promise_is_seen(store: Store, name: str, broken: Break) -> Non
     assert not BY_NAME[name].answer(store).holds
 
 
+@pytest.mark.parametrize(
+    ("broken", "named"),
+    [
+        (miscount_subagents, "tokens_add_up"),
+        (miscount_messages, "tokens_of_messages"),
+        (change_a_cost, "costs_add_up"),
+        (hide_a_day, "names_agree"),
+        (spend_elsewhere, "fact_file"),
+        (forget_a_fact_file, "facts_of_digest"),
+    ],
+)
+def test_totals_that_do_not_add_up_are_named_by_verify_too(store: Store, broken: Break, named: str) -> None:
+    sweep(store)
+    broken(store)
+    assert named in {one.check for one in verify(store)}
+
+
 def test_a_loss_record_stands_in_for_a_digest(store: Store) -> None:
     sweep(store)
     evict_uncovered(store)
-    s = sessions.c
-    at, reason, one = literal("2026-02-01T00:00:00.000Z"), literal("overflow"), literal(1)
-    lost = select(at, s.session_uid, s.flavor, s.day, one, one, s.generation, reason)
-    columns = ["at", "session_uid", "flavor", "day", "bytes", "records", "generation", "reason"]
-    change(store, insert(losses).from_select(columns, lost))
+    lost = "INSERT INTO losses (at, session_uid, flavor, day, bytes, records, generation, reason)"
+    change(store, f"{lost} SELECT ?, session_uid, flavor, day, 1, 1, generation, 'overflow' FROM sessions", _LONG_AGO)
     assert BY_NAME[COVERED].answer(store).holds
-    change(store, delete(losses))
+    change(store, "DELETE FROM losses")
     assert not BY_NAME[COVERED].answer(store).holds
 
 
@@ -193,8 +223,9 @@ def test_a_check_that_cannot_be_asked_names_no_session(store: Store) -> None:
     def damaged(_: Store) -> Answer:
         raise StoreError("a file of claude:s1 is damaged")
 
-    answer = Check("sound", "session_events", damaged, dg.AssetCheckSeverity.ERROR).answer(store)
-    assert answer == Answer(False, {"cannot_be_asked": "StoreError: `helix verify` says what is wrong"})
+    answer = Promise(damaged).settled(store)
+    assert answer.figures == {"cannot_be_asked": "StoreError: `helix verify` says what is wrong"}
+    assert not answer.holds
 
 
 @pytest.mark.parametrize("error", [None, StoreError("a file is missing")], ids=["wrong", "error"])
@@ -205,19 +236,18 @@ def test_what_does_not_hold_while_a_sweep_goes_on_is_asked_again(store: Store, e
         looks.append(1)
         if len(looks) > 1:
             return Answer(True)
-        change(store, update(sessions).values(is_pinned=True))
+        change(store, "UPDATE sessions SET is_pinned = 1")
         sweep(store)
         if error is not None:
             raise error
         return Answer(False)
 
-    check = Check("sound", "session_events", between_two_looks, dg.AssetCheckSeverity.ERROR)
-    assert check.answer(store) == Answer(True)
+    assert Promise(between_two_looks).settled(store) == Answer(True)
 
 
 def test_files_of_a_writer_at_work_are_none_that_were_left(store: Store) -> None:
     sweep(store)
-    change(store, delete(raw_files))
+    change(store, "DELETE FROM raw_files")
     leave_files(store)
     check = BY_NAME["no_evicted_session_has_a_file_left"]
     with writer_lock(store.data_dir, "test"):
@@ -228,7 +258,7 @@ def test_files_of_a_writer_at_work_are_none_that_were_left(store: Store) -> None
 def test_a_session_on_its_way_out_is_not_sampled(store: Store) -> None:
     sweep(store)
     assert sampled_files(store)
-    change(store, update(sessions).values(evicting_at="2026-02-01T00:00:00.000Z"))
+    change(store, "UPDATE sessions SET evicting_at = ?", _LONG_AGO)
     assert sampled_files(store) == []
 
 
@@ -242,7 +272,7 @@ def test_what_walks_over_a_large_memory_is_asked_by_the_sensors_sweeps_once_an_h
 ) -> None:
     assert all(asked(instance, run_config=PATIENTLY) == set(BY_NAME) for _ in range(2))
     monkeypatch.setattr("helix_assets.defs.checks.LARGE", 1)
-    every, walking = set(BY_NAME), {check.name for check in CHECKS if check.walks}
+    every, walking = set(BY_NAME), {check.name for check in CHECKS if check.how.walks}
     assert asked(instance, run_config=PATIENTLY) == every - walking
     assert asked(instance) == every
     now = time.time() + ASKED_EVERY_S + 1

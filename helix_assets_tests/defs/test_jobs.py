@@ -13,15 +13,15 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster_graphql.test.utils import execute_dagster_graphql
-from sqlalchemy import func, select, update
 
 from helix_assets.derive.digest_builder import DigestBuilder
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.prove.promises import stale_partitions
-from helix_assets.store.catalog.old_tables import evictions, losses, raw_files, sessions
+from helix_assets.store.catalog import live_files, losses, meta
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep, utc_now
 from helix_assets_tests.defs.runs import Result, latest, logged, partitions, run_job
+from helix_assets_tests.home import ask, rows_of
 from helix_assets_tests.serve.tree import LAUNCH
 
 
@@ -48,9 +48,8 @@ def today() -> str:
     return utc_now().date().isoformat()
 
 
-def count(store: Store, table: Any) -> int:
-    with store.catalog.reading() as connection:
-        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+def count(store: Store, table: str) -> int:
+    return len(rows_of(store, table))
 
 
 def steps(result: Result, outcome: str) -> list[str]:
@@ -60,32 +59,31 @@ def steps(result: Result, outcome: str) -> list[str]:
 def test_a_broken_promise_stops_the_eviction(store: Store, real_instance: dg.DagsterInstance) -> None:
     sweep(store)
     with store.catalog.writing() as connection:
-        one = select(func.min(sessions.c.id)).scalar_subquery()
-        broken = {"evicted_at": "2026-02-01T00:00:00.000Z", "derived_generation": None}
-        connection.execute(update(sessions).where(sessions.c.id == one).values(broken))
-    files = count(store, raw_files)
+        connection.execute("""UPDATE sessions SET evicted_at = '2026-02-01T00:00:00.000Z', derived_generation = NULL
+            WHERE id = (SELECT min(id) FROM sessions)""")
+    files = count(store, "raw_files")
     result = run_job(real_instance, "eviction_job", partition_key=today())
     assert not result.success
     assert "retention_report" not in steps(result, "STEP_START")
-    assert (count(store, raw_files), count(store, evictions)) == (files, 0)
+    assert (count(store, "raw_files"), count(store, "evictions")) == (files, 0)
 
 
 def test_a_dry_run_shows_what_the_job_then_evicts(store: Store, real_instance: dg.DagsterInstance) -> None:
     sweep(store)
-    files, usage = count(store, raw_files), store.catalog.raw_usage()
+    files, usage = count(store, "raw_files"), ask(store, live_files.raw_usage)
     assert run_job(real_instance, "eviction_job", partition_key=today(), run_config=config(apply=False)).success
-    assert (count(store, raw_files), store.catalog.raw_usage()) == (files, usage)
+    assert (count(store, "raw_files"), ask(store, live_files.raw_usage)) == (files, usage)
     planned = latest(real_instance, "retention_report", today()).metadata["plan/sessions_to_go"].value
     assert run_job(real_instance, "eviction_job", partition_key=today()).success
-    assert count(store, evictions) == planned != 0
-    assert store.catalog.raw_usage() < usage
+    assert count(store, "evictions") == planned != 0
+    assert ask(store, live_files.raw_usage) < usage
 
 
 def test_other_caps_hold_for_one_run(store: Store, instance: dg.DagsterInstance) -> None:
     sweep(store)
     higher = config(apply=True, raw_soft_cap_bytes="1GiB", raw_max_age_days=36500)
     assert run_job(instance, "eviction_job", partition_key=today(), run_config=higher).success
-    assert count(store, evictions) == 0
+    assert count(store, "evictions") == 0
     assert latest(instance, "retention_report", today()).metadata["plan/soft_cap"].value == 1 << 30
 
 
@@ -93,7 +91,7 @@ def test_other_caps_hold_for_one_run(store: Store, instance: dg.DagsterInstance)
 def test_caps_that_make_no_sense_evict_nothing(cap: dict[str, Any], store: Store, instance: dg.DagsterInstance) -> None:
     sweep(store)
     assert not run_job(instance, "eviction_job", partition_key=today(), run_config=config(apply=True, **cap)).success
-    assert count(store, evictions) == 0
+    assert count(store, "evictions") == 0
 
 
 def data_losses(instance: dg.DagsterInstance) -> list[dg.AssetObservation]:
@@ -113,7 +111,7 @@ def test_each_loss_is_reported_once(
     for _ in range(2):
         assert run_job(instance, "eviction_job", partition_key=today(), run_config=overflowing).success
     told = [observation.metadata["loss"].value for observation in data_losses(instance)]
-    assert sorted(told) == list(range(1, count(store, losses) + 1)) != []
+    assert sorted(told) == list(range(1, count(store, "losses") + 1)) != []
     assert {observation.description for observation in data_losses(instance)} == {"session_memory.data_loss"}
 
 
@@ -122,7 +120,7 @@ def test_a_loss_outside_dagster_is_reported_by_the_next_job(store: Store, instan
     loss = {"at": f"{today()}T00:00:00.000Z", "session_uid": "claude:x", "flavor": "claude", "day": "2026-01-05",
             "bytes": 7, "records": 1, "generation": 1, "reason": "overflow"}  # fmt: skip
     with store.catalog.writing() as connection:
-        store.catalog.put_loss(connection, **loss)
+        losses.put_loss(connection, **loss)
     run_job(instance, "eviction_job", partition_key=today())
     assert [observation.metadata["bytes"].value for observation in data_losses(instance)] == [7]
 
@@ -143,18 +141,18 @@ def test_each_partition_says_what_went_and_why(store: Store, real_instance: dg.D
     run_job(real_instance, "eviction_job", partition_key=today())
     observed = real_instance.fetch_observations(dg.AssetKey("session_events"), limit=100).records
     told = [record.asset_observation.metadata for record in observed if record.asset_observation]
-    assert sum(int(str(m["sessions_evicted"].value)) for m in told) == count(store, evictions)
+    assert sum(int(str(m["sessions_evicted"].value)) for m in told) == count(store, "evictions")
     assert all({"because_over_soft_cap", "oldest_age_days", "bytes_evicted"} <= metadata.keys() for metadata in told)
     report = latest(real_instance, "retention_report", today()).metadata
-    assert report["dagster/partition_row_count"].value == count(store, evictions)
+    assert report["dagster/partition_row_count"].value == count(store, "evictions")
 
 
 def test_another_day_than_today_never_evicts(store: Store, instance: dg.DagsterInstance) -> None:
     sweep(store)
-    files = count(store, raw_files)
+    files = count(store, "raw_files")
     result = run_job(instance, "eviction_job", partition_key="2026-01-05")
     assert not result.success
-    assert count(store, raw_files) == files
+    assert count(store, "raw_files") == files
 
 
 def test_an_eviction_without_a_partition_means_today(store: Store, real_instance: dg.DagsterInstance) -> None:
@@ -163,7 +161,7 @@ def test_an_eviction_without_a_partition_means_today(store: Store, real_instance
     assert result.success
     assert logged(result) == [("retention_report", today())]
     report = latest(real_instance, "retention_report", today()).metadata
-    assert report["dagster/partition_row_count"].value == count(store, evictions) != 0
+    assert report["dagster/partition_row_count"].value == count(store, "evictions") != 0
 
 
 def test_an_eviction_without_a_partition_means_today_once_dagster_knows_of_sweeps(
@@ -171,7 +169,7 @@ def test_an_eviction_without_a_partition_means_today_once_dagster_knows_of_sweep
 ) -> None:
     assert run_job(real_instance, "sweep").success
     assert run_job(real_instance, "eviction_job").success
-    assert count(store, evictions) != 0
+    assert count(store, "evictions") != 0
     (run,) = real_instance.get_runs(dg.RunsFilter(job_name="eviction_job"))
     assert run.tags["dagster/partition"] == today()
 
@@ -195,7 +193,7 @@ def test_an_eviction_launched_over_graphql_without_a_partition_means_today(store
         run = instance.launch_run(launched["run"]["id"], context)  # the daemon's part
         assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.SUCCESS
         latest(instance, "retention_report", today())
-    assert count(store, evictions) > 0
+    assert count(store, "evictions") > 0
 
 
 def test_a_report_of_an_old_day_renders_the_log_alone(store: Store, instance: dg.DagsterInstance) -> None:
@@ -222,14 +220,14 @@ def test_todays_report_says_what_went_what_is_next_and_what_was_lost(
     loss = {"at": "2026-01-05T00:00:00.000Z", "session_uid": "claude:x", "flavor": "claude", "day": "2026-01-05",
             "bytes": 7, "records": 1, "generation": 1, "reason": "overflow"}  # fmt: skip
     with store.catalog.writing() as connection:
-        store.catalog.put_loss(connection, **loss)
+        losses.put_loss(connection, **loss)
     run_job(instance, "eviction_job", partition_key=today())
     metadata = latest(instance, "retention_report", today()).metadata
     told = {name: metadata[name].value for name in ("sessions_lost", "sessions_lost_ever", "bytes_lost_ever")}
     assert told == {"sessions_lost": 0, "sessions_lost_ever": 1, "bytes_lost_ever": 7}
     tables = {name: metadata[name].value.records for name in ("evicted", "next_to_go", "losses")}  # type: ignore[union-attr]
-    assert sum(record.data["sessions"] for record in tables["evicted"]) == count(store, evictions)
-    assert len(tables["next_to_go"]) == count(store, raw_files)
+    assert sum(record.data["sessions"] for record in tables["evicted"]) == count(store, "evictions")
+    assert len(tables["next_to_go"]) == count(store, "raw_files")
     assert "claude:" not in str(tables)
 
 
@@ -239,7 +237,7 @@ def test_the_first_run_shows_how_full_the_cache_is_before_any_eviction(
     told = logged(run_job(instance, "sweep"))
     assert told.count(("retention_report", today())) == 1
     metadata = latest(instance, "retention_report", today()).metadata
-    assert metadata["plan/usage_before"].value == store.catalog.raw_usage()
+    assert metadata["plan/usage_before"].value == ask(store, live_files.raw_usage)
     assert {"plan/soft_cap", "plan/hard_cap", "next_to_go", "raw_cache_over_time"} <= metadata.keys()
 
 
@@ -252,9 +250,8 @@ def test_rederiving_refreshes_the_stale_partitions_alone(store: Store, instance:
     run_job(instance, "sweep")
     first, *_ = partitions(store)
     with store.catalog.writing() as connection:
-        older = update(sessions).where(sessions.c.day == first[1]).values(derivation_version=DIGEST_VERSION - 1)
-        connection.execute(older)
-        store.catalog.set_meta(connection, "settled", "by older rules")
+        connection.update("sessions", {"derivation_version": DIGEST_VERSION - 1}, "day = ?", first[1])
+        meta.put(connection, "settled", "by older rules")
     told = logged(run_job(instance, "rederive_job"))
     assert {partition for _, partition in told} == {f"{first[1]}|{first[0]}"}
     assert stale_partitions(store) == set()
@@ -275,9 +272,9 @@ def test_dagsters_records_name_no_session_so_that_one_can_be_forgotten(
     monkeypatch.setenv("HELIX_RAW_HARD_CAP_BYTES", "30KiB")
     run_job(real_instance, "sweep")
     with store.catalog.reading() as connection:
-        told = connection.execute(select(sessions.c.native_session_id, sessions.c.title, sessions.c.cwd)).all()
-        first = connection.execute(select(raw_files.c.name)).scalars().first()
-    store.raw.path(str(first)).write_bytes(b"damaged")
+        told = connection.tuples("SELECT native_session_id, title, cwd FROM sessions")
+        first = connection.value("SELECT name FROM raw_files")
+    store.raw.path(first).write_bytes(b"damaged")
     monkeypatch.setattr(DigestBuilder, "finish", lambda *_: 1 / 0)
     for job in ("rederive_job", "sweep", "eviction_job"):
         run_job(real_instance, job, **({"partition_key": today()} if job == "eviction_job" else {}))

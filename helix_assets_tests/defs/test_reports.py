@@ -17,10 +17,12 @@ from helix_assets.defs.build import build_defs
 from helix_assets.defs.reports import GROUP, RETRO, reports_schedule
 from helix_assets.demo import append
 from helix_assets.model.errors import SettingsError
+from helix_assets.store.catalog import live_files, meta
 from helix_assets.store.lock import writer_lock
-from helix_assets.store.store import Store
+from helix_assets.store.store import MEMORY_REDACTED, Store
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import Result, run_job
+from helix_assets_tests.home import ask
 
 GROUPED = dg.AssetSelection.groups(GROUP)
 
@@ -54,9 +56,21 @@ def test_every_check_of_the_reports_passes(ran: Result) -> None:
     assert all(check.passed for check in checks)
 
 
+def test_a_run_between_new_redaction_rules_and_their_sweep_ends_well_and_makes_nothing(
+    store: Store, instance: dg.DagsterInstance
+) -> None:
+    sweep(store)
+    with store.catalog.writing() as connection:
+        meta.put(connection, MEMORY_REDACTED, "older")
+    result = run_job(instance, "reports_job")
+    run = instance.get_run_by_id(result.run_id)
+    assert run is not None
+    assert (result.success, run.tags["helix/outcome"], metadata(result)) == (True, "withheld", {})
+
+
 def test_a_check_fails_when_facts_are_damaged(store: Store, instance: dg.DagsterInstance) -> None:
     sweep(store)
-    file = next(file for file in store.catalog.fact_files() if file.fact == "token_usage")
+    file = next(file for file in ask(store, live_files.fact_files) if file.fact == "token_usage")
     store.facts.path(file.name).write_bytes(b"torn")
     checks = run_job(instance, "reports_job").get_asset_check_evaluations()
     failed = {(check.asset_key.to_user_string(), check.check_name) for check in checks if not check.passed}
@@ -73,7 +87,7 @@ def test_pictures_and_tables_are_shown(ran: Result) -> None:
 def test_nothing_that_names_a_session_is_logged(ran: Result, store: Store) -> None:
     """No path, repository, id, title or model of the sample home."""
     with store.catalog.reading() as connection:
-        rows = connection.exec_driver_sql("select native_session_id, repo, cwd, title, model from sessions").all()
+        rows = connection.tuples("select native_session_id, repo, cwd, title, model from sessions")
     words = {word for row in rows for word in row if word}
     told = repr(metadata(ran))
     assert words

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from sqlalchemy import update
 
 from helix_assets.defs.sensors import INTERVAL_S, budget_sensor, tier0_sensor
 from helix_assets.demo import append
 from helix_assets.serve.dagster_private import run_key_tags
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import sessions
+from helix_assets.store.catalog import live_files
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.look import scan
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import run_job
-from helix_assets_tests.home import conversation
+from helix_assets_tests.home import ask, conversation
 
 
 def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> tuple[dg.RunRequest | dg.SkipReason, str]:
@@ -170,7 +169,7 @@ def test_a_sweep_that_left_too_much_asks_for_one_eviction(
     sweep(store)
     request, cursor = budget_tick()
     assert evict_as(instance, request).success
-    assert store.catalog.raw_usage() <= 20 << 10
+    assert ask(store, live_files.raw_usage) <= 20 << 10
     assert isinstance(budget_tick(cursor)[0], dg.SkipReason)
 
 
@@ -199,7 +198,7 @@ def test_nothing_is_asked_for_when_nothing_may_go(store: Store, monkeypatch: pyt
     monkeypatch.setenv("HELIX_RAW_SOFT_CAP_BYTES", "20KiB")
     sweep(store)
     with store.catalog.writing() as connection:
-        connection.execute(update(sessions).values(is_pinned=True))
+        connection.execute("UPDATE sessions SET is_pinned = 1")
     answer, _ = budget_tick()
     assert answer == dg.SkipReason("the raw cache is above its soft cap, but nothing in it may go")
 

@@ -23,14 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from sqlalchemy import select
 
 from helix_assets.cli.main import run
 from helix_assets.keep.evict import apply
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import BusyError, RetryLater
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.old_tables import digests, losses
 from helix_assets_tests.home import NOW, Memory, conversation
 
 _EVERYTHING = RetentionPolicy(1, 1 << 50, 36_500, 1 << 50)
@@ -225,14 +223,14 @@ def _judge(folder: Path) -> list[str]:
         memory.sweep()
     wrong = [str(violation) for violation in verify(ours.store)]
     with ours.store.catalog.reading() as connection:
-        lost = set(connection.execute(select(losses.c.session_uid)).scalars())
-        uids = set(connection.execute(select(digests.c.session_uid)).scalars())
+        lost = set(connection.column("SELECT session_uid FROM losses"))
+        uids = set(connection.column("SELECT session_uid FROM digests"))
     for number in range(_SESSIONS):
         uid = f"claude:{name_of(number)}"
         if uid not in uids:
             wrong.append(f"{uid} has no digest")
         elif uid not in lost:
-            is_partial = ours.store.catalog.session(uid).is_partial
+            is_partial = ours.row(uid).is_partial
             wrong += [f"{uid}: {what}" for what in (*_differs(ours.digest(uid), theirs.digest(uid)),
                                                     *(["is partial"] if is_partial else []))]  # fmt: skip
     ours.close()

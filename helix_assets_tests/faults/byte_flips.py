@@ -28,11 +28,12 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import HelixError
 from helix_assets.prove.verify import verify
 from helix_assets.settings import Settings, load_settings
-from helix_assets.store.catalog.old_tables import sessions
+from helix_assets.store.catalog import live_files
 from helix_assets.store.catalog.pages import truncate_log
 from helix_assets.store.reserve import RESERVE
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import sweep, utc_now
+from helix_assets_tests.home import ask
 
 Answers = dict[str, bytes]
 _EVERYTHING = "everything"
@@ -76,7 +77,7 @@ def _prepare(folder: Path, seed: int) -> Settings:
                               "HELIX_BACKUP_SCHEDULE": "off"})  # fmt: skip
     store = open_store(settings)
     sweep(store)
-    soft = store.catalog.raw_usage() * 2 // 3
+    soft = ask(store, live_files.raw_usage) * 2 // 3
     evict.apply(store, clock=utc_now, policy=RetentionPolicy(soft, 1 << 40, 45, 1 << 40))
     truncate_log(store.catalog)
     store.close()
@@ -122,7 +123,7 @@ def _answers(settings: Settings) -> Answers:
             for uid in uids:
                 with suppress(HelixError), open_session(store, uid) as session:
                     found[uid] = b"".join(session_lines(session))
-            for file in store.catalog.fact_files():
+            for file in ask(store, live_files.fact_files):
                 with suppress(HelixError):
                     rows = store.facts.rows(file)
                     found[f"{file.fact} {file.flavor} {file.day}"] = repr(rows).encode()
@@ -133,7 +134,7 @@ def _answers(settings: Settings) -> Answers:
 
 def _uids(store: Store) -> list[str]:
     with store.catalog.reading() as connection:
-        return sorted(connection.execute(sessions.select().with_only_columns(sessions.c.session_uid)).scalars())
+        return connection.column("SELECT session_uid FROM sessions ORDER BY session_uid")
 
 
 def _named(settings: Settings) -> set[str]:

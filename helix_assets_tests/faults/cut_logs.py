@@ -15,14 +15,12 @@ from pathlib import Path
 
 import click
 import orjson
-from sqlalchemy import select
 
 from helix_assets.demo import make_home
 from helix_assets.keep.evict import apply
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import digests
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import sweep, utc_now
 
@@ -80,7 +78,7 @@ def _store(data: Path, home: Path) -> Store:
 def _tokens(store: Store) -> dict[tuple[str, str], int]:
     sums: dict[tuple[str, str], int] = {}
     with store.catalog.reading() as connection:
-        for text, flavor in connection.execute(select(digests.c.digest, digests.c.flavor)):
+        for text, flavor in connection.tuples("SELECT digest, flavor FROM digests"):
             for kind, count in orjson.loads(text)["tokens"].items():
                 sums[flavor, kind] = sums.get((flavor, kind), 0) + (count or 0)
     return sums

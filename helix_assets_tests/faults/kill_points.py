@@ -21,7 +21,6 @@ from typing import Any
 
 import click
 import orjson
-from sqlalchemy import func, select
 
 from helix_assets.ask.reports.all_reports import make_report
 from helix_assets.keep import evict
@@ -32,7 +31,7 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.old_tables import forgotten, retries, sessions
+from helix_assets.store.catalog import live_files, meta
 from helix_assets_tests.faults.injection import Fault, run, turning_points
 from helix_assets_tests.home import Memory, conversation, prompt
 
@@ -98,7 +97,7 @@ def _lighten(memory: Memory) -> None:
     """Under nine tenths of what is there at first; who takes this up again is held to the same cap."""
     told = memory.folder / "cap"
     if not told.exists():
-        told.write_text(str(memory.store.catalog.raw_usage() * 9 // 10))
+        told.write_text(str(memory.raw_usage() * 9 // 10))
     caps = RetentionPolicy(
         soft_cap_bytes=int(told.read_text()), hard_cap_bytes=1 << 40, max_age_days=45, distilled_cap_bytes=1 << 40
     )
@@ -116,16 +115,16 @@ def _report(memory: Memory) -> None:
 
 def _forget(memory: Memory) -> None:
     with memory.store.catalog.reading() as connection:
-        uids = set(connection.execute(select(sessions.c.session_uid)).scalars())
+        uids = set(connection.column("SELECT session_uid FROM sessions"))
     forget(memory.store, uids, now=memory.now)
 
 
 def _downgrade(memory: Memory) -> None:
     """Back to the first version: tables of later ones that are empty go, and pages are given back by no step."""
     with memory.store.catalog.writing() as connection:
-        for table in (forgotten, retries):
-            table.drop(connection)
-        memory.store.catalog.set_meta(connection, "catalog_version", "1")
+        for table in ("forgotten", "retries"):
+            connection.execute(f"DROP TABLE {table}")
+        meta.put(connection, "catalog_version", "1")
 
 
 def _open(_: Memory) -> None:
@@ -134,16 +133,20 @@ def _open(_: Memory) -> None:
 
 def _uncover(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("DELETE FROM digests")
-        connection.exec_driver_sql(
+        connection.execute("DELETE FROM digests")
+        files = live_files.fact_files(connection)  # what was never derived has no facts either
+        live_files.put_fact_files(connection, [], files)
+        connection.execute(
             "UPDATE sessions SET derived_generation = NULL, analyzed_at = NULL, analyze_order = NULL, "
             "failure = 'made up', failures = 1, retry_at = '2999-01-01T00:00:00.000Z'"
         )
+    for file in files:
+        memory.store.facts.remove(file.name)
 
 
 def _outdate(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("UPDATE sessions SET parser_version = -1")
+        connection.execute("UPDATE sessions SET parser_version = -1")
 
 
 def phases(count: int) -> dict[str, Phase]:
@@ -284,8 +287,8 @@ def _wrong_reports(memory: Memory) -> list[str]:
     folders = [path for path in (memory.store.data_dir / "reports").glob("*") if not path.name.startswith(".")]
     wrong = [f"{path.name} is torn" for path in folders if not (path / f"{path.name}.md").is_file()]
     with memory.store.catalog.reading() as connection:
-        told = connection.execute(select(func.count()).select_from(sessions)).scalar_one()
-        left = connection.execute(select(func.count()).where(forgotten.c.unfinished.is_not(None))).scalar_one()
+        told = connection.value("SELECT count(*) FROM sessions")
+        left = connection.value("SELECT count(*) FROM forgotten WHERE unfinished IS NOT NULL")
     return [*wrong, "what is forgotten is reported"] if folders and not told and not left else wrong
 
 

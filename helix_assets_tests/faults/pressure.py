@@ -22,16 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-from sqlalchemy import func, select
 
 from helix_assets.ask.export import session_figures
 from helix_assets.demo import make_home
 from helix_assets.keep import evict
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import digests, sessions, sources
+from helix_assets.store.catalog import live_files
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import sweep, utc_now
+from helix_assets_tests.home import ask
 
 _TOKENS = (("input", "input"), ("output", "output"), ("cache_read", "cache_read"), ("cache_creation", "cache_write"))
 
@@ -104,7 +104,7 @@ def _appear(source: Path, target: Path, share: float) -> None:
 def _round(store: Store, done: Pressed) -> list[str]:
     before, begin = _state(store), time.monotonic()
     report = sweep(store)
-    done.peak_bytes = max(done.peak_bytes, store.catalog.raw_usage())
+    done.peak_bytes = max(done.peak_bytes, ask(store, live_files.raw_usage))
     gone = evict.apply(store, clock=utc_now, analyze=lambda: sweep(store))
     done.rounds += 1
     done.evicted_bytes += gone.bytes_freed
@@ -121,8 +121,8 @@ def _round(store: Store, done: Pressed) -> list[str]:
     if back:
         wrong.append(f"{len(back)} evicted sessions came back unchanged, such as {back[0]}")
     with store.catalog.reading() as connection:
-        seen = set(connection.execute(select(sessions.c.session_uid)).scalars())
-        held = set(connection.execute(select(digests.c.session_uid)).scalars())
+        seen = set(connection.column("SELECT session_uid FROM sessions"))
+        held = set(connection.column("SELECT session_uid FROM digests"))
     done.sessions = len(seen)
     if seen != held:
         wrong.append(f"{len(seen - held)} sessions without a digest")
@@ -135,11 +135,10 @@ def _round(store: Store, done: Pressed) -> list[str]:
 
 def _state(store: Store) -> dict[str, tuple[bool, int]]:
     """Of every session whether it is evicted, and how many bytes of it were read."""
-    read = func.coalesce(func.sum(sources.c.offset), 0)
-    query = select(sessions.c.session_uid, sessions.c.evicted_at.is_not(None), read)
-    query = query.outerjoin(sources, sources.c.session_id == sessions.c.id).group_by(sessions.c.id)
+    query = """SELECT session_uid, evicted_at IS NOT NULL, coalesce(sum("offset"), 0) FROM sessions
+        LEFT JOIN sources ON session_id = sessions.id GROUP BY sessions.id"""
     with store.catalog.reading() as connection:
-        return {uid: (bool(evicted), int(count)) for uid, evicted, count in connection.execute(query)}
+        return {uid: (bool(evicted), count) for uid, evicted, count in connection.tuples(query)}
 
 
 def _differences(store: Store, home: Path) -> Iterator[str]:

@@ -39,6 +39,7 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION
+from helix_assets.store.catalog import sessions
 from helix_assets.store.catalog.catalog import CATALOG, index_bytes
 from helix_assets.store.key import KEY_BYTES
 from helix_assets.store.words import hashing
@@ -46,7 +47,7 @@ from helix_assets.sweep import commit, pricing, resting, sweep, workers
 from helix_assets_tests.faults.moving_logs import PROJECTS, Log, Logs
 from helix_assets_tests.faults.reckoning import Books, reckon, sound
 from helix_assets_tests.faults.strikes import KILLED, fill_disk, in_child, kill, struck
-from helix_assets_tests.home import NOW, Memory
+from helix_assets_tests.home import NOW, Memory, ask
 from helix_assets_tests.store.consumer import Consumer
 
 _DERIVING = (commit, sweep, coverage, status)
@@ -228,7 +229,7 @@ class Campaign:
 
     def sweep_into_tight_caps(self) -> None:
         with self._opened() as memory:
-            usage = max(2_000, memory.store.catalog.raw_usage() // 2)
+            usage = max(2_000, memory.raw_usage() // 2)
         caps = {"HELIX_RAW_SOFT_CAP_BYTES": str(usage), "HELIX_RAW_HARD_CAP_BYTES": str(usage + 500)}
         self._environ |= caps
         self.do(f"sweep into {usage}", Memory.sweep)
@@ -250,7 +251,7 @@ class Campaign:
 
     def _evict(self, what: str, caps: Callable[[int, int], tuple[int, int]]) -> None:
         with self._opened() as memory:
-            usage, index = memory.store.catalog.raw_usage(), index_bytes(memory.store.data_dir)
+            usage, index = memory.raw_usage(), index_bytes(memory.store.data_dir)
         if usage < 2:
             return
         soft, hard = caps(usage, index)
@@ -263,14 +264,14 @@ class Campaign:
     def forget(self) -> None:
         uid = self._log().uid
         with self._opened() as memory:
-            is_known = bool(memory.store.catalog.sessions_by_uid([uid]))
+            is_known = bool(ask(memory.store, sessions.by_uid, [uid]))
         if not is_known or self._random.random() < 0.6:
             return
         self.do(f"forget {uid}", lambda m: forget(m.store, [uid], now=self._now))
         with self._opened() as memory:
             with writing(memory.store, "forget"):
                 pass  # the next writer finishes it
-            if memory.store.catalog.sessions_by_uid([uid]):
+            if ask(memory.store, sessions.by_uid, [uid]):
                 return  # it was killed before its transaction: nothing has happened
         family = self._logs.family(uid)
         self._books.forgotten.add(uid)
@@ -283,8 +284,8 @@ class Campaign:
 
         def work(memory: Memory) -> None:
             with writing(memory.store, "pin"), memory.store.catalog.writing() as connection:
-                for row in memory.store.catalog.sessions_by_uid([uid]).values():
-                    memory.store.catalog.update_session(connection, row.id, is_pinned=pinned)
+                for row in ask(memory.store, sessions.by_uid, [uid]).values():
+                    sessions.change(connection, row.id, is_pinned=pinned)
 
         self.do(f"{'pin' if pinned else 'unpin'} {uid}", work)
 

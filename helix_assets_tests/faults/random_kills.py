@@ -115,8 +115,8 @@ def _sweep(memory: Memory) -> None:
 
 def _record_counts(memory: Memory) -> dict[str, int]:
     with memory.store.catalog.reading() as connection:
-        rows = connection.exec_driver_sql("SELECT session_uid, digest FROM digests")
-        return {uid: json.loads(text)["record_count"] for uid, text in rows}
+        rows = connection.tuples("SELECT session_uid, digest FROM digests")
+    return {uid: json.loads(text)["record_count"] for uid, text in rows}
 
 
 def campaign(folder: Path, *, rounds: int, seed: int, sessions: int = 8) -> Campaign:

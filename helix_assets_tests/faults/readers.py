@@ -173,7 +173,7 @@ def read_beside_a_writer(folder: Path, *, seconds: float, processes: int, sessio
     while time.time() < until:
         rounds += 1
         _grow(memory, sessions, rounds)
-        tight = replace(policy, soft_cap_bytes=memory.store.catalog.raw_usage() // 2 + 1)
+        tight = replace(policy, soft_cap_bytes=memory.raw_usage() // 2 + 1)
         evicted += len(evict.apply(memory.store, clock=lambda: memory.now, policy=tight).gone)
     asked, wrong = Counter[str](), []
     for _ in range(processes):

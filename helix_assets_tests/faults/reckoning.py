@@ -13,20 +13,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from sqlalchemy import select
 
 from helix_assets.ask.export import session_lines
 from helix_assets.ask.reading import open_session
 from helix_assets.ask.search import Finder
 from helix_assets.prove.verify import verify
 from helix_assets.redaction import strip_tags
-from helix_assets.store.catalog import retries
-from helix_assets.store.catalog.old_tables import digests, evictions, losses, sessions
+from helix_assets.store.catalog import live_files, retries, sessions
 from helix_assets.store.store import Store
 from helix_assets.store.words.keep import index_of, live_names
 from helix_assets.store.words.segment import names_of
 from helix_assets_tests.faults.moving_logs import Log, Logs
-from helix_assets_tests.home import Memory
+from helix_assets_tests.home import Memory, ask
 
 _TOTALS = ("records", "calls", "input", "output")
 # What a digest says of how it was made: kept digests of evicted sessions are of older rules, and of several pieces.
@@ -67,7 +65,7 @@ def reckon(memory: Memory, logs: Logs, books: Books) -> Iterator[str]:
     yield from _losses(store)
     yield from _forgotten(memory, logs, books)
     with store.catalog.reading() as connection:
-        lost = set(connection.execute(select(losses.c.session_uid)).scalars())
+        lost = set(connection.column("SELECT session_uid FROM losses"))
     books.loose |= {uid for gone in lost if gone in {log.uid for log in logs.all} for uid in logs.family(gone)}
     yield from _sums(memory, logs, books)
     yield from _as_if_new(memory, logs, books)
@@ -89,8 +87,8 @@ def _covered(store: Store) -> Iterator[str]:
     """Every session that has raw bytes has a digest of all of them by the rules in force, or is set aside and told."""
     with store.catalog.reading() as connection:
         aside = {one.session_uid: one.failure for one in retries.failed_sessions(connection)}
-        rows = connection.execute(select(sessions)).all()
-        held = dict(connection.execute(select(digests.c.session_uid, digests.c.generation)).tuples().all())
+        rows = connection.execute("SELECT * FROM sessions").fetchall()
+        held = dict(connection.tuples("SELECT session_uid, generation FROM digests"))
     yield from (f"covered: {uid} stays set aside: {failure}" for uid, failure in aside.items())
     for row in rows:
         uid = row.session_uid
@@ -104,8 +102,8 @@ def _losses(store: Store) -> Iterator[str]:
     """Each loss has a note that names its session."""
     notes = "\n".join(path.read_text() for path in (store.data_dir / "hub").glob("*-data-loss*.md"))
     with store.catalog.reading() as connection:
-        lost = connection.execute(select(losses).where(losses.c.reason == "overflow")).all()
-    yield from (f"losses: no note of {loss.session_uid}" for loss in lost if loss.session_uid not in notes)
+        lost = connection.column("SELECT session_uid FROM losses WHERE reason = 'overflow'")
+    yield from (f"losses: no note of {uid}" for uid in lost if uid not in notes)
 
 
 def _forgotten(memory: Memory, logs: Logs, books: Books) -> Iterator[str]:
@@ -125,8 +123,8 @@ def _forgotten(memory: Memory, logs: Logs, books: Books) -> Iterator[str]:
 
 def told_digests(store: Store) -> dict[str, dict[str, Any]]:
     with store.catalog.reading() as connection:
-        found = connection.execute(select(digests.c.session_uid, digests.c.digest))
-        return {row.session_uid: orjson.loads(row.digest) for row in found}
+        found = connection.tuples("SELECT session_uid, digest FROM digests")
+    return {uid: orjson.loads(text) for uid, text in found}
 
 
 def _sums(memory: Memory, logs: Logs, books: Books) -> Iterator[str]:
@@ -198,7 +196,7 @@ def _differs(store: Store, fresh: Store, uid: str, books: Books) -> Iterator[str
     was_evicted = _was_evicted(store, uid)
     digest, should = head["digest"] or {}, other["digest"] or {}
     names = (digest.keys() | should.keys()) - set(_MADE if was_evicted else ())
-    if books.was_left_out and store.catalog.sessions_by_uid([uid])[uid].is_partial:
+    if books.was_left_out and ask(store, sessions.by_uid, [uid])[uid].is_partial:
         names -= {"cost"}  # the pause between what is merged is nobody's work
     wrong = {name: (digest.get(name), should.get(name)) for name in names if digest.get(name) != should.get(name)}
     if not texts:
@@ -212,7 +210,7 @@ def _differs(store: Store, fresh: Store, uid: str, books: Books) -> Iterator[str
 
 
 def _lines(store: Store, uid: str) -> list[dict[str, Any]] | None:
-    if uid not in store.catalog.sessions_by_uid([uid]):
+    if uid not in ask(store, sessions.by_uid, [uid]):
         return None
     with open_session(store, uid) as session:
         return [orjson.loads(line) for line in session_lines(session)]
@@ -220,19 +218,15 @@ def _lines(store: Store, uid: str) -> list[dict[str, Any]] | None:
 
 def _was_evicted(store: Store, uid: str) -> bool:
     with store.catalog.reading() as connection:
-        query = (
-            select(evictions.c.id)
-            .where(evictions.c.session_uid == uid)
-            .union(select(losses.c.id).where(losses.c.session_uid == uid))
-        )
-        return connection.execute(query).first() is not None
+        query = "SELECT session_uid FROM evictions UNION SELECT session_uid FROM losses"
+        return uid in connection.column(query)
 
 
 def _facts(store: Store, uid: str) -> Counter[str]:
     """Rows of all facts but their first column, the record's key, which is the store's own."""
     return Counter(
         f"{file.fact} {strip_tags(repr(row[1:]))}"
-        for file in store.catalog.fact_files()
+        for file in ask(store, live_files.fact_files)
         for some in store.facts.rows(file)
         if some.session_uid == uid
         for row in some.rows

@@ -68,7 +68,7 @@ def one_run(folder: Path, seed: int, seconds: float = 2.0) -> list[str]:
     ours, theirs = _counted(memory), _counted(fresh)
     wrong = [str(violation) for violation in verify(memory.store)]
     wrong += [f"{name}: {ours[name]}, not {theirs[name]}" for name in theirs if ours[name] != theirs[name]]
-    if memory.store.catalog.session(_UID).is_partial:
+    if memory.row(_UID).is_partial:
         wrong.append("is partial, and its log is whole")
     memory.close()
     fresh.close()

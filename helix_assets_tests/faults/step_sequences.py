@@ -28,7 +28,6 @@ import orjson
 from helix_assets.keep.evict import apply
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.key import KEY_BYTES
 from helix_assets_tests.home import NOW, Memory
 
@@ -226,7 +225,7 @@ def told(memory: Memory, uid: str) -> tuple[dict[str, Any], list[str]]:
     """A session's digest, and its facts, each with the key of its record at the end."""
     facts = sorted(
         f"{file.fact} {row[1:]} {row[0]}"
-        for file in memory.store.catalog.fact_files()
+        for file in memory.fact_files()
         for some in memory.store.facts.rows(file)
         if some.session_uid == uid
         for row in some.rows
@@ -240,8 +239,7 @@ def judge(state: State, oracle: Oracle) -> list[str]:
     with state.opened() as memory:
         wrong = [str(violation) for violation in verify(memory.store)]
         digest, facts = told(memory, state.kind.uid)
-        with memory.store.catalog.reading() as connection:
-            is_partial = connection.execute(sessions.select()).one().is_partial
+        is_partial = memory.row(state.kind.uid).is_partial
     should, should_facts = oracle.of(state)
     is_whole = {line for _, line in state.seen} <= {line for _, line in _whole_lines(state)}
     left_out = {*MADE, *(OF_THE_ORDER if is_partial else ()), *(() if is_whole else ("signals",))}

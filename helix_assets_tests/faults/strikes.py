@@ -14,10 +14,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from sqlalchemy import Connection
-
 from helix_assets.model.errors import StoreError
 from helix_assets.store.catalog.catalog import Catalog
+from helix_assets.store.catalog.connection import Connection
 
 _CALLS = ("rename", "replace", "unlink", "fsync", "link", "mkdir")
 KILLED = 137

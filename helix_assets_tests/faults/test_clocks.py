@@ -47,7 +47,7 @@ def test_lying_clock_evicts_nothing_by_age(tmp_path: Path, lie: timedelta, mtime
 def test_lying_clock_leaves_the_order_of_eviction_as_it_is(tmp_path: Path, lie: timedelta, mtime: float | None) -> None:
     memory = Memory(tmp_path)
     work(memory, [NOW, NOW + lie, NOW + timedelta(days=1)], mtime)
-    tight = RetentionPolicy(memory.store.catalog.raw_usage() // 3, 1 << 40, 45, 1 << 40)
+    tight = RetentionPolicy(memory.raw_usage() // 3, 1 << 40, 45, 1 << 40)
     gone = went(memory, NOW + timedelta(days=1), tight)
     assert gone == sorted(gone) != []
     assert verify(memory.store) == []

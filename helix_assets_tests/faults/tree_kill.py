@@ -132,7 +132,7 @@ def _count(environ: Mapping[str, str]) -> int:
     store = open_store(load_settings(environ))
     try:
         with store.catalog.reading() as connection:
-            return int(connection.exec_driver_sql("select count(*) from digests").scalar_one())
+            return int(connection.value("select count(*) from digests"))
     finally:
         store.close()
 

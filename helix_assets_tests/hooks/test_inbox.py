@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from helix_assets.hooks import hook
 from helix_assets.hooks.inbox import inbox_of, waiting
 from helix_assets.keep.forget import forget
-from helix_assets.store.catalog.old_tables import hook_events
 from helix_assets.sweep.sweep import SweepReport, sweep
 from helix_assets_tests.home import Memory, conversation, prompt
 
@@ -36,9 +34,8 @@ def pushed_sweep(memory: Memory) -> SweepReport:
 
 
 def events(memory: Memory) -> list[tuple[str, str, str]]:
-    e = hook_events.c
     with memory.store.catalog.reading() as connection:
-        return [tuple(row) for row in connection.execute(select(e.session_uid, e.event, e.call_id).order_by(e.at))]
+        return connection.tuples("SELECT session_uid, event, call_id FROM hook_events ORDER BY at")
 
 
 def test_just_the_session_that_was_named_is_taken_in(memory: Memory) -> None:

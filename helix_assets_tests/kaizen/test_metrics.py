@@ -5,12 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from helix_assets.kaizen.metrics import Read, read_executions, read_projects
 from helix_assets.keep.forget import forget
 from helix_assets.keep.writing import writing
-from helix_assets.store.catalog.old_tables import executions, problems
 from helix_assets_tests.home import Memory
 from helix_assets_tests.kaizen.conftest import ONE
 
@@ -71,8 +69,8 @@ def test_what_is_no_record_is_counted_and_named_by_its_line(memory: Memory, metr
     done = read(memory)
     assert (done.records_new, done.lines_unparsed) == (2, 3)
     with memory.store.catalog.reading() as connection:
-        named = connection.execute(select(problems.c.line, problems.c.flavor).order_by(problems.c.line)).all()
-    assert [tuple(row) for row in named] == [(2, "kaizen"), (3, "kaizen"), (4, "kaizen")]
+        named = connection.tuples("SELECT line, flavor FROM problems ORDER BY line")
+    assert named == [(2, "kaizen"), (3, "kaizen"), (4, "kaizen")]
 
 
 def test_a_projects_files_stay_as_they_are(memory: Memory, metrics: Path) -> None:
@@ -116,7 +114,7 @@ def test_newer_rules_reach_what_is_kept(memory: Memory, metrics: Path, tmp_path:
     again = Memory(tmp_path, environ={**memory.environ, "HELIX_REDACTION_RULES": rules})
     again.sweep()
     with again.store.catalog.reading() as connection:
-        record = connection.execute(select(executions.c.record)).scalar_one()
+        record = connection.value("SELECT record FROM executions")
     assert "swordfish" not in record["note"]
     again.close()
 

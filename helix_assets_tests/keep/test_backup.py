@@ -10,13 +10,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
 
 from helix_assets.keep.backup import FACTS, MANIFEST, copies, make_copy, void_older_copies, wrong_in_copy
 from helix_assets.model.errors import StoreError
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.old_tables import digests
 from helix_assets.store.store import open_store
 from helix_assets_tests.home import Memory, conversation
 
@@ -117,7 +115,7 @@ def test_another_stores_copies_are_let_be(memory: Memory, tmp_path: Path) -> Non
 
 def test_a_damaged_memory_makes_no_copy_and_costs_none(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(digests).values(digest="{}"))
+        connection.execute("UPDATE digests SET digest = '{}'")
     with pytest.raises(StoreError, match="the digest of claude:s1 is damaged"):
         make_copy(memory.store, memory.now + DAY)
     assert os.listdir(memory.store.settings.backup_dir) == [copies(memory.store.settings)[-1].generation]

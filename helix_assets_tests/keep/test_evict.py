@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import Table, select, update
 
 from helix_assets.cli.main import run
 from helix_assets.demo import make_home
@@ -26,17 +25,15 @@ from helix_assets.keep.writing import writing
 from helix_assets.model.digest import Digest
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog import losses as logs_of_what_went
-from helix_assets.store.catalog import pages
+from helix_assets.store.catalog import live_files, losses, meta, pages, sessions
 from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.catalog.day_marks import count_day
-from helix_assets.store.catalog.old_tables import digests, evictions, losses, sessions, sources
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.raw import RawFiles
 from helix_assets.store.reserve import RESERVE
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import sweep
-from helix_assets_tests.home import Memory, answer, call, conversation, prompt, result
+from helix_assets_tests.home import Memory, answer, ask, call, conversation, prompt, result, rows_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -71,14 +68,9 @@ def store(swept: Path, tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def rows(store: Store, table: Table) -> list[Any]:
-    with store.catalog.reading() as connection:
-        return list(connection.execute(select(table)).all())
-
-
 def half(store: Store) -> RetentionPolicy:
     """Caps that make about half of the store go."""
-    usage = store.catalog.raw_usage()
+    usage = ask(store, live_files.raw_usage)
     return replace(policy_of(store.settings.retention), soft_cap_bytes=usage // 2, hard_cap_bytes=usage)
 
 
@@ -96,12 +88,12 @@ def apply(store: Store, policy: RetentionPolicy, **options: Any) -> Evicted:
 
 def change(store: Store, uid: str, **values: Any) -> None:
     with store.catalog.writing() as connection:
-        connection.execute(update(sessions).where(sessions.c.session_uid == uid).values(**values))
-        store.catalog.set_meta(connection, "settled", "no sweep knows of this change")
+        connection.update("sessions", values, "session_uid = ?", uid)
+        meta.put(connection, "settled", "no sweep knows of this change")
 
 
 def uids(store: Store) -> list[str]:
-    return sorted(row.session_uid for row in rows(store, sessions))
+    return sorted(row.session_uid for row in rows_of(store, "sessions"))
 
 
 def disk_bytes(store: Store) -> int:
@@ -143,9 +135,9 @@ def test_second_eviction_finds_nothing_to_do(store: Store) -> None:
 
 
 def test_digests_are_left_as_they_were(store: Store) -> None:
-    before = rows(store, digests)
+    before = rows_of(store, "digests")
     apply(store, half(store))
-    assert rows(store, digests) == before
+    assert rows_of(store, "digests") == before
 
 
 def test_store_is_sound_after_eviction(store: Store) -> None:
@@ -154,17 +146,17 @@ def test_store_is_sound_after_eviction(store: Store) -> None:
 
 
 def test_tombstone_keeps_cursors_and_no_text(store: Store) -> None:
-    before = {row.path_key: row.offset for row in rows(store, sources)}
+    before = {row.path_key: row.offset for row in rows_of(store, "sources")}
     gone = next(one for one in apply(store, half(store)).gone if not one.keeps_rows)
-    row = store.catalog.session(gone.session_uid)
+    row = ask(store, sessions.one, gone.session_uid)
     assert (row.evicted_at, row.evicting_at, row.raw_bytes) == ("2026-03-01T12:00:00.000Z", None, 0)
-    left = [source for source in rows(store, sources) if source.session_id == row.id]
+    left = [source for source in rows_of(store, "sources") if source.session_id == row.id]
     assert [(source.offset, source.parser_state) for source in left] == [(before[s.path_key], None) for s in left]
 
 
 def test_log_of_evictions_says_why_how_much_and_what_is_left(store: Store) -> None:
     done = apply(store, half(store))
-    logged = rows(store, evictions)
+    logged = rows_of(store, "evictions")
     assert {(row.session_uid, row.bytes) for row in logged} == {(d.session_uid, d.bytes) for d in done.gone}
     assert {row.reason for row in logged} == {"raw_over_soft_cap", "over_soft_cap"}
     assert min(row.usage_after for row in logged) == done.usage_after
@@ -174,7 +166,7 @@ def test_pinned_session_stays(store: Store) -> None:
     policy = replace(half(store), soft_cap_bytes=1)
     change(store, uids(store)[0], is_pinned=True)
     apply(store, policy)
-    assert [row.session_uid for row in rows(store, sessions) if row.evicted_at is None] == uids(store)[:1]
+    assert [row.session_uid for row in rows_of(store, "sessions") if row.evicted_at is None] == uids(store)[:1]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +183,7 @@ def test_session_without_its_digest_row_stays(store: Store) -> None:
     """Whatever the watermarks say: no digest in the catalog, no eviction."""
     policy = replace(half(store), soft_cap_bytes=1)
     with store.catalog.writing() as connection:
-        connection.execute(digests.delete().where(digests.c.session_uid == uids(store)[0]))
+        connection.execute("DELETE FROM digests WHERE session_uid = ?", (uids(store)[0],))
     assert [(d.session_uid, d.reason) for d in plan(store, policy).stays] == [(uids(store)[0], Reason.NOT_COVERED)]
 
 
@@ -235,7 +227,7 @@ def says(memory: Memory, word: bytes) -> list[Path]:
 def test_reader_in_the_way_of_the_log_stops_no_eviction(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "CHECKPOINT_WAIT_MS", 10)
     with store.catalog.reading() as reader:
-        reader.execute(select(sessions)).all()
+        reader.execute("SELECT * FROM sessions").fetchall()
         assert apply(store, half(store)).gone
     assert pages.truncate_log(store.catalog)
 
@@ -267,8 +259,8 @@ def test_evicted_session_stays_evicted_when_its_source_is_touched(own_home: tupl
     for path in home.rglob("*.jsonl"):
         os.utime(path)
     sweep(store, clock=at(NOW))
-    assert store.catalog.raw_usage() == disk_bytes(store) == 0
-    assert all(row.evicted_at for row in rows(store, sessions))
+    assert ask(store, live_files.raw_usage) == disk_bytes(store) == 0
+    assert all(row.evicted_at for row in rows_of(store, "sessions"))
 
 
 # -- kills -----------------------------------------------------------------------------------------------------------
@@ -301,13 +293,13 @@ def kill(store: Store, policy: RetentionPolicy, step: tuple[Any, str, int]) -> N
 
 STEPS = {
     "before anything": (evict, "finish_interrupted", 1),
-    "in marking": (logs_of_what_went, "put_loss", 1),
+    "in marking": (losses, "put_loss", 1),
     "between marking and finishing": (evict, "finish_interrupted", 2),
     "before the note": (carry_out, "write_loss_note", 1),
     "at the first unlink": (RawFiles, "remove", 1),
     "at the third unlink": (RawFiles, "remove", 3),
     "before the folders are synced": (carry_out, "sync_folder", 2),
-    "in the last transaction": (logs_of_what_went, "put_eviction", 2),
+    "in the last transaction": (losses, "put_eviction", 2),
     "before the log is emptied": (evict, "truncate_log", 1),
     "before the day is counted": (evict, "count_day", 1),
 }
@@ -317,16 +309,16 @@ def overflowing(store: Store) -> RetentionPolicy:
     """Three sessions that grew and whose digest could not be made again; the hard cap has room for one of them."""
     for uid in uids(store)[:3]:
         change(store, uid, generation=2)
-    sizes = sorted(row.raw_bytes for row in rows(store, sessions) if row.session_uid in uids(store)[:3])
+    sizes = sorted(row.raw_bytes for row in rows_of(store, "sessions") if row.session_uid in uids(store)[:3])
     return replace(policy_of(store.settings.retention), soft_cap_bytes=1, hard_cap_bytes=sizes[0] + 1)
 
 
 def outcome(store: Store) -> Any:
     """All that must not depend on when the eviction was killed."""
     return (
-        sorted((row.session_uid, row.evicted_at, row.evicting_at, row.raw_bytes) for row in rows(store, sessions)),
-        sorted((row.session_uid, row.bytes, row.reason) for row in rows(store, evictions)),
-        sorted((row.session_uid, row.bytes, row.records) for row in rows(store, losses)),
+        sorted((row.session_uid, row.evicted_at, row.evicting_at, row.raw_bytes) for row in rows_of(store, "sessions")),
+        sorted((row.session_uid, row.bytes, row.reason) for row in rows_of(store, "evictions")),
+        sorted((row.session_uid, row.bytes, row.records) for row in rows_of(store, "losses")),
         sorted(store.raw.names()),
         [note.name for note in (store.data_dir / "hub").glob("*")],
     )
@@ -357,8 +349,8 @@ def test_killed_eviction_leaves_nothing_half_done_for_the_next_writer(store: Sto
     kill(store, overflowing(store), step)
     with writing(store, "anything else"):
         pass
-    assert [row.session_uid for row in rows(store, sessions) if row.evicting_at] == []
-    assert len(rows(store, losses)) == sum(row.reason == "overflow" for row in rows(store, evictions))
+    assert [row.session_uid for row in rows_of(store, "sessions") if row.evicting_at] == []
+    assert len(rows_of(store, "losses")) == sum(row.reason == "overflow" for row in rows_of(store, "evictions"))
     assert verify(store) == []
 
 
@@ -378,7 +370,7 @@ def test_file_that_cannot_be_deleted_holds_up_no_other(store: Store, monkeypatch
     assert (len(done.stuck), len(done.gone)) == (1, len(uids(store)) - 1)
     assert done.usage_after == disk_bytes(store) > 0
     sweep(store, clock=at(NOW))
-    assert store.catalog.raw_usage() == disk_bytes(store) == 0
+    assert ask(store, live_files.raw_usage) == disk_bytes(store) == 0
 
 
 # -- overflow --------------------------------------------------------------------------------------------------------
@@ -392,7 +384,7 @@ def test_nothing_uncovered_goes_unless_analysis_was_tried(store: Store) -> None:
 
 def test_analysis_that_succeeds_saves_everything(store: Store) -> None:
     done = apply(store, overflowing(store), analyze=lambda: sweep(store, clock=at(NOW)))
-    assert rows(store, losses) == []
+    assert rows_of(store, "losses") == []
     assert len(done.gone) == len(uids(store))
 
 
@@ -401,7 +393,7 @@ def test_overflow_loses_the_fewest_and_records_each(store: Store) -> None:
     done = apply(store, policy, analyze=lambda: None)
     assert len(done.losses) == 2
     assert done.usage_after <= policy.hard_cap_bytes
-    assert {row.session_uid for row in rows(store, losses)} == {loss.session_uid for loss in done.losses}
+    assert {row.session_uid for row in rows_of(store, "losses")} == {loss.session_uid for loss in done.losses}
 
 
 def test_session_that_cannot_be_analyzed_is_lost_at_last_and_alone(
@@ -436,12 +428,12 @@ def test_failed_session_is_tried_once_more_before_it_is_lost_whatever_its_pause(
         sweep(store, clock=at(NOW))
     policy = replace(policy_of(store.settings.retention), soft_cap_bytes=1, hard_cap_bytes=1)
     done = apply(store, policy, analyze=lambda: sweep(store, clock=at(NOW)))
-    assert (done.losses, rows(store, losses)) == ((), [])
+    assert (done.losses, rows_of(store, "losses")) == ((), [])
     assert done.usage_after == 0
 
 
 def test_planning_again_after_applying_evicts_nothing_though_the_index_counts(store: Store) -> None:
-    policy = replace(half(store), soft_cap_bytes=(store.catalog.raw_usage() + index_bytes(store.data_dir)) // 5)
+    policy = replace(half(store), soft_cap_bytes=(ask(store, live_files.raw_usage) + index_bytes(store.data_dir)) // 5)
     apply(store, policy)
     assert plan(store, policy).goes == ()
 
@@ -455,7 +447,7 @@ def test_note_and_records_are_there_before_the_bytes_go(store: Store, monkeypatc
     real, seen = RawFiles.remove, []
 
     def remove(self: RawFiles, name: str) -> None:
-        lost = {row.session_uid for row in rows(store, losses)}
+        lost = {row.session_uid for row in rows_of(store, "losses")}
         seen.append((len(list((store.data_dir / "hub").glob("*.md"))), len(lost)))
         real(self, name)
 
@@ -505,7 +497,7 @@ def test_old_sessions_go_once_the_store_has_counted_their_days(store: Store) -> 
     days_of_work(store, *range(46))
     assert gone_by_age(store, 45) == 0
     assert gone_by_age(store, 46) == len(uids(store))
-    assert {row.reason for row in rows(store, evictions)} == {"older_than_max_age"}
+    assert {row.reason for row in rows_of(store, "evictions")} == {"older_than_max_age"}
 
 
 @pytest.mark.parametrize("jump", [3650, -3650])
@@ -532,17 +524,17 @@ def with_caps(store: Store, soft: int, hard: int) -> Store:
 
 
 def test_no_room_is_made_below_the_hard_cap(store: Store) -> None:
-    usage = store.catalog.raw_usage()
+    usage = ask(store, live_files.raw_usage)
     with writing(store, "sweep"):
         assert make_room(with_caps(store, 1, usage + 10), 10, clock=at(NOW)) == ()
 
 
 def test_room_is_made_only_down_to_the_hard_cap(store: Store) -> None:
-    usage = store.catalog.raw_usage()
+    usage = ask(store, live_files.raw_usage)
     with writing(store, "sweep"):
         goes = make_room(with_caps(store, 1, usage), 1_000, clock=at(NOW))
     assert len(goes) == 1
-    assert store.catalog.raw_usage() == usage - goes[0].bytes
+    assert ask(store, live_files.raw_usage) == usage - goes[0].bytes
 
 
 # -- the command -----------------------------------------------------------------------------------------------------
@@ -551,7 +543,7 @@ def test_room_is_made_only_down_to_the_hard_cap(store: Store) -> None:
 @pytest.fixture
 def command(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     """The store as `helix evict` finds it, with caps that make some of it go."""
-    usage = store.catalog.raw_usage()
+    usage = ask(store, live_files.raw_usage)
     for name, value in environ(store.data_dir.parent, Path("/nowhere")).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HELIX_RAW_SOFT_CAP_BYTES", str(usage // 2))
@@ -560,10 +552,10 @@ def command(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def test_command_is_a_dry_run_by_default(command: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    usage = command.catalog.raw_usage()
+    usage = ask(command, live_files.raw_usage)
     assert run(["evict"]) == 0
     assert "would go" in capsys.readouterr().out
-    assert command.catalog.raw_usage() == usage
+    assert ask(command, live_files.raw_usage) == usage
 
 
 def test_dry_run_names_each_session_and_why(command: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -574,10 +566,10 @@ def test_dry_run_names_each_session_and_why(command: Store, capsys: pytest.Captu
 
 
 def test_command_applies_on_demand(command: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    usage = command.catalog.raw_usage()
+    usage = ask(command, live_files.raw_usage)
     assert run(["evict", "--apply", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["bytes_freed"] == usage - command.catalog.raw_usage() > 0
+    assert told["bytes_freed"] == usage - ask(command, live_files.raw_usage) > 0
 
 
 def test_command_fails_while_the_cache_is_above_its_hard_cap(
@@ -626,7 +618,7 @@ def test_half_a_line_brings_no_document_of_an_evicted_session_back(tmp_path: Pat
     evict.apply(memory.store, clock=lambda: NOW, policy=replace(half(memory.store), soft_cap_bytes=1))
     memory.put(place + "updates.jsonl", b'{"timestamp": 17806', append=True)
     memory.sweep()
-    assert (memory.store.catalog.session("grok:one").evicted_at is None, list(memory.store.raw.names())) == (False, [])
+    assert (memory.row("grok:one").evicted_at is None, list(memory.store.raw.names())) == (False, [])
     memory.close()
 
 

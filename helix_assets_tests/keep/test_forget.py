@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 
 from helix_assets.keep import carry_out, erase, evict
 from helix_assets.keep import forget as forget_module
@@ -19,15 +18,14 @@ from helix_assets.keep.restore import choose_copy, restore
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import StoreError
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog import pages
-from helix_assets.store.catalog.old_tables import evictions, forgotten, ledger, ledger_news, losses, problems, sources
+from helix_assets.store.catalog import losses, pages, sessions
 from helix_assets.store.fact_files import FactFiles
 from helix_assets.store.raw import RawFiles
-from helix_assets.store.store import Store, open_store
+from helix_assets.store.store import open_store
 from helix_assets.store.words.keep import index_of, is_behind, live_names
 from helix_assets.store.words.segment import names_of
 from helix_assets.sweep.look import scan
-from helix_assets_tests.home import NOW, Memory, answer, call, conversation, prompt, result
+from helix_assets_tests.home import NOW, Memory, answer, ask, call, conversation, prompt, result, rows_of
 
 NAME = "99999999-aaaa-4aaa-8aaa-000000000009"
 UID = f"claude:{NAME}"
@@ -70,11 +68,6 @@ def files_that_say(memory: Memory, *words: str) -> list[str]:
     return [str(path) for path in found if any(w.encode() in path.read_bytes() or w in str(path) for w in words)]
 
 
-def rows(store: Store, table: Any) -> list[Any]:
-    with store.catalog.reading() as connection:
-        return list(connection.execute(select(table)).all())
-
-
 def evict_all(memory: Memory) -> None:
     caps = policy_of(memory.store.settings.retention)
     tight = RetentionPolicy(1, 2, caps.max_age_days, caps.distilled_cap_bytes)
@@ -100,9 +93,9 @@ def test_no_byte_is_left_when_the_next_sweep_has_come_by(memory: Memory) -> None
 
 
 def test_raw_text_of_it_is_gone_from_the_files_that_others_share(memory: Memory) -> None:
-    before = {file.row_count for file in memory.store.catalog.fact_files()}
+    before = {file.row_count for file in memory.fact_files()}
     forgets(memory)
-    after = memory.store.catalog.fact_files()
+    after = memory.fact_files()
     assert {file.row_count for file in after} != before
     assert all(memory.store.facts.path(file.name).exists() for file in after)
 
@@ -139,7 +132,7 @@ def test_others_are_left_as_they_were(memory: Memory, tmp_path: Path) -> None:
 
 
 def test_what_went_is_reported(memory: Memory) -> None:
-    size = memory.store.catalog.session(UID).raw_bytes
+    size = memory.row(UID).raw_bytes
     done = forgets(memory)
     assert (done.session_uids, done.raw_bytes, done.digests, done.remade) == ((UID,), size, 1, ())
 
@@ -153,17 +146,17 @@ def test_evicted_session_is_forgotten_too(memory: Memory) -> None:
 
 def test_log_of_evictions_keeps_its_figures_without_the_name(memory: Memory) -> None:
     evict_all(memory)
-    before = rows(memory.store, evictions)
+    before = rows_of(memory.store, "evictions")
     forgets(memory)
-    after = rows(memory.store, evictions)
+    after = rows_of(memory.store, "evictions")
     assert [row.bytes for row in after] == [row.bytes for row in before]
     assert sum(row.session_uid.startswith("forgotten:") for row in after) == 1
 
 
 def test_problems_of_its_files_go(memory: Memory) -> None:
-    assert any(NAME in row.path for row in rows(memory.store, problems))
+    assert any(NAME in row.path for row in rows_of(memory.store, "problems"))
     forgets(memory)
-    assert rows(memory.store, problems) == []
+    assert rows_of(memory.store, "problems") == []
 
 
 def test_last_session_of_a_day_takes_the_fact_files_with_it(tmp_path: Path) -> None:
@@ -171,7 +164,7 @@ def test_last_session_of_a_day_takes_the_fact_files_with_it(tmp_path: Path) -> N
     memory.write(NAME, *telling(WORD))
     memory.sweep()
     forgets(memory)
-    assert (memory.store.catalog.fact_files(), list(memory.store.facts.names())) == ([], [])
+    assert (memory.fact_files(), list(memory.store.facts.names())) == ([], [])
     memory.close()
 
 
@@ -186,13 +179,13 @@ def test_hub_note_names_it_no_more(memory: Memory) -> None:
 
 def test_note_of_its_loss_keeps_the_figures(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        memory.store.catalog.put_loss(
+        losses.put_loss(
             connection, at="2026-06-20T12:00:00.000Z", session_uid=UID, flavor="claude", day="2026-06-05", bytes=7,
             records=1, generation=1, reason="overflow",
         )  # fmt: skip
     note = carry_out._report_loss(memory.store, "2026-06-20T12:00:00.000Z")
     forgets(memory)
-    (loss,) = rows(memory.store, losses)
+    (loss,) = rows_of(memory.store, "losses")
     assert loss.bytes == 7
     assert loss.session_uid in note.read_text()
     assert NAME not in note.read_text()
@@ -212,7 +205,7 @@ def test_source_that_grows_brings_nothing_back(memory: Memory) -> None:
     forgets(memory)
     memory.write(NAME, *telling(WORD, "more"), append=True)
     memory.sweep()
-    assert UID not in memory.store.catalog.sessions_by_uid([UID])
+    assert UID not in ask(memory.store, sessions.by_uid, [UID])
     assert files_that_say(memory, WORD, NAME) == []
 
 
@@ -250,7 +243,7 @@ def test_new_session_is_taken_in_after_one_was_forgotten(memory: Memory) -> None
 
 def test_tombstones_do_not_say_what_they_stand_for(memory: Memory) -> None:
     forgets(memory)
-    marks = rows(memory.store, forgotten)
+    marks = rows_of(memory.store, "forgotten")
     assert len(marks) == 2
     assert all(len(row.mark) == 32 and row.unfinished is None for row in marks)
 
@@ -326,10 +319,10 @@ def test_copy_whose_file_is_gone_stays_as_it_is(shared_history: Memory) -> None:
 
 
 def test_ledger_forgets_the_session(shared_history: Memory) -> None:
-    number = shared_history.store.catalog.session("claude:old").id
+    number = shared_history.row("claude:old").id
     forgets(shared_history, "claude:old")
-    for table in (ledger, ledger_news):
-        assert number not in {row.session_id for row in rows(shared_history.store, table)}
+    for table in ("ledger", "ledger_news"):
+        assert number not in {row.session_id for row in rows_of(shared_history.store, table)}
 
 
 def test_owner_stays_when_a_copy_is_forgotten(shared_history: Memory) -> None:
@@ -388,14 +381,14 @@ def test_killed_before_the_commit_nothing_has_happened(shared_history: Memory, s
 def test_reader_in_the_way_leaves_the_rest_to_the_next_writer(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "CHECKPOINT_WAIT_MS", 10)
     with memory.store.catalog.reading() as connection:
-        connection.execute(select(sources)).all()
+        connection.execute("SELECT * FROM sources").fetchall()
         assert not forgets(memory).is_finished
     memory.sweep()
     assert files_that_say(memory, WORD, NAME) == []
 
 
 def test_damaged_facts_refuse_before_anything_goes(memory: Memory) -> None:
-    file = memory.store.catalog.fact_files()[0]
+    file = memory.fact_files()[0]
     path = memory.store.facts.path(file.name)
     before, data = sorted(memory.store.facts.names()), path.read_bytes()
     path.write_bytes(data[:-1] + b"?")
@@ -432,7 +425,7 @@ SAID = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text
 
 
 def parent_of(memory: Memory) -> tuple[str | None, str | None]:
-    return memory.store.catalog.session("grok:child").parent_uid, memory.digest("grok:child")["parent_uid"]
+    return memory.row("grok:child").parent_uid, memory.digest("grok:child")["parent_uid"]
 
 
 def test_child_names_its_parent_no_more(family: Memory) -> None:
@@ -470,7 +463,7 @@ def test_older_copy_does_not_bring_it_back(memory: Memory, tmp_path: Path, has_d
     shutil.copytree(memory.store.settings.backup_dir, tmp_path / "saved")
     forgets(memory)
     put_back(memory, tmp_path)
-    assert UID not in memory.store.catalog.sessions_by_uid([UID])
+    assert UID not in ask(memory.store, sessions.by_uid, [UID])
     memory.sweep()
     assert files_that_say(memory, WORD, NAME) == []
     assert verify(memory.store) == []
@@ -484,11 +477,12 @@ def test_copy_that_was_killed_half_way_goes_too(memory: Memory) -> None:
     assert not left.exists()
 
 
-def test_before_restore_folders_no_longer_contain_it(memory: Memory, tmp_path: Path) -> None:
+def test_what_a_restore_left_is_deleted(memory: Memory, tmp_path: Path) -> None:
     shutil.copytree(memory.store.settings.backup_dir, tmp_path / "saved")
     put_back(memory, tmp_path)
     assert any("set-aside" in path for path in files_that_say(memory, WORD))
     assert forgets(memory).is_finished
+    assert not (memory.store.data_dir / "set-aside").exists()
     assert files_that_say(memory, WORD, NAME) == []
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
 
 from helix_assets.agents.claude.adapter import ClaudeAdapter
 from helix_assets.ask.reading import open_session
@@ -13,11 +12,11 @@ from helix_assets.keep import evict, lighten
 from helix_assets.keep.evict import Evicted
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import DiskFullError
-from helix_assets.prove.promises import evicted_are_covered
+from helix_assets.prove.promises import every_evicted_session_has_a_covering_digest_or_a_loss_record
 from helix_assets.prove.verify import verify
 from helix_assets.store import parquet
-from helix_assets.store.catalog.old_tables import evictions, sessions
-from helix_assets_tests.home import NOW, Memory, answer, conversation, prompt
+from helix_assets.store.catalog import meta
+from helix_assets_tests.home import NOW, Memory, answer, conversation, prompt, rows_of
 
 UID = "claude:old"
 LONG = "xylograph " * 400
@@ -37,7 +36,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 def lightened(memory: Memory) -> Evicted:
     """Evict so much that the texts of the old session are enough."""
-    usage = memory.store.catalog.raw_usage()
+    usage = memory.raw_usage()
     return evict.apply(memory.store, clock=lambda: NOW, policy=RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40))
 
 
@@ -51,11 +50,6 @@ def rows(memory: Memory, uid: str = UID) -> list[Any]:
         return [row._replace(raw=None) for row in session.rows(raw=False)]
 
 
-def logged(memory: Memory) -> list[Any]:
-    with memory.store.catalog.reading() as connection:
-        return list(connection.execute(select(evictions)).all())
-
-
 def test_texts_go_and_rows_stay(memory: Memory) -> None:
     before, digest = rows(memory), memory.digest(UID)
     (gone,) = lightened(memory).gone
@@ -65,11 +59,12 @@ def test_texts_go_and_rows_stay(memory: Memory) -> None:
 
 
 def test_bytes_freed_are_those_on_disk(memory: Memory) -> None:
-    before = memory.store.catalog.raw_usage()
+    before = memory.raw_usage()
     done = lightened(memory)
     on_disk = sum(memory.store.raw.path(name).stat().st_size for name in memory.store.raw.names())
     assert before - done.bytes_freed == done.usage_after == on_disk
-    assert [(row.reason, row.bytes) for row in logged(memory)] == [("raw_over_soft_cap", done.bytes_freed)]
+    (gone,) = rows_of(memory.store, "evictions")
+    assert (gone.reason, gone.bytes) == ("raw_over_soft_cap", done.bytes_freed)
 
 
 def test_no_byte_of_the_texts_is_left(memory: Memory) -> None:
@@ -96,7 +91,7 @@ def test_next_eviction_takes_the_light_rows(memory: Memory) -> None:
 
 
 def test_doing_it_again_frees_nothing_more(memory: Memory) -> None:
-    policy = RetentionPolicy(memory.store.catalog.raw_usage() - 1, 1 << 40, 45, 1 << 40)
+    policy = RetentionPolicy(memory.raw_usage() - 1, 1 << 40, 45, 1 << 40)
     assert evict.apply(memory.store, clock=lambda: NOW, policy=policy).gone
     assert evict.apply(memory.store, clock=lambda: NOW, policy=policy).gone == ()
 
@@ -142,7 +137,7 @@ def test_grown_session_is_lightened_again(memory: Memory) -> None:
     lightened(memory)
     grown(memory)
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(sessions).where(sessions.c.session_uid == UID).values(analyze_order=0))
+        connection.execute("UPDATE sessions SET analyze_order = 0 WHERE session_uid = ?", (UID,))
     lightened(memory)
     assert texts(memory) == []
     assert verify(memory.store) == []
@@ -150,8 +145,8 @@ def test_grown_session_is_lightened_again(memory: Memory) -> None:
 
 def outdate(memory: Memory, **values: int) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(sessions).where(sessions.c.session_uid == UID).values(**values))
-        memory.store.catalog.set_meta(connection, "settled", "by older rules")
+        connection.update("sessions", values, "session_uid = ?", UID)
+        meta.put(connection, "settled", "by older rules")
 
 
 def test_new_digest_rules_reach_light_rows_whose_log_is_gone(memory: Memory) -> None:
@@ -170,7 +165,7 @@ def test_new_parser_reads_the_log_where_it_is_there(memory: Memory) -> None:
     before = rows(memory)
     outdate(memory, parser_version=0)
     memory.sweep()
-    assert memory.store.catalog.session(UID).parser_version == ClaudeAdapter.version
+    assert memory.row(UID).parser_version == ClaudeAdapter.version
     assert (rows(memory), texts(memory)) == (before, [])
 
 
@@ -185,8 +180,7 @@ def test_what_a_new_parser_cannot_read_again_stays_evictable(memory: Memory) -> 
 
 
 def test_damaged_file_goes_whole_and_not_under_a_new_hash(memory: Memory) -> None:
-    number = memory.store.catalog.session(UID).id
-    path = memory.store.raw.path(memory.store.catalog.files_of([number])[number][0].name)
+    path = memory.store.raw.path(memory.parts(UID)[0].name)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -236,8 +230,11 @@ def test_killed_at_any_step_it_is_only_a_pause(memory: Memory, monkeypatch: pyte
 
 def test_texts_that_went_before_a_digest_covered_them_break_the_promise(memory: Memory) -> None:
     lightened(memory)
-    assert (verify(memory.store), evicted_are_covered(memory.store).holds) == ([], True)
+    assert (verify(memory.store), every_evicted_session_has_a_covering_digest_or_a_loss_record(memory.store).holds) == (
+        [],
+        True,
+    )
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(evictions).values(generation=evictions.c.generation + 1))
+        connection.execute("UPDATE evictions SET generation = generation + 1")
     assert {violation.check for violation in verify(memory.store)} == {"evicted_was_covered"}
-    assert not evicted_are_covered(memory.store).holds
+    assert not every_evicted_session_has_a_covering_digest_or_a_loss_record(memory.store).holds

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from helix_assets.keep import evict
 from helix_assets.keep.backup import copies
@@ -17,7 +17,6 @@ from helix_assets.keep.restore import Restored, choose_copy, restore
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.errors import NotFoundError, StoreError
 from helix_assets.prove.verify import is_sound, verify
-from helix_assets.store.catalog.old_tables import losses
 from helix_assets.store.store import open_store
 from helix_assets_tests.home import Memory, conversation
 
@@ -44,12 +43,11 @@ def put_back(memory: Memory) -> Restored:
 
 def lost(memory: Memory) -> list[str]:
     with memory.store.catalog.reading() as connection:
-        return list(connection.execute(select(losses.c.session_uid).order_by(losses.c.session_uid)).scalars())
+        return connection.column("SELECT session_uid FROM losses ORDER BY session_uid")
 
 
 def raw_file(memory: Memory, uid: str) -> Path:
-    number = memory.store.catalog.session(uid).id
-    return memory.store.raw.path(memory.store.catalog.files_of([number])[number][0].name)
+    return memory.store.raw.path(memory.parts(uid)[0].name)
 
 
 @pytest.mark.parametrize("name", ["helix.db", "key", "memory"])
@@ -68,8 +66,58 @@ def test_a_damaged_catalog_is_moved_not_deleted(memory: Memory) -> None:
     memory.store.close()
     (memory.folder / "data" / "helix.db").write_bytes(b"no database")
     done = put_back(memory)
+    assert done.before_restore is not None
     assert (done.before_restore / "helix.db").read_bytes() == b"no database"
     assert verify(memory.store) == []
+
+
+def test_the_next_restore_deletes_what_the_one_before_left(memory: Memory) -> None:
+    first = put_back(memory).before_restore
+    memory.now += timedelta(days=1)
+    second = put_back(memory).before_restore
+    assert first is not None
+    assert first != second
+    assert list(first.parent.iterdir()) == [second]
+
+
+@pytest.mark.parametrize("step", ["_swap", "drop_reports", "_keep_only"])
+def test_what_a_killed_restore_moved_away_is_kept_by_the_one_that_follows(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    memory.write("s3", *conversation(2, session="c"))
+    memory.sweep()
+    newer = raw_file(memory, "claude:s3").name
+    with killed_in(monkeypatch, step):
+        put_back(memory)
+    before = put_back(memory).before_restore
+    assert before is not None
+    assert [path.name for path in before.rglob(newer)] == [newer]
+    assert list(before.parent.iterdir()) == [before]
+    assert verify(memory.store) == []
+
+
+@contextmanager
+def killed_in(monkeypatch: pytest.MonkeyPatch, step: str) -> Iterator[None]:
+    """A restore ends where it would begin this step."""
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"helix_assets.keep.restore.{step}", kill)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+
+
+def test_the_next_writer_removes_what_a_killed_restore_prepared(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with killed_in(monkeypatch, "_new_folder"):
+        put_back(memory)
+    assert (memory.store.data_dir / ".restore").exists()
+    memory.store = open_store(memory.store.settings)
+    memory.sweep()
+    assert not (memory.store.data_dir / ".restore").exists()
 
 
 def test_a_session_without_its_raw_file_is_a_recorded_loss_and_read_again(memory: Memory) -> None:
@@ -80,7 +128,7 @@ def test_a_session_without_its_raw_file_is_a_recorded_loss_and_read_again(memory
     assert lost(memory) == ["claude:s1"]
     assert verify(memory.store) == []
     memory.sweep()
-    assert memory.store.catalog.session("claude:s1").evicted_at is None
+    assert memory.row("claude:s1").evicted_at is None
     assert verify(memory.store) == []
     assert memory.exported() == before
 
@@ -121,7 +169,7 @@ def test_a_restored_session_that_grows_has_each_record_once(memory: Memory) -> N
     memory.write("s1", *conversation(2, start=3), append=True)
     memory.sweep()
     assert verify(memory.store) == []
-    assert memory.store.catalog.session("claude:s1").record_count == 5 * 4
+    assert memory.row("claude:s1").record_count == 5 * 4
 
 
 def test_a_damaged_copy_is_refused_and_an_older_one_can_be_named(memory: Memory) -> None:
@@ -142,7 +190,9 @@ def test_no_copy_is_reported(tmp_path: Path) -> None:
 def test_half_written_files_are_not_moved(memory: Memory) -> None:
     staged = memory.store.raw.staging / "half-a-file"
     staged.write_bytes(b"PAR1")
-    assert "half-a-file" not in {path.name for path in put_back(memory).before_restore.rglob("*")}
+    before = put_back(memory).before_restore
+    assert before is not None
+    assert "half-a-file" not in {path.name for path in before.rglob("*")}
     memory.sweep()
     assert not staged.exists()
 
@@ -157,7 +207,7 @@ def test_session_evicted_after_a_restore_is_whole_when_it_grows(memory: Memory) 
     memory.write("s1", *conversation(2, start=3), append=True)
     memory.sweep()
     assert memory.digest("claude:s1")["record_count"] == 20
-    assert not memory.store.catalog.session("claude:s1").is_partial
+    assert not memory.row("claude:s1").is_partial
 
 
 def test_digest_of_records_that_outlived_their_log_is_not_rebuilt_from_the_rest(memory: Memory) -> None:

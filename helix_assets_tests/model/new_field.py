@@ -1,7 +1,7 @@
 """A program for a copy of the package whose rows and calls have one more text, `remark`: what the copy makes of it.
 
-It prints what each reader shows before and after the redaction rules changed, and what is stored once a sweep used
-them. `test_fields` makes the copy and runs this with it first on the path.
+It prints what each reader shows before the redaction rules changed and once a sweep used the new ones, and what is
+stored then. `test_fields` makes the copy and runs this with it first on the path.
 """
 
 import json
@@ -102,9 +102,10 @@ def main(folder: Path) -> None:
     }
     os.environ["HELIX_REDACTION_RULES"] = RULES
     store = with_new_rules(memory)
-    told |= {"outdated": shown(memory), "survivors": len(surviving_secrets(store))}
+    told["survivors"] = len(surviving_secrets(store))
     memory.sweep()
-    told |= {"stored": stored(memory), "left": [*map(repr, surviving_secrets(store)), *map(repr, verify(store))]}
+    told |= {"after": shown(memory), "stored": stored(memory)}
+    told["left"] = [*map(repr, surviving_secrets(store)), *map(repr, verify(store))]
     memory.close()
     print(json.dumps(told))  # noqa: T201 - the tests read it
 

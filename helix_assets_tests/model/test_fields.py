@@ -79,8 +79,8 @@ def test_a_new_text_has_a_column_everywhere(told: Any) -> None:
     "reader",
     ["sql: events", "sql: records", "sql: tool_calls", "export", "show", "show --payload", "search", "Memory"],
 )
-def test_every_reader_hides_in_a_new_text_what_new_rules_hide(told: Any, reader: str) -> None:
-    before, now = told["before"][reader], told["outdated"][reader]
+def test_after_a_sweep_every_reader_hides_in_a_new_text_what_new_rules_hide(told: Any, reader: str) -> None:
+    before, now = told["before"][reader], told["after"][reader]
     assert WORD in before
     assert WORD not in now
     assert HIDDEN in now

@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from sqlalchemy import update
 
 from helix_assets.hooks.hook import write_note
 from helix_assets.hooks.inbox import inbox_of
 from helix_assets.prove.doctor import Finding, examine
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.store.lock import writer_lock
 from helix_assets_tests.home import Memory, conversation
 
@@ -90,7 +88,7 @@ def test_a_soft_cap_that_the_search_index_fills_alone_is_named(memory: Memory) -
 
 @pytest.mark.parametrize(("spare", "told"), [(0, "with its search index"), (-1, "the raw cache is over")])
 def test_a_hard_cap_that_eviction_alone_may_not_keep_is_distinguished(memory: Memory, spare: int, told: str) -> None:
-    cap = str(memory.store.catalog.raw_usage() + spare)
+    cap = str(memory.raw_usage() + spare)
     (found,) = wrong(memory, HELIX_RAW_SOFT_CAP_BYTES=cap, HELIX_RAW_HARD_CAP_BYTES=cap)
     assert told in found.what
 
@@ -153,9 +151,9 @@ def _an_index(memory: Memory) -> None:
     """A value in an index that its table does not have: every reader passes over it."""
     catalog = memory.store.catalog
     with catalog.reading() as connection:
-        size = connection.exec_driver_sql("pragma page_size").scalar_one()
+        size = connection.value("pragma page_size")
         query = "select rootpage from sqlite_master where name = 'sqlite_autoindex_digests_1'"
-        page = connection.exec_driver_sql(query).scalar_one()
+        page = connection.value(query)
     catalog.close()
     page_of_index = catalog.path.read_bytes()[(page - 1) * size : page * size]
     rot(catalog.path, (page - 1) * size + page_of_index.index(b"claude:s1"))
@@ -168,12 +166,12 @@ def _the_end_of_the_catalog(memory: Memory) -> None:
 
 def _a_digest(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("update digests set digest = replace(digest, '1', '2')")
+        connection.execute("update digests set digest = replace(digest, '1', '2')")
 
 
 def _no_digest(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("delete from digests")
+        connection.execute("delete from digests")
 
 
 def _to_a_file(folder: str, harm: Callable[[Path], None]) -> Callable[[Memory], None]:
@@ -207,7 +205,7 @@ def test_what_verify_finds_is_not_well_to_the_doctor_either(memory: Memory, harm
 
 def test_a_check_that_a_damaged_store_stops_is_a_finding(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.exec_driver_sql("update sweeps set ended_at = 'no time'")
+        connection.execute("update sweeps set ended_at = 'no time'")
     assert [finding.what for finding in wrong(memory)] == ["ValueError"]
 
 
@@ -234,7 +232,7 @@ def test_a_copy_that_is_days_behind_is_named(memory: Memory, monkeypatch: pytest
 
 def test_failed_sessions_are_counted(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(sessions).values(failure="ValueError", failures=1))
+        connection.execute("UPDATE sessions SET failure = 'ValueError', failures = 1")
     assert [f.what for f in wrong(memory)] == ["1 sessions could not be read or digested"]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from helix_assets.prove.vanishing import vanishing
+from helix_assets.store.catalog import sources
 from helix_assets_tests.home import NOW, Memory, conversation
 
 
@@ -52,7 +53,7 @@ def test_log_that_could_not_be_read_and_is_gone_is_counted(memory: Memory):
     row = {"path_key": path, "path": path, "flavor": "claude", "role": "main", "file_rank": 1, "dev": 1, "inode": 1}
     row |= {"size": 9, "mtime_ns": 1, "status": "unreadable", "discovered_at": "2026-06-01"}
     with memory.store.catalog.writing() as connection:
-        memory.store.catalog.put_sources(connection, [row])
+        sources.put(connection, [row])
     memory.sweep()
     assert vanishing(memory.store, NOW).vanished == 1
 

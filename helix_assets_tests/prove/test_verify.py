@@ -9,25 +9,16 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import Table, delete, insert, update
 
-from helix_assets.prove import verify as verify_module
-from helix_assets.prove.verify import Violation, verify
-from helix_assets.store.catalog.old_tables import (
-    digests,
-    ledger,
-    ledger_news,
-    losses,
-    raw_files,
-    sessions,
-    shared_keys,
-    sources,
-)
+from helix_assets.prove import verify_sessions
+from helix_assets.prove.answer import Violation
+from helix_assets.prove.verify import verify
+from helix_assets.store.catalog import live_files, losses
 from helix_assets.store.key import text_hash
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import Store
 from helix_assets.store.words.keep import drop_gone
-from helix_assets_tests.home import Memory, conversation
+from helix_assets_tests.home import Memory, ask, conversation
 
 UID = "claude:s1"
 
@@ -44,13 +35,11 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     made.close()
 
 
-def change(memory: Memory, table: Table, **values: Any) -> None:
-    """Set columns of the first session, in every table that has it."""
-    number = memory.store.catalog.session(UID).id
-    keys = {"session_uid": UID, "session_id": number}
-    (key,) = [name for name in keys if name in table.c]
+def change(memory: Memory, table: str, **values: Any) -> None:
+    """Set columns of the first session, in a table that has it."""
+    key, one = ("session_id", memory.row(UID).id) if table in ("raw_files", "sources") else ("session_uid", UID)
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(table).where(table.c[key] == keys[key]).values(**values))
+        assert connection.update(table, values, f"{key} = ?", one)
 
 
 def checks(found: list[Violation]) -> set[str]:
@@ -58,8 +47,7 @@ def checks(found: list[Violation]) -> set[str]:
 
 
 def file_of(memory: Memory, uid: str = UID) -> Path:
-    number = memory.store.catalog.session(uid).id
-    return memory.store.raw.path(memory.store.catalog.files_of([number])[number][0].name)
+    return memory.store.raw.path(memory.parts(uid)[0].name)
 
 
 def test_swept_store_is_sound(memory: Memory) -> None:
@@ -69,7 +57,7 @@ def test_swept_store_is_sound(memory: Memory) -> None:
 def test_grown_store_is_sound(memory: Memory) -> None:
     memory.write("s1", *conversation(2, start=3), append=True)
     memory.sweep()
-    assert len(memory.store.catalog.files_of([1, 2])) == 2
+    assert len(ask(memory.store, live_files.parts_of, [1, 2])) == 2
     assert verify(memory.store) == []
 
 
@@ -84,7 +72,7 @@ def test_store_is_sound_whatever_becomes_of_a_log_that_is_excluded_now(memory: M
 def test_an_eviction_that_was_interrupted_between_two_files_is_sound(memory: Memory) -> None:
     memory.write("s1", *conversation(2, start=3), append=True)
     memory.sweep()
-    change(memory, sessions, evicting_at="2026-06-20T12:00:00.000Z", evicting_reason="budget")
+    change(memory, "sessions", evicting_at="2026-06-20T12:00:00.000Z", evicting_reason="budget")
     file_of(memory).unlink()
     assert verify(memory.store) == []
 
@@ -134,23 +122,23 @@ def test_file_open_to_others_is_named(memory: Memory) -> None:
 @pytest.mark.parametrize(
     ("table", "values", "check"),
     [
-        (sessions, {"row_count": 1}, "row_count"),
-        (sessions, {"record_count": 1}, "record_count"),
-        (sessions, {"raw_bytes": 1}, "raw_bytes"),
-        (raw_files, {"row_count": 1}, "row_count"),
-        (raw_files, {"record_count": 1}, "record_count"),
-        (sessions, {"derived_generation": 7}, "digest_generation"),
-        (sessions, {"title": "another"}, "digest_agrees"),
-        (sessions, {"started_us": 0}, "digest_agrees"),
-        (sessions, {"day": "2025-01-01"}, "names_agree"),
-        (sources, {"path": "/elsewhere"}, "names_agree"),
-        (digests, {"outcome": "fail"}, "digest_columns"),
-        (digests, {"digest": "{}"}, "digest_hash"),
-        (digests, {"generation": 9}, "digest_generation"),
-        (sources, {"offset": 1 << 40}, "cursor_within_file"),
+        ("sessions", {"row_count": 1}, "row_count"),
+        ("sessions", {"record_count": 1}, "record_count"),
+        ("sessions", {"raw_bytes": 1}, "raw_bytes"),
+        ("raw_files", {"row_count": 1}, "row_count"),
+        ("raw_files", {"record_count": 1}, "record_count"),
+        ("sessions", {"derived_generation": 7}, "digest_generation"),
+        ("sessions", {"title": "another"}, "digest_agrees"),
+        ("sessions", {"started_us": 0}, "digest_agrees"),
+        ("sessions", {"day": "2025-01-01"}, "names_agree"),
+        ("sources", {"path": "/elsewhere"}, "names_agree"),
+        ("digests", {"outcome": "fail"}, "digest_columns"),
+        ("digests", {"digest": "{}"}, "digest_hash"),
+        ("digests", {"generation": 9}, "digest_generation"),
+        ("sources", {"offset": 1 << 40}, "cursor_within_file"),
     ],
 )
-def test_wrong_value_in_the_catalog_is_named(memory: Memory, table: Table, values: dict[str, Any], check: str) -> None:
+def test_wrong_value_in_the_catalog_is_named(memory: Memory, table: str, values: dict[str, Any], check: str) -> None:
     change(memory, table, **values)
     found = verify(memory.store)
     assert check in checks(found)
@@ -158,17 +146,19 @@ def test_wrong_value_in_the_catalog_is_named(memory: Memory, table: Table, value
 
 
 def test_digest_that_covers_too_little_is_named(memory: Memory) -> None:
-    digest = orjson.loads(memory.store.catalog.get_digest(UID).model_dump_json())  # type: ignore[union-attr]
+    digest = memory.digest(UID)
     digest["coverage"]["events"] -= 1
     text = orjson.dumps(digest).decode()
-    change(memory, digests, digest=text, hash=text_hash(memory.store.key, text.encode()))
+    change(memory, "digests", digest=text, hash=text_hash(memory.store.key, text.encode()))
     assert checks(verify(memory.store)) == {"digest_covers"}
 
 
 def test_vanished_digest_is_named(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.execute(delete(digests).where(digests.c.session_uid == UID))
-    assert [(v.check, v.session_uid) for v in verify(memory.store)] == [("digest_exists", UID)]
+        connection.execute("DELETE FROM digests WHERE session_uid = ?", (UID,))
+    found = verify(memory.store)
+    assert {v.session_uid for v in found} == {UID}
+    assert checks(found) == {"digest_exists", "facts_of_digest"}  # what counts its facts is gone
 
 
 def test_rows_of_another_session_are_named(memory: Memory) -> None:
@@ -183,11 +173,11 @@ def test_rows_of_another_session_are_named(memory: Memory) -> None:
 def drop_file(memory: Memory) -> None:
     """Take the raw bytes of the first session away as an eviction would."""
     path = file_of(memory)
-    number = memory.store.catalog.session(UID).id
+    number = memory.row(UID).id
     with memory.store.catalog.writing() as connection:
-        connection.execute(delete(raw_files).where(raw_files.c.session_id == number))
+        live_files.drop_parts(connection, [number])
     path.unlink()
-    change(memory, sessions, evicted_at="2026-06-20T12:00:00.000Z", raw_bytes=0)
+    change(memory, "sessions", evicted_at="2026-06-20T12:00:00.000Z", raw_bytes=0)
     drop_gone(memory.store)
 
 
@@ -198,27 +188,27 @@ def test_covered_session_may_be_evicted(memory: Memory) -> None:
 
 def test_eviction_without_cover_is_named(memory: Memory) -> None:
     drop_file(memory)
-    change(memory, sessions, generation=2)
+    change(memory, "sessions", generation=2)
     assert checks(verify(memory.store)) == {"evicted_is_covered"}
 
 
 def test_loss_record_stands_in_for_a_digest(memory: Memory) -> None:
     drop_file(memory)
-    change(memory, sessions, generation=2)
+    change(memory, "sessions", generation=2)
     with memory.store.catalog.writing() as connection:
         row = {"at": "", "session_uid": UID, "flavor": "claude", "day": "2026-06-05", "bytes": 1, "records": 1}
-        connection.execute(insert(losses).values(**row, generation=2, reason="overflow"))
+        losses.put_loss(connection, **row, generation=2, reason="overflow")
     assert verify(memory.store) == []
 
 
 def test_evicted_session_with_files_is_named(memory: Memory) -> None:
-    change(memory, sessions, evicted_at="2026-06-20T12:00:00.000Z")
+    change(memory, "sessions", evicted_at="2026-06-20T12:00:00.000Z")
     assert "evicted_is_gone" in checks(verify(memory.store))
 
 
 def test_file_of_a_begun_eviction_may_be_gone(memory: Memory) -> None:
     file_of(memory).unlink()
-    change(memory, sessions, evicting_at="2026-06-20T12:00:00.000Z")
+    change(memory, "sessions", evicting_at="2026-06-20T12:00:00.000Z")
     assert verify(memory.store) == []
 
 
@@ -227,14 +217,14 @@ def test_copied_history_is_stored_by_its_owner_alone(memory: Memory) -> None:
     memory.sweep()
     assert verify(memory.store) == []
     with memory.store.catalog.writing() as connection:
-        connection.execute(delete(shared_keys))
+        connection.execute("DELETE FROM shared_keys")
     assert [(v.check, v.session_uid) for v in verify(memory.store)] == [("record_once", UID)]
 
 
 def test_gap_in_the_ledger_is_named(memory: Memory) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.execute(delete(ledger))
-        connection.execute(delete(ledger_news))
+        connection.execute("DELETE FROM ledger")
+        connection.execute("DELETE FROM ledger_news")
     assert checks(verify(memory.store)) == {"ledger_knows_records"}
 
 
@@ -250,8 +240,8 @@ def test_session_that_changed_meanwhile_is_looked_at_again(memory: Memory, monke
             memory.sweep()
         return seen
 
-    load = verify_module._load
-    monkeypatch.setattr(verify_module, "_load", look)
+    load = verify_sessions._load
+    monkeypatch.setattr(verify_sessions, "_load", look)
     assert verify(memory.store) == []
     assert looks == [2, 1]
 

@@ -93,8 +93,7 @@ def test_canary_list_is_not_searched_itself(memory: Memory) -> None:
 
 
 def test_key_in_a_stored_row_is_found(memory: Memory) -> None:
-    row = memory.store.catalog.session("claude:s2")
-    (part,) = memory.store.catalog.files_of([row.id])[row.id]
+    (part,) = memory.parts("claude:s2")
     path = memory.store.raw.path(part.name)
     rows = list(read_rows([path], raw=True))
     writer = SessionWriter(path, "claude:s2", memory.store.key)

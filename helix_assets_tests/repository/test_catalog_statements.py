@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from helix_assets.store.catalog.schema import TABLES
-from helix_assets_tests.repository.test_layout import MODULES, imports, room, tree
+from helix_assets_tests.repository.test_layout import MODULES, imports, tree
 
-# Rooms that are being moved to plain sqlite3. What is left of this list must be used, so it goes with the last of them.
-MOVING = {"store", "ask", "prove", "sweep", "defs.budget", "defs.checks"}
 SQLALCHEMY = {
     "serve.dagster_storage": "Dagster's own databases, which are SQLAlchemy's",
     "serve.old_runs": "as above",
@@ -22,16 +20,15 @@ STATEMENTS = {
 VIEWS = ("ask.views", "ask.view_columns", "ask.reports.")
 PARSED_IN = "ask.reading"
 DIGESTS = {
-    "store.catalog.catalog": "goes with the catalog's other methods",
     "store.catalog.tombstones": "written again without a parent",
     "sweep.merging": "merged with what is new, and written again",
     "sweep.pricing": "priced, and written again",
     "sweep.rescan": "redacted, and written again",
     "store.words.keep": "the search index is made below the room that reads",
-    "prove.verify": "the proof does not trust the readers",
+    "ask.views": "parts of a digest that DuckDB has extracted",
+    "prove.verify_sessions": "the proof does not trust the readers",
     "prove.verify_facts": "as above",
     "ask.digest_lookup": "five milliseconds, as above",
-    **dict.fromkeys(("ask.export", "ask.status", "ask.views", "prove.promises", "prove.totals"), "to be moved"),
 }
 
 _TABLE = f'(?:{{}}|"?(?:{"|".join(TABLES)})\\b)'
@@ -89,15 +86,9 @@ def functions(module: str) -> tuple[ast.AST, ...]:
     return tuple(part for part in ast.walk(tree(module)) if isinstance(part, ast.FunctionDef))
 
 
-def is_moving(module: str) -> bool:
-    return bool({module, room(module)} & MOVING)
-
-
 def test_sqlalchemy_is_for_dagsters_own_databases() -> None:
     users = {m for m in MODULES if any(name.split(".")[0] == "sqlalchemy" for name, _ in imports(tree(m)))}
-    assert {module for module in users - SQLALCHEMY.keys() if not is_moving(module)} == set()
-    assert SQLALCHEMY.keys() - users == set()
-    assert {one for one in MOVING if not any(one in {module, room(module)} for module in users)} == set()
+    assert users == SQLALCHEMY.keys()
 
 
 def test_statements_about_the_catalog_are_in_the_catalog() -> None:

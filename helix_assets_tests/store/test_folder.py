@@ -18,12 +18,12 @@ from helix_assets.kaizen import derived
 from helix_assets.keep import report_folder
 from helix_assets.keep.backup import make_copy
 from helix_assets.keep.forget import forget
+from helix_assets.keep.recovery import BEFORE_RESTORE
 from helix_assets.keep.restore import choose_copy, restore
 from helix_assets.model.errors import StoreError
 from helix_assets.prove.doctor import examine
 from helix_assets.prove.verify import verify
 from helix_assets.prove.verify_secrets import CANARIES
-from helix_assets.store.before_restore import BEFORE_RESTORE
 from helix_assets.store.folder import README, own_folder
 from helix_assets_tests.conftest import CHECKOUT
 from helix_assets_tests.home import NOW, Memory, conversation

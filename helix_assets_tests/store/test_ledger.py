@@ -5,13 +5,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sqlalchemy import Connection, func, insert, select
 
 from helix_assets.store.catalog import ledger
 from helix_assets.store.catalog.catalog import create_catalog, open_catalog
+from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.catalog.ledger import NEWS_KEYS, Shared, claim
-from helix_assets.store.catalog.old_tables import ledger as placed
-from helix_assets.store.catalog.old_tables import ledger_news, shared_keys
 from helix_assets_tests.home import Memory, conversation
 
 FEW = [(11, 1), (12, 1), (11, 2), (13, 3)]
@@ -26,13 +24,13 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
     memory.sweep()
     with memory.store.catalog.writing() as opened:
         ledger.forget(opened, [1, 2, 3])
-        opened.execute(insert(shared_keys), [{"key": 11, "owner_id": 1, "message_id": "m"}])
+        ledger.put_shared(opened, [{"key": 11, "owner_id": 1, "message_id": "m"}])
         yield opened
     memory.close()
 
 
-def count(connection: Connection, table: object) -> int:
-    return int(connection.execute(select(func.count()).select_from(table)).scalar_one())  # type: ignore[arg-type]
+def count(connection: Connection, table: str) -> int:
+    return int(connection.value(f"SELECT count(*) FROM {table}"))
 
 
 @pytest.fixture(params=["news", "in their places", "both"])
@@ -44,7 +42,7 @@ def claimed(request: pytest.FixtureRequest, connection: Connection, monkeypatch:
         at_once.setattr(ledger, "_FEW", 0)
         claim(connection, first)
     claim(connection, second)
-    assert (count(connection, placed), count(connection, ledger_news) > 0) == (len(first), bool(second))
+    assert (count(connection, "ledger"), count(connection, "ledger_news") > 0) == (len(first), bool(second))
     return connection
 
 
@@ -80,14 +78,14 @@ def test_many_news_are_put_in_their_places(connection: Connection) -> None:
     keys = Random(1).sample(range(1 << 60), NEWS_KEYS + 1)
     for start in range(0, len(keys), 1_000):
         claim(connection, [(key, 1) for key in keys[start : start + 1_000]])
-    assert (count(connection, placed), count(connection, ledger_news)) == (NEWS_KEYS + 1, 0)
+    assert (count(connection, "ledger"), count(connection, "ledger_news")) == (NEWS_KEYS + 1, 0)
 
 
 def test_a_claim_made_twice_counts_once(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "NEWS_KEYS", 6)
     for _ in range(2):
         claim(connection, FEW)
-    assert (count(connection, placed), count(connection, ledger_news)) == (4, 0)
+    assert (count(connection, "ledger"), count(connection, "ledger_news")) == (4, 0)
 
 
 def test_a_few_claims_more_write_a_few_pages(tmp_path: Path) -> None:

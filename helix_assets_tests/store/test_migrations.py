@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from helix_assets.prove.verify import verify
+from helix_assets.store.catalog import live_files, meta
 from helix_assets.store.catalog.catalog import open_catalog
 from helix_assets.store.catalog.schema import CATALOG_VERSION, upgrade
 from helix_assets.store.store import open_store
@@ -23,8 +24,8 @@ def memory_of_version_1(tmp_path: Path) -> Memory:
     with memory.store.catalog.writing() as connection:
         connection.execute("DROP TABLE fact_files")
         connection.execute("UPDATE sessions SET derivation_version = 1")
-        memory.store.catalog.set_meta(connection, "catalog_version", "1")
-        memory.store.catalog.set_meta(connection, "settled", "by older rules")
+        meta.put(connection, "catalog_version", "1")
+        meta.put(connection, "settled", "by older rules")
     memory.close()
     shutil.rmtree(memory.store.facts.root)
     return memory
@@ -32,8 +33,9 @@ def memory_of_version_1(tmp_path: Path) -> Memory:
 
 def test_older_catalog_is_upgraded_at_open(memory_of_version_1: Memory) -> None:
     catalog = open_catalog(memory_of_version_1.store.data_dir)
-    assert catalog.meta_value("catalog_version") == str(CATALOG_VERSION)
-    assert catalog.fact_files() == []
+    with catalog.reading() as connection:
+        assert meta.value(connection, "catalog_version") == str(CATALOG_VERSION)
+        assert live_files.fact_files(connection) == []
     catalog.close()
 
 
@@ -41,7 +43,7 @@ def test_next_sweep_makes_the_facts_that_were_not_kept_then(memory_of_version_1:
     memory = memory_of_version_1
     memory.store = open_store(memory.store.settings)
     memory.sweep()
-    assert {"tool_calls", "token_usage", "messages"} <= {file.fact for file in memory.store.catalog.fact_files()}
+    assert {"tool_calls", "token_usage", "messages"} <= {file.fact for file in memory.fact_files()}
     assert verify(memory.store) == []
     memory.close()
 
@@ -50,5 +52,5 @@ def test_upgrade_that_two_begin_is_done_once(memory_of_version_1: Memory) -> Non
     catalog = open_catalog(memory_of_version_1.store.data_dir)
     with catalog.writing() as connection:
         upgrade(connection, 1)
-    assert catalog.fact_files() == []
+        assert live_files.fact_files(connection) == []
     catalog.close()

@@ -1,18 +1,16 @@
 """The catalog's file falls with what is in it, also one that was made before it could; and no freed byte is left."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from sqlalchemy import delete, insert, select, update
 
 from helix_assets.keep import evict
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.store.catalog import pages
 from helix_assets.store.catalog.catalog import Catalog, create_catalog
-from helix_assets.store.catalog.old_tables import meta, sources
 from helix_assets.store.lock import writer_lock
 from helix_assets_tests.home import NOW, Memory, conversation
 
@@ -31,13 +29,13 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 def fill(catalog: Catalog, count: int = 3_000) -> None:
     with catalog.writing() as connection:
-        connection.execute(insert(meta), [{"name": f"n{n}", "value": TEXT} for n in range(count)])
+        connection.insert("meta", [{"name": f"n{n}", "value": TEXT} for n in range(count)])
     pages.truncate_log(catalog)
 
 
 def empty(catalog: Catalog) -> None:
     with catalog.writing() as connection:
-        connection.execute(delete(meta).where(meta.c.value == TEXT))
+        connection.execute("DELETE FROM meta WHERE value = ?", (TEXT,))
     pages.truncate_log(catalog)
 
 
@@ -86,16 +84,16 @@ def test_file_made_before_stays_where_there_is_no_room_to_rewrite_it(
 
 def test_few_free_pages_are_kept_for_what_comes_next(catalog: Catalog) -> None:
     with catalog.writing() as connection:
-        connection.execute(delete(meta).where(meta.c.name.in_([f"n{n}" for n in range(100)])))
+        connection.run_for("DELETE FROM meta WHERE name IN ({})", [f"n{n}" for n in range(100)])
     assert pages.shrink(catalog) == 0
 
 
 def test_readers_are_not_disturbed(catalog: Catalog) -> None:
     with catalog.reading() as connection:
-        names: Sequence[str] = connection.execute(select(meta.c.name)).scalars().all()
+        names = connection.column("SELECT name FROM meta")
         empty(catalog)
         pages.shrink(catalog)
-        assert connection.execute(select(meta.c.name)).scalars().all() == names
+        assert connection.column("SELECT name FROM meta") == names
 
 
 def test_eviction_makes_the_database_smaller(tmp_path: Path) -> None:
@@ -105,7 +103,7 @@ def test_eviction_makes_the_database_smaller(tmp_path: Path) -> None:
     memory.sweep()
     with memory.store.catalog.writing() as connection:
         state = {"held": "a text that a parser keeps until the next line " * 2_000}
-        connection.execute(update(sources).values(parser_state=state))
+        connection.update("sources", {"parser_state": state}, "true")
     pages.truncate_log(memory.store.catalog)
     before = size(memory.store.catalog)
     evict.apply(memory.store, clock=lambda: NOW, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40))

@@ -12,8 +12,9 @@ import pytest
 
 from helix_assets.agents.claude.adapter import ClaudeParser
 from helix_assets.prove.verify import verify
+from helix_assets.store.catalog import problems
 from helix_assets.sweep import plan, read
-from helix_assets_tests.home import Memory, conversation, prompt
+from helix_assets_tests.home import Memory, ask, conversation, prompt
 
 
 @pytest.fixture
@@ -122,10 +123,10 @@ def test_a_problem_that_is_over_is_forgotten(memory: Memory) -> None:
     link = memory.path("link")
     link.symlink_to("/nonexistent")
     memory.sweep()
-    assert [key for key, _ in memory.store.catalog.place_problems()] == [os.path.realpath(link.parent) + "/link.jsonl"]
+    assert [key for key, _ in ask(memory.store, problems.of_places)] == [os.path.realpath(link.parent) + "/link.jsonl"]
     link.unlink()
     memory.sweep()
-    assert memory.store.catalog.place_problems() == {}
+    assert ask(memory.store, problems.of_places) == {}
 
 
 @pytest.mark.parametrize("mtime", [-86_400, 0, 4_102_444_800], ids=["1969", "1970", "2100"])
@@ -136,7 +137,7 @@ def test_the_time_of_a_file_is_only_a_hint(memory: Memory, mtime: int) -> None:
     memory.write("a", *conversation(1, start=2), append=True)
     os.utime(path, (mtime, mtime))
     memory.sweep()
-    assert (stored(memory), memory.store.catalog.session("claude:a").day) == (12, "2026-06-05")
+    assert (stored(memory), memory.row("claude:a").day) == (12, "2026-06-05")
 
 
 @pytest.mark.parametrize(("year", "day"), [(2016, "2024-01-01"), (2036, "2026-06-05")])
@@ -144,7 +145,7 @@ def test_a_clock_that_lies_names_no_day_without_a_partition(tmp_path: Path, year
     memory = Memory(tmp_path, now=datetime(year, 6, 20, tzinfo=UTC))
     memory.write("a", *conversation(1))
     memory.sweep()
-    assert memory.store.catalog.session("claude:a").day == day
+    assert memory.row("claude:a").day == day
     memory.close()
 
 

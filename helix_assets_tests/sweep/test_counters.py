@@ -72,7 +72,7 @@ def did(report: SweepReport) -> dict[str, int]:
 
 
 def stored_rows(memory: Memory, name: str) -> int:
-    return int(memory.store.catalog.session(f"claude:{name}").row_count)
+    return int(memory.row(f"claude:{name}").row_count)
 
 
 def test_first_sweep_reads_every_line_once(tmp_path: Path) -> None:
@@ -121,8 +121,7 @@ def test_append_reads_just_its_lines(memory: Memory) -> None:
 def test_append_writes_a_part_with_what_is_new_and_no_more(memory: Memory) -> None:
     memory.write("s3", prompt("more", "11:00:00", "and now the rest"), append=True)
     report = memory.sweep()
-    row = memory.store.catalog.session("claude:s3")
-    _, second = memory.store.catalog.files_of([row.id])[row.id]
+    _, second = memory.parts("claude:s3")
     assert (second.record_count, second.row_count) == (1, 1)
     assert report.bytes_written == second.bytes == memory.store.raw.path(second.name).stat().st_size
 

@@ -16,10 +16,11 @@ from helix_assets.agents import database
 from helix_assets.agents.kinds import Ask, Query
 from helix_assets.agents.spec import JsonObject
 from helix_assets.prove.verify import verify
+from helix_assets.store.catalog import problems
 from helix_assets.sweep.look import scan
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.agents.twins import Told, TwinAdapter, both, make_told
-from helix_assets_tests.home import NOW, conversation
+from helix_assets_tests.home import NOW, ask, conversation
 
 SECRET = "correct-horse-battery"
 # Does what it is told by line, and keeps the database open meanwhile.
@@ -150,7 +151,7 @@ def test_sessions_that_cannot_be_listed_are_one_problem_until_the_file_changes(
     home.say(both(4))
     assert home.memory.sweep().problems == []
     assert (prompts(home, "one"), prompts(home, "two")) == (4, 2)
-    assert home.memory.store.catalog.place_problems() == {}
+    assert ask(home.memory.store, problems.of_places) == {}
 
 
 def test_database_that_is_being_written_to_waits_for_the_next_sweep(
@@ -162,7 +163,7 @@ def test_database_that_is_being_written_to_waits_for_the_next_sweep(
         patch.setattr(database, "_PAUSES_S", (0, 0, 0, 0))
         ((_, problem),) = home.memory.sweep().problems
         assert problem == "the database is being written to; the next sweep tries again"
-        assert home.memory.store.catalog.place_problems() == {}
+        assert ask(home.memory.store, problems.of_places) == {}
     assert prompts(home, "one") == 2
     assert len(scan(home.memory.store).changes.changed) == 1
     assert home.memory.sweep().problems == []

@@ -112,7 +112,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[int]]:
 
 
 def records(memory: Memory, uid: str = BAD) -> int:
-    row = memory.store.catalog.session(uid)
+    row = memory.row(uid)
     return 0 if row is None else row.record_count
 
 
@@ -138,7 +138,7 @@ def test_records_are_stored_and_the_session_is_named_and_derived_later(
     plant(place)
     report = memory.sweep()
     assert (records(memory), records(memory, GOOD), report.sessions_failed) == (4, 8, 0)
-    failed = {one["session_uid"] for one in read_status(memory.store).trouble.failed}
+    failed = {one.session_uid for one in read_status(memory.store).trouble.failed}
     assert failed == ({BAD} if place in OF_LINES else {BAD, GOOD})
     assert failed == {uid for uid, _ in report.problems}
     assert all("IndexError" in reason for _, reason in report.problems)
@@ -219,7 +219,7 @@ def test_growth_of_an_evicted_session_waits_and_counts_when_it_can(
     memory.write("bad", *MORE)  # the log that told the beginning is gone: what is new is merged
     memory.sweep()
     assert (set(aside(memory)), verify(memory.store)) == ({BAD}, [])
-    is_stored = bool(memory.store.catalog.files_of([memory.store.catalog.session(BAD).id]))
+    is_stored = bool(memory.parts(BAD))
     assert is_stored == (place not in WITHOUT_EVENTS)  # else it waits in its log
     monkeypatch.undo()
     memory.now += timedelta(days=1)

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
 
 from helix_assets.keep.evict import apply
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog import live_files
-from helix_assets.store.catalog.old_tables import sessions
+from helix_assets.store.catalog import live_files, meta
 from helix_assets.store.fact_files import FactFile, FactFiles
 from helix_assets.sweep import commit as commit_module
 from helix_assets_tests.home import Memory, answer, call, conversation, prompt, result
@@ -31,7 +29,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 def rows(memory: Memory, fact: str, uid: str | None = None) -> list[dict[str, Any]]:
     """The live rows of a fact, of one session or all."""
     found: list[dict[str, Any]] = []
-    for file in memory.store.catalog.fact_files():
+    for file in memory.fact_files():
         if file.fact == fact:
             found += memory.store.facts.read(file).to_pylist()
     return [row for row in found if uid in (None, row["session_uid"])]
@@ -96,7 +94,7 @@ def test_grown_session_replaces_its_rows_and_carries_over_others(memory: Memory)
     memory.sweep()
     assert rows(memory, "tool_calls", "claude:s2") == other
     assert [row["generation"] for row in rows(memory, "tool_calls", UID)] == [2, 2, 2]
-    assert len([file for file in memory.store.catalog.fact_files() if file.fact == "tool_calls"]) == 1
+    assert len([file for file in memory.fact_files() if file.fact == "tool_calls"]) == 1
     assert verify(memory.store) == []
 
 
@@ -105,7 +103,7 @@ def test_replaced_file_is_gone_from_disk(memory: Memory) -> None:
     memory.sweep()
     memory.write("s1", *conversation(1, start=1), append=True)
     memory.sweep()
-    assert set(memory.store.facts.names()) == {file.name for file in memory.store.catalog.fact_files()}
+    assert set(memory.store.facts.names()) == {file.name for file in memory.fact_files()}
 
 
 def test_old_files_are_read_only_for_other_sessions_rows(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,21 +163,21 @@ def test_failed_derivation_keeps_the_old_facts(memory: Memory, monkeypatch: pyte
     report = memory.sweep()
     assert report.digests_failed == 1
     assert rows(memory, "tool_calls") == before
-    assert memory.store.catalog.session(UID).failure == "ZeroDivisionError while the digest was built"
+    assert memory.row(UID).failure == "ZeroDivisionError while the digest was built"
 
 
 def test_damaged_fact_file_sets_its_sessions_aside_and_stops_no_other(memory: Memory) -> None:
     memory.write("s1", *conversation(1))
     memory.write("s3", *conversation(1, session="c"))
     memory.sweep()
-    (name,) = (file.name for file in memory.store.catalog.fact_files() if file.fact == "tool_calls")
+    (name,) = (file.name for file in memory.fact_files() if file.fact == "tool_calls")
     memory.store.facts.path(name).write_bytes(b"?")
     other = [line.replace(b"2026-06-05", b"2026-06-06") for line in conversation(1, session="b")]
     memory.write("s1", *conversation(1, start=1), append=True)
     memory.write("s2", *other)
     report = memory.sweep()
     assert (report.digests_failed, report.digests_written) == (1, 1)
-    assert "facts cannot be kept" in memory.store.catalog.session(UID).failure
+    assert "facts cannot be kept" in memory.row(UID).failure
     found = [(v.check, v.session_uid, v.path) for v in verify(memory.store)]
     assert found == [
         ("fact_file", None, name), ("facts_of_digest", UID, name), ("facts_of_digest", "claude:s3", name)
@@ -191,7 +189,7 @@ def test_damaged_fact_file_names_the_sessions_that_have_rows_in_it_and_no_others
     memory.write("s2", *conversation(1, session="b"))
     memory.write("s3", prompt("q", "10:00:00", "no tool was called"))
     memory.sweep()
-    (name,) = (file.name for file in memory.store.catalog.fact_files() if file.fact == "tool_calls")
+    (name,) = (file.name for file in memory.fact_files() if file.fact == "tool_calls")
     memory.store.facts.path(name).write_bytes(b"?")
     hit = {v.session_uid: v.what for v in verify(memory.store) if v.check == "facts_of_digest"}
     assert hit == {
@@ -224,7 +222,7 @@ def test_kill_neither_doubles_nor_loses(memory: Memory, monkeypatch: pytest.Monk
     (memory.store.data_dir / "lock").write_text("a writer that was killed")
     memory.sweep()
     assert len(rows(memory, "tool_calls", UID)) == 2
-    assert set(memory.store.facts.names()) == {file.name for file in memory.store.catalog.fact_files()}
+    assert set(memory.store.facts.names()) == {file.name for file in memory.fact_files()}
     assert verify(memory.store) == []
 
 
@@ -248,10 +246,10 @@ def test_facts_of_an_older_version_are_carried_over_without_their_new_columns(me
     memory.write("s1", *conversation(1))
     memory.sweep()
     evict_all(memory)
-    (file,) = (file for file in memory.store.catalog.fact_files() if file.fact == "tool_calls")
+    (file,) = (file for file in memory.fact_files() if file.fact == "tool_calls")
     old = memory.store.facts.write("tool_calls", (file.flavor, file.day), 9, read_without(memory, file, "language"))
     with memory.store.catalog.writing() as connection:
-        memory.store.catalog.put_fact_files(connection, [old], [])
+        live_files.put_fact_files(connection, [old], [])
     memory.store.facts.remove(file.name)
     memory.write("s2", *conversation(1, session="b"))
     memory.sweep()
@@ -267,8 +265,8 @@ def test_stale_digest_version_makes_facts_anew(memory: Memory) -> None:
     memory.write("s1", *conversation(1))
     memory.sweep()
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(sessions).values(derivation_version=1))
-        memory.store.catalog.set_meta(connection, "settled", "by older rules")
+        connection.execute("UPDATE sessions SET derivation_version = 1")
+        meta.put(connection, "settled", "by older rules")
     memory.sweep()
     assert {row["generation"] for row in rows(memory, "tool_calls")} == {2}
     assert verify(memory.store) == []

@@ -11,7 +11,6 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
-from sqlalchemy import select, update
 
 from helix_assets.derive.digest_builder import DigestBuilder
 from helix_assets.keep import evict
@@ -19,15 +18,15 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove import doctor
 from helix_assets.prove.verify import verify
 from helix_assets.settings import load_settings
+from helix_assets.store.catalog import digests, live_files
 from helix_assets.store.catalog.catalog import index_bytes
-from helix_assets.store.catalog.old_tables import digests, raw_files, session_keys, sessions, sources
 from helix_assets.store.catalog.schema import upgrade
 from helix_assets.store.catalog.session_keys import drop_keys, keys_of
 from helix_assets.store.key import text_hash
 from helix_assets.store.store import open_store
 from helix_assets.sweep import read
 from helix_assets_tests.faults.step_sequences import KINDS, Kind
-from helix_assets_tests.home import NOW, Memory, answer, conversation, cut, line, prompt
+from helix_assets_tests.home import NOW, Memory, answer, ask, conversation, cut, line, prompt
 
 UID = "claude:s"
 
@@ -56,7 +55,7 @@ def counts(memory: Memory) -> tuple[int, int]:
 
 
 def is_partial(memory: Memory) -> bool:
-    return bool(memory.store.catalog.session(UID).is_partial)
+    return bool(memory.row(UID).is_partial)
 
 
 def checks(memory: Memory) -> set[str]:
@@ -329,20 +328,18 @@ def test_records_lost_without_a_digest_count_when_their_log_is_read_again(
 def plant_in_digest(memory: Memory, **changes: Any) -> None:
     """Change a digest as if it had been written so."""
     with memory.store.catalog.writing() as connection:
-        row = connection.execute(select(digests).where(digests.c.session_uid == UID)).one()
-        text = orjson.dumps({**orjson.loads(row.digest), **changes}).decode()
-        values = {"digest": text, "hash": text_hash(memory.store.key, text.encode())}
-        connection.execute(update(digests).where(digests.c.session_uid == UID).values(values))
+        text = orjson.dumps({**orjson.loads(memory.digest_text(UID)), **changes}).decode()
+        digests.change(connection, UID, digest=text, hash=text_hash(memory.store.key, text.encode()))
 
 
 def plant_twice(memory: Memory, fact: str) -> None:
     """Have the first row of a fact file twice, as if it had been written so."""
     store = memory.store
-    file = next(file for file in store.catalog.fact_files() if file.fact == fact)
+    file = next(file for file in ask(store, live_files.fact_files) if file.fact == fact)
     table = store.facts.read(file)
     made = store.facts.write(fact, (file.flavor, file.day), file.version + 1, pa.concat_tables([table, table[:1]]))
     with store.catalog.writing() as connection:
-        store.catalog.put_fact_files(connection, [made], [])
+        live_files.put_fact_files(connection, [made], [])
     store.facts.remove(file.name)
 
 
@@ -359,7 +356,7 @@ def test_fact_that_counts_twice_is_named_though_its_digest_was_planted_to_fit(
     if evicted:
         evict_all(memory)
     digest = memory.digest(UID)
-    (first,) = [file for file in memory.store.catalog.fact_files() if file.fact == fact]
+    (first,) = [file for file in memory.fact_files() if file.fact == fact]
     row = memory.store.facts.read(first)[:1].to_pylist()[0]
     plant_twice(memory, fact)
     digest["coverage"]["facts"][fact] += 1
@@ -377,7 +374,7 @@ def test_session_whose_counted_records_are_not_recorded_or_cut_is_named(memory: 
     memory.write("s", *conversation(3))
     memory.sweep()
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(session_keys).values(records=b"123"))
+        connection.execute("UPDATE session_keys SET records = x'313233'")
     assert {"catalog_readable", "catalog_integrity"} <= checks(memory)
     found = doctor.examine(memory.now, memory.variables)
     assert [finding.state for finding in found if finding.what.startswith("the catalog is damaged")] == ["wrong"]
@@ -422,7 +419,7 @@ def test_stored_record_that_is_not_recorded_is_named(memory: Memory) -> None:
     memory.write("s", *answers(3))
     memory.sweep()
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(session_keys).values(records=b""))
+        connection.execute("UPDATE session_keys SET records = x''")
     assert {"records_are_recorded", "counted_once"} <= checks(memory)
 
 
@@ -443,10 +440,10 @@ def test_many_appends_leave_few_chunks_of_keys(memory: Memory) -> None:
         memory.write("s", *answers(1, n), append=True)
     memory.sweep()
     with memory.store.catalog.reading() as connection:
-        keys = keys_of(connection, memory.store.catalog.session(UID).id)
-        chunks = connection.execute(select(session_keys.c.id)).all()
+        keys = keys_of(connection, memory.row(UID).id)
+        chunks = connection.value("SELECT count(*) FROM session_keys")
     assert keys is not None
-    assert (len(keys.records), len(chunks) <= 34, checks(memory)) == (50, True, set())
+    assert (len(keys.records), chunks <= 34, checks(memory)) == (50, True, set())
 
 
 # -- stores of earlier versions --------------------------------------------------------------------------------------
@@ -458,15 +455,14 @@ def as_version_nine(memory: Memory, *, rewritten: bool = False) -> None:
     Of a log that was rewritten nothing had been evicted, as far as its places told.
     """
     with memory.store.catalog.writing() as connection:
-        ids = connection.execute(select(sessions.c.id)).scalars().all()
-        drop_keys(connection, ids)
-        connection.exec_driver_sql("ALTER TABLE sources ADD COLUMN evicted_offset BIGINT NOT NULL DEFAULT 0")
-        connection.exec_driver_sql("ALTER TABLE sources ADD COLUMN dropped_offset BIGINT NOT NULL DEFAULT 0")
-        gone = select(sessions.c.id).where(sessions.c.evicted_records > 0)
-        for number in () if rewritten else connection.execute(gone).scalars().all():
-            connection.exec_driver_sql(f'UPDATE sources SET evicted_offset = "offset" WHERE session_id = {number}')
-        connection.execute(update(sources).values(read_hash=None))
-        connection.execute(update(sessions).values(evicted_records=0, light_records=0))
+        drop_keys(connection, connection.column("SELECT id FROM sessions"))
+        connection.execute("ALTER TABLE sources ADD COLUMN evicted_offset BIGINT NOT NULL DEFAULT 0")
+        connection.execute("ALTER TABLE sources ADD COLUMN dropped_offset BIGINT NOT NULL DEFAULT 0")
+        if not rewritten:
+            gone = "SELECT id FROM sessions WHERE evicted_records > 0"
+            connection.execute(f'UPDATE sources SET evicted_offset = "offset" WHERE session_id IN ({gone})')
+        connection.execute("UPDATE sources SET read_hash = NULL")
+        connection.execute("UPDATE sessions SET evicted_records = 0, light_records = 0")
         upgrade(connection, 9)
 
 
@@ -482,7 +478,7 @@ def doubled(memory: Memory, lines: list[bytes]) -> None:
     digest["tokens"]["output"] += 100
     plant_in_digest(memory, **{**digest, "record_count": digest["record_count"] + 1})
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(sessions).values(is_partial=True))
+        connection.execute("UPDATE sessions SET is_partial = true")
     as_version_nine(memory)
 
 
@@ -556,10 +552,10 @@ def test_session_whose_log_was_rewritten_under_an_earlier_version_keeps_what_it_
 def test_session_without_texts_whose_log_was_rewritten_under_an_earlier_version_keeps_its_rows(memory: Memory) -> None:
     memory.write("s", *answers(6))
     memory.sweep()
-    usage = memory.store.catalog.raw_usage() + index_bytes(memory.store.data_dir)
+    usage = memory.raw_usage() + index_bytes(memory.store.data_dir)
     policy = RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40)
     evict.apply(memory.store, clock=lambda: NOW, policy=policy)
-    assert memory.store.catalog.session(UID).light_records == 6
+    assert memory.row(UID).light_records == 6
     memory.write("s", *answers(2))
     as_version_nine(memory, rewritten=True)
     memory.sweep()
@@ -600,7 +596,7 @@ def test_log_cut_at_any_byte_and_restored_counts_once(memory: Memory, place: int
     path.write_bytes(data)
     memory.sweep()
     with memory.store.catalog.reading() as connection:
-        stored = connection.execute(select(raw_files.c.name)).all()
+        stored = connection.column("SELECT name FROM raw_files")
     assert (counts(memory), stored, checks(memory)) == ((8, 800), [], set())
 
 

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
 
 from helix_assets.agents.codex.tokens import TokenMeter, after_spending
 from helix_assets.keep import evict
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.model.event import Usage
-from helix_assets.prove.totals import token_totals_add_up
+from helix_assets.prove.promises import token_totals_add_up
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.old_tables import digests, evictions, sessions
+from helix_assets.store.catalog import digests, meta
 from helix_assets_tests.home import NOW, Memory, answer, conversation, prompt
 
 UID = "claude:s"
@@ -66,7 +65,7 @@ def test_log_that_begins_anew_adds_what_is_new(memory: Memory, whole: dict[str, 
     memory.write("s", *conversation(2, start=3))
     report = memory.sweep()
     assert (report.problems, counted(memory.digest(UID))) == ([], counted(whole))
-    assert memory.store.catalog.session(UID).is_partial
+    assert memory.row(UID).is_partial
     assert is_sound(memory)
 
 
@@ -104,7 +103,7 @@ def test_only_what_is_new_is_stored(memory: Memory) -> None:
     evicted(memory)
     memory.write("s", *conversation(5)[4:])
     memory.sweep()
-    assert memory.store.catalog.session(UID).record_count == 8
+    assert memory.row(UID).record_count == 8
     assert memory.sweep().sessions_touched == 0
 
 
@@ -132,10 +131,10 @@ def test_session_without_its_texts_keeps_its_rows(memory: Memory, whole: dict[st
     memory.write("s", *conversation(3))
     memory.write("large", *conversation(9, session="l"))
     memory.sweep()
-    usage = memory.store.catalog.raw_usage()
+    usage = memory.raw_usage()
     evict.apply(memory.store, clock=lambda: NOW, policy=RetentionPolicy(usage - 9_000, 1 << 40, 45, 1 << 40))
     with memory.store.catalog.reading() as connection:
-        assert {row.session_uid for row in connection.execute(evictions.select())} >= {UID}
+        assert UID in connection.column("SELECT session_uid FROM evictions")
     memory.write("s", *conversation(2, start=3))
     memory.sweep()
     assert counted(memory.digest(UID)) == counted(whole)
@@ -180,8 +179,8 @@ def test_new_digest_rules_leave_a_merged_digest_as_it_is(memory: Memory) -> None
     memory.sweep()
     before = memory.digest(UID)
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(sessions).values(derivation_version=0))
-        memory.store.catalog.set_meta(connection, "settled", "by older rules")
+        connection.execute("UPDATE sessions SET derivation_version = 0")
+        meta.put(connection, "settled", "by older rules")
     memory.sweep()
     assert memory.digest(UID) == before
     assert evict.plan(memory.store, now=NOW, policy=RetentionPolicy(1, 1 << 40, 45, 1 << 40)).goes
@@ -199,7 +198,7 @@ def test_growth_waits_while_the_kept_digest_is_damaged(memory: Memory) -> None:
 def test_growth_is_stored_while_the_kept_facts_are_damaged(memory: Memory) -> None:
     evicted(memory)
     before = memory.digest(UID)
-    file = memory.store.facts.path(memory.store.catalog.fact_files()[0].name)
+    file = memory.store.facts.path(memory.fact_files()[0].name)
     whole = file.read_bytes()
     file.write_bytes(whole[:-1] + b"?")
     memory.write("s", *conversation(2, start=3))
@@ -214,7 +213,7 @@ def test_growth_is_stored_while_the_kept_facts_are_damaged(memory: Memory) -> No
 
 def damage(memory: Memory, text: str) -> None:
     with memory.store.catalog.writing() as connection:
-        connection.execute(update(digests).where(digests.c.session_uid == UID).values(hash=text))
+        digests.change(connection, UID, hash=text)
 
 
 def test_a_total_that_codex_repeats_behind_the_cut_counts_once() -> None:
@@ -234,7 +233,7 @@ def test_log_that_lies_there_as_a_copy_is_told_whole(memory: Memory, whole: dict
     memory.write("s", *conversation(5))
     memory.sweep()
     assert memory.digest(UID)["cost"] == whole["cost"]
-    assert not memory.store.catalog.session(UID).is_partial
+    assert not memory.row(UID).is_partial
 
 
 def test_log_that_was_excluded_for_a_while_is_told_whole(tmp_path: Path, memory: Memory, whole: dict[str, Any]) -> None:
@@ -245,7 +244,7 @@ def test_log_that_was_excluded_for_a_while_is_told_whole(tmp_path: Path, memory:
     excluding.close()
     memory.sweep()
     assert memory.digest(UID)["cost"] == whole["cost"]
-    assert not memory.store.catalog.session(UID).is_partial
+    assert not memory.row(UID).is_partial
 
 
 def test_records_that_only_the_store_still_had_count_on_after_its_eviction(
@@ -290,7 +289,7 @@ def test_log_that_grew_after_it_was_moved_is_told_once(memory: Memory, whole: di
     memory.write("s", *conversation(2, start=3), project="-home-u-moved", append=True)
     memory.sweep()
     assert counted(memory.digest(UID)) == counted(whole)
-    assert not memory.store.catalog.session(UID).is_partial
+    assert not memory.row(UID).is_partial
     assert is_sound(memory)
 
 
@@ -307,4 +306,4 @@ def test_log_that_grew_under_a_newer_parser_still_tells_all(
     memory.write("s", *conversation(2, start=3), append=True)
     memory.sweep()
     assert memory.digest(UID)["cost"] == whole["cost"]
-    assert not memory.store.catalog.session(UID).is_partial
+    assert not memory.row(UID).is_partial

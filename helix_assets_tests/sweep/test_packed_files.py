@@ -96,7 +96,7 @@ def test_evicted_rollout_that_is_packed_is_not_stored_again(memory: Memory):
     apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(1, 2, 45, 1 << 30))
     pack(memory)
     report = memory.sweep()
-    assert (report.problems, memory.store.catalog.raw_usage()) == ([], 0)
+    assert (report.problems, memory.raw_usage()) == ([], 0)
     assert memory.digest(UID)["tokens"] == before["tokens"]
 
 
@@ -125,8 +125,7 @@ PACKERS = {
 def problems(memory: Memory) -> list[tuple[int, int | None, str]]:
     """What the catalog holds of problems: line, offset, reason."""
     with memory.store.catalog.reading() as connection:
-        rows = connection.exec_driver_sql('SELECT line, "offset", reason FROM problems').all()
-    return [tuple(row) for row in rows]
+        return connection.tuples('SELECT line, "offset", reason FROM problems')
 
 
 @pytest.mark.parametrize("packer", PACKERS)
@@ -135,7 +134,7 @@ def test_cut_packed_file_is_named_with_its_place_and_what_was_read_is_kept(memor
     packed = PACKERS[packer].compress(LONG)
     memory.put(PLACE + ".zst", packed[: int(share * len(packed)) if share > 0 else int(share)])
     (problem,) = memory.sweep().problems
-    kept = memory.store.catalog.session(UID).record_count
+    kept = memory.row(UID).record_count
     assert problem[1] == f"line {kept + 1}: reading failed: it is cut short"
     assert 0 < kept <= 2001
     offset = sum(map(len, LONG.splitlines(keepends=True)[:kept]))
@@ -143,7 +142,7 @@ def test_cut_packed_file_is_named_with_its_place_and_what_was_read_is_kept(memor
     assert memory.sweep().files_opened == 0  # not before it changes
     memory.put(PLACE + ".zst", packed)
     assert memory.sweep().problems == []
-    assert (memory.store.catalog.session(UID).record_count, problems(memory)) == (2001, [])
+    assert (memory.row(UID).record_count, problems(memory)) == (2001, [])
     assert not verify(memory.store)
 
 
@@ -154,7 +153,7 @@ def test_whole_packed_file_that_is_cut_later_loses_nothing(memory: Memory):
     before = memory.exported()
     path.write_bytes(packed[: len(packed) // 2])
     assert len(memory.sweep().problems) == 1
-    assert memory.store.catalog.session(UID).record_count == 2001
+    assert memory.row(UID).record_count == 2001
     path.write_bytes(packed)
     assert memory.sweep().problems == []
     assert (memory.exported() == before, verify(memory.store)) == (True, [])
@@ -169,7 +168,7 @@ def test_packed_file_cut_before_anything_can_be_read_is_named(memory: Memory, le
     assert (again.problems, again.files_skipped) == ([], 0)
     path.write_bytes(packed)
     assert memory.sweep().problems == []
-    assert memory.store.catalog.session(UID).record_count == 2001
+    assert memory.row(UID).record_count == 2001
 
 
 def test_packed_file_cut_anywhere_is_never_taken_for_a_whole_one(tmp_path: Path):
@@ -228,7 +227,7 @@ def test_damaged_packed_file_is_named_and_stops_nothing(memory: Memory, packed: 
     memory.put("codex/sessions/rollout-good.jsonl", LOG.replace(b"01998000", b"01998001"))
     memory.sweep()
     with memory.store.catalog.reading() as connection:
-        said = list(connection.exec_driver_sql("SELECT problem FROM sources WHERE problem IS NOT NULL").scalars())
+        said = connection.column("SELECT problem FROM sources WHERE problem IS NOT NULL")
     assert said == [reason]
     assert memory.digest(UID.replace("01998000", "01998001"))["user_prompts"] == 2
     assert memory.sweep().files_changed + memory.sweep().files_skipped == 0  # not tried again before it changes

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,17 +17,19 @@ from helix_assets.ask.reading import proven_digest
 from helix_assets.ask.status import read_status
 from helix_assets.keep import evict
 from helix_assets.keep.retention import RetentionPolicy
+from helix_assets.model.errors import StoreError
 from helix_assets.prove.verify import verify
 from helix_assets.prove.verify_secrets import surviving_secrets
 from helix_assets.settings import load_settings
+from helix_assets.store.catalog import live_files, meta, sessions
 from helix_assets.store.catalog.catalog import index_bytes
-from helix_assets.store.catalog.old_tables import hook_events
 from helix_assets.store.parquet import read_rows
 from helix_assets.store.store import Store, open_store
 from helix_assets.store.words.keep import DIGEST, live_names
 from helix_assets.sweep import rescan
+from helix_assets.sweep.commit import Batch, Committed, commit_batch
 from helix_assets.sweep.pricing import REMEMBERED
-from helix_assets_tests.home import Memory, answer, call, conversation, prompt, result
+from helix_assets_tests.home import Memory, answer, ask, call, conversation, prompt, result
 
 WORD = "quokkaword1234"
 RULES = f"[{{name = 'house-word', pattern = '{WORD}'}}]"
@@ -68,7 +73,7 @@ def test_stored_session_is_redacted_by_new_rules(memory: Memory):
     store = with_new_rules(memory)
     memory.sweep()
     assert WORD not in told(store)
-    assert store.catalog.session("claude:s1").redaction_version == store.redactor.version
+    assert ask(store, sessions.one, "claude:s1").redaction_version == store.redactor.version
     assert not verify(store)
 
 
@@ -99,10 +104,9 @@ def test_session_that_is_rewritten_as_rules_change_leaves_no_byte_of_its_old_dig
     assert WORD.encode() not in stored_bytes(store)
 
 
-def test_session_whose_digest_fails_under_new_rules_does_not_count_as_through(
+def test_session_whose_digest_fails_under_new_rules_keeps_the_redacted_one(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
-    """The digest that it has is still that of older rules: readers must go on redacting it."""
 
     def failing(*_: object) -> None:
         raise ValueError("no")
@@ -110,15 +114,16 @@ def test_session_whose_digest_fails_under_new_rules_does_not_count_as_through(
     store = with_new_rules(memory)
     monkeypatch.setattr("helix_assets.derive.digest_builder.DigestBuilder.add", failing)
     memory.sweep()
-    assert store.catalog.session("claude:s1").redaction_version != store.redactor.version
-    assert WORD not in repr(proven_digest(store, "claude:s1"))
+    assert ask(store, sessions.one, "claude:s1").failure
+    assert WORD not in told(store)
+    assert proven_digest(store, "claude:s1")
 
 
 @pytest.mark.parametrize("is_light", [False, True])
 def test_damaged_session_is_not_written_anew_as_if_it_were_sound(memory: Memory, is_light: bool):
     memory.write("s1", answer("x", "10:50:00", "xylograph " * 400, message="m"), append=True)
     memory.sweep()
-    usage = memory.store.catalog.raw_usage() + index_bytes(memory.store.data_dir)
+    usage = memory.raw_usage() + index_bytes(memory.store.data_dir)
     if is_light:
         evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40))
     memory.path("s1").unlink()
@@ -134,7 +139,7 @@ def test_damaged_session_is_not_written_anew_as_if_it_were_sound(memory: Memory,
 def test_session_without_texts_is_still_told_as_such_after_new_rules(memory: Memory):
     memory.write("s1", answer("x", "10:50:00", "xylograph " * 400, message="m"), append=True)
     memory.sweep()
-    usage = memory.store.catalog.raw_usage() + index_bytes(memory.store.data_dir)
+    usage = memory.raw_usage() + index_bytes(memory.store.data_dir)
     evict.apply(memory.store, clock=lambda: memory.now, policy=RetentionPolicy(usage - 1, 1 << 40, 45, 1 << 40))
     memory.path("s1").unlink()
     digests = [name for name in live_names(memory.store) if name.startswith(DIGEST)]
@@ -151,16 +156,127 @@ def test_one_sweep_rescans_a_bounded_part(memory: Memory, monkeypatch):
     versions = []
     for _ in range(2):
         memory.sweep()
-        rows = store.catalog.sessions_by_uid(["claude:s1", "claude:s2"]).values()
+        rows = ask(store, sessions.by_uid, ["claude:s1", "claude:s2"]).values()
         versions.append(sum(row.redaction_version == store.redactor.version for row in rows))
     assert versions == [1, 2]
+
+
+def test_newest_session_is_redacted_first_and_before_news_is_read(memory: Memory, monkeypatch: pytest.MonkeyPatch):
+    memory.write("s2", prompt("p2", "12:00:00", f"the newest, {WORD}"))
+    memory.write("s3", prompt("p3", "09:00:00", f"the oldest, {WORD}"))
+    memory.sweep()
+    memory.write("s4", prompt("p4", "13:00:00", "news"))
+    with_new_rules(memory)
+    written = []
+
+    def commit(store: Store, batch: Batch) -> Committed:
+        written.append(list(batch.results))
+        return commit_batch(store, batch)
+
+    monkeypatch.setattr("helix_assets.sweep.sweep.REDERIVE_AT_ONCE", 1)
+    monkeypatch.setattr("helix_assets.sweep.sweep.commit_batch", commit)
+    memory.sweep()
+    assert written == [["claude:s2"], ["claude:s1"], ["claude:s3"], ["claude:s4"]]
+
+
+def test_memory_is_redacted_before_the_texts(memory: Memory, monkeypatch: pytest.MonkeyPatch):
+    store = with_new_rules(memory)
+    assert not store.is_memory_redacted()
+    killed_in(memory, monkeypatch, "helix_assets.sweep.sweep.unredacted_sessions")
+    assert store.is_memory_redacted()
+    with closing(sqlite3.connect(store.data_dir / "helix.db")) as connection, connection:
+        assert WORD not in "".join(connection.iterdump()) + facts_of(store)
+    assert WORD in told(store)
+    assert ask(store, sessions.one, "claude:s1").redaction_version != store.redactor.version
+    assert verify(store) == []
+
+
+STEPS = ("sync", "rewrite_texts", "_digests_again", "_put_parts", "_remove", "rewrite", "truncate_log")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_kill_while_the_memory_is_redacted_is_a_pause(memory: Memory, monkeypatch: pytest.MonkeyPatch, step: str):
+    memory.write(f"{WORD}x", *conversation(1, session="c"))
+    memory.sweep()
+    store = with_new_rules(memory)
+    killed_in(memory, monkeypatch, f"helix_assets.sweep.rescan.{step}")
+    assert not store.is_memory_redacted()
+    assert verify(store) == []
+    memory.sweep()
+    assert WORD.encode() not in stored_bytes(store)
+    assert verify(store) == []
+    assert memory.sweep().touched == set()
+
+
+def killed_in(memory: Memory, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """A sweep ends where it would begin this step."""
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(step, kill)
+        with pytest.raises(KeyboardInterrupt):
+            memory.sweep()
+
+
+def facts_of(store: Store) -> str:
+    return repr([store.facts.read(file).to_pylist() for file in ask(store, live_files.fact_files)])
+
+
+def test_session_that_grows_before_its_texts_are_through_is_rewritten(memory: Memory, monkeypatch: pytest.MonkeyPatch):
+    """Its digest is derived from all of its rows, so none of older rules may be left among them."""
+    memory.write("s2", *conversation(2, session="b", start=5))
+    memory.sweep()
+    memory.write("s1", prompt("p9", "12:00:00", "more"), append=True)
+    monkeypatch.setattr("helix_assets.sweep.sweep.RESCAN_BYTES", 1)
+    store = with_new_rules(memory)
+    memory.sweep()
+    assert WORD.encode() not in stored_bytes(store)
+    assert (memory.digest("claude:s1")["user_prompts"], verify(store)) == (3, [])
+
+
+def test_store_of_a_version_that_redacted_names_alone_is_redacted_whole(memory: Memory):
+    store = with_new_rules(memory)
+    with store.catalog.writing() as connection:
+        meta.put(connection, "names_redacted_with", store.redactor.version)
+        meta.put(connection, "names_read_as", "decoded")
+    memory.sweep()
+    assert WORD.encode() not in stored_bytes(store)
+    assert ask(store, meta.value, "names_redacted_with") is None
+
+
+def test_damaged_facts_stop_no_sweep_and_unreadable_ones_do(memory: Memory, monkeypatch: pytest.MonkeyPatch):
+    """What is damaged is shown by no reader. What cannot be read now may be readable later, and would be shown."""
+    file = memory.fact_files()[0]
+    path = memory.store.facts.path(file.name)
+    store = with_new_rules(memory)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", failing_at(path))
+        with pytest.raises(StoreError, match="cannot be read"):
+            memory.sweep()
+    assert not store.is_memory_redacted()
+    path.write_bytes(b"damaged")
+    memory.sweep()
+    assert store.is_memory_redacted()
+
+
+def failing_at(broken: Path) -> Callable[[Path], bytes]:
+    read = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        if path == broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(path)
+
+    return read_bytes
 
 
 def test_secret_in_a_file_name_is_hidden_by_new_rules(memory: Memory):
     memory.write(f"{WORD}x", *conversation(1, session="c"))
     memory.sweep()
     store = with_new_rules(memory)
-    assert rescan.redact_names(store) > 0
+    assert rescan.redact_memory(store) > 0
     with closing(sqlite3.connect(store.data_dir / "helix.db")) as connection, connection:
         paths = connection.execute("select path, path_key from sources").fetchall()
     assert not any(WORD in text for row in paths for text in row)
@@ -171,7 +287,7 @@ def stored_bytes(store: Store) -> bytes:
     texts = [told(store).encode()]
     for path in store.data_dir.rglob("*"):
         texts += [str(path).encode(), path.read_bytes() if path.is_file() else b""]
-    texts += [repr(store.facts.read(file).to_pylist()).encode() for file in store.catalog.fact_files()]
+    texts += [repr(store.facts.read(file).to_pylist()).encode() for file in ask(store, live_files.fact_files)]
     return b"\n".join(texts)
 
 
@@ -190,7 +306,7 @@ def test_no_byte_keeps_what_new_rules_hide(memory: Memory, evicted: bool):
     memory.sweep()
     assert WORD[:-4].encode() not in stored_bytes(store)
     assert verify(store) == []
-    uids = store.catalog.sessions_by_uid([row["uid"] for row in session_figures(store).values()])
+    uids = ask(store, sessions.by_uid, [row["uid"] for row in session_figures(store).values()])
     assert len(uids) == 3
     assert sum("house_word" in uid for uid in uids) == 1
     assert memory.sweep().touched == set()
@@ -200,10 +316,10 @@ def test_prices_are_remembered_by_no_name_that_new_rules_hide(memory: Memory):
     line = answer("m1", "11:00:00", "done", message="m1").replace(b"claude-opus-4-5", f"own-{WORD}".encode())
     memory.write("s3", prompt("p3", "10:59:00", "go"), line)
     memory.sweep()
-    assert WORD in str(memory.store.catalog.meta_value(REMEMBERED))
+    assert WORD in str(ask(memory.store, meta.value, REMEMBERED))
     store = with_new_rules(memory)
     memory.sweep()
-    assert WORD not in str(store.catalog.meta_value(REMEMBERED))
+    assert WORD not in str(ask(store, meta.value, REMEMBERED))
 
 
 def test_rows_that_can_not_be_told_again_are_redacted_where_they_lie(memory: Memory):
@@ -237,8 +353,7 @@ def test_ids_and_types_of_stored_records_are_redacted_by_new_rules(memory: Memor
     store = with_new_rules(memory)
     memory.sweep()
     assert WORD not in told(store)
-    (parts,) = store.catalog.files_of([store.catalog.session("claude:s2").id]).values()
-    rows = list(read_rows([store.raw.path(part.name) for part in parts], raw=False))
+    rows = list(read_rows([store.raw.path(part.name) for part in memory.parts("claude:s2")], raw=False))
     assert rows[1].parent_id == rows[0].record_id != rows[1].record_id
     assert rows[1].parent_seq == 0
     assert verify(store) == []
@@ -254,14 +369,14 @@ def test_record_with_a_redacted_id_is_the_same_one_when_its_log_is_read_anew(mem
     memory.path("s2").unlink()
     memory.write("s2", prompt("p0", "09:00:00", "a line before"), *lines)
     memory.sweep()
-    assert store.catalog.session("claude:s2").record_count == 6
+    assert ask(store, sessions.one, "claude:s2").record_count == 6
     assert verify(store) == []
 
 
 def test_ids_of_calls_that_hooks_told_are_redacted_by_new_rules(memory: Memory):
     store, told_of = memory.store, {"session_uid": "claude:s1", "event": "PreToolUse", "call_id": f"toolu_{WORD}"}
     with store.catalog.writing() as connection:
-        connection.execute(hook_events.insert().values(at="2026-06-05T10:00:00Z", **told_of))
+        connection.insert("hook_events", [{"at": "2026-06-05T10:00:00Z", **told_of}])
     assert WORD in told(with_new_rules(memory))
     memory.sweep()
     assert WORD not in told(memory.store)
@@ -295,7 +410,7 @@ def test_name_that_spells_a_secret_is_hidden_by_new_rules(tmp_path: Path):
     memory.close()
     memory.store = Memory(tmp_path, {"HELIX_REDACTION_RULES": RULES}).store
     assert surviving_secrets(memory.store)
-    assert "%6B" not in repr(read_status(memory.store).trouble) + repr(session_figures(memory.store))
+    assert "%6B" not in repr(read_status(memory.store).trouble)
     memory.sweep()
     assert "%6B" not in told(memory.store)
     assert memory.sweep().files_changed == 0

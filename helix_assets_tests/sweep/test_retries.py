@@ -77,7 +77,7 @@ def test_status_check_and_doctor_name_the_reason(memory: Memory, trouble: Callab
     trouble(True)
     memory.sweep()
     (failed,) = read_status(memory.store).trouble.failed
-    assert (failed["session_uid"], failed["failure"]) == (BAD, "TooMuchError: it took longer than 1 s")
+    assert (failed.session_uid, failed.failure) == (BAD, "TooMuchError: it took longer than 1 s")
     answer = every_session_is_derived(memory.store)
     assert (answer.holds, answer.figures["set_aside"], answer.figures["reasons"]) == (False, 1, "TooMuchError: 1")
 

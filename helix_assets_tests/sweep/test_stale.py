@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
 
 from helix_assets.store.catalog import meta
-from helix_assets.store.catalog.old_tables import sessions
 from helix_assets.sweep.stale import is_settled, stale_sessions
 from helix_assets.sweep.sweep import _Sweep
 from helix_assets_tests.home import Memory, conversation, prompt
@@ -71,9 +69,7 @@ def test_a_session_that_fails_because_another_is_derived_anew_is_asked_for_again
     def touch_another(sweep: _Sweep, _: object) -> None:
         sweep._report.touched.add("claude:s1")
         with memory.store.catalog.writing() as connection:
-            connection.execute(
-                update(sessions).where(sessions.c.session_uid == "claude:s1").values(derived_generation=None)
-            )
+            connection.execute("UPDATE sessions SET derived_generation = NULL WHERE session_uid = 'claude:s1'")
 
     monkeypatch.setattr(_Sweep, "_rederive", touch_another)
     memory.write("s2", *conversation(1, start=5))
@@ -84,7 +80,7 @@ def test_a_session_that_fails_because_another_is_derived_anew_is_asked_for_again
 def test_a_memory_that_was_not_settled_is_looked_through_once(memory: Memory) -> None:
     asked: list[object] = []
     with memory.store.catalog.writing() as connection:
-        memory.store.catalog.set_meta(connection, "settled", "by older rules")
+        meta.put(connection, "settled", "by older rules")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("helix_assets.sweep.sweep.stale_sessions", lambda *arguments: asked.append(arguments[-1]) or [])
         memory.sweep()

@@ -16,9 +16,10 @@ from helix_assets.ask.export import session_figures
 from helix_assets.keep import evict
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
+from helix_assets.store.catalog import sessions
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.conftest import SWEEPING
-from helix_assets_tests.home import Memory, answer, call, conversation, cut, line, prompt, result
+from helix_assets_tests.home import Memory, answer, ask, call, conversation, cut, line, prompt, result
 
 
 @pytest.fixture
@@ -269,7 +270,7 @@ def test_bad_lines_are_named_and_their_neighbours_kept(memory: Memory):
 def test_file_of_garbage_makes_no_session_and_is_read_once(memory: Memory):
     memory.path("noise").write_bytes(os.urandom(5000) + b"\n" + b"\0" * 100)
     assert memory.sweep().problems
-    assert memory.store.catalog.sessions_by_uid(["claude:noise"]) == {}
+    assert ask(memory.store, sessions.by_uid, ["claude:noise"]) == {}
     assert memory.sweep().files_changed == 0
 
 
@@ -320,7 +321,7 @@ def test_changed_parser_derives_anew_from_stored_records_when_the_source_is_gone
     path.unlink()
     monkeypatch.setattr("helix_assets.agents.claude.adapter.ClaudeAdapter.version", 99)
     assert memory.sweep().digests_written == 1
-    row = memory.store.catalog.session("claude:s1")
+    row = memory.row("claude:s1")
     assert (row.parser_version, row.generation) == (99, 2)
     assert memory.exported() == before
 
@@ -348,8 +349,8 @@ def test_failing_digest_sets_only_itself_aside(memory: Memory, monkeypatch):
     add = DigestBuilder.add
     monkeypatch.setattr(DigestBuilder, "add", break_one)
     report = memory.sweep()
-    assert memory.store.catalog.get_digest("claude:good") is not None
-    assert memory.store.catalog.session("claude:bad").failure == "ValueError while the digest was built"
+    assert memory.digest("claude:good")["session_uid"] == "claude:good"
+    assert memory.row("claude:bad").failure == "ValueError while the digest was built"
     assert report.digests_failed == 1
     assert memory.sweep().digests_failed == 0
     memory.now += timedelta(minutes=3)
@@ -408,7 +409,7 @@ def test_evicted_session_that_grows_twice_keeps_its_totals(memory: Memory):
         memory.write("s1", *conversation(1, start=turn), append=True)
         memory.sweep()
         assert memory.digest("claude:s1")["user_prompts"] == turn + 1
-    assert memory.store.catalog.session("claude:s1").record_count == 12
+    assert memory.row("claude:s1").record_count == 12
     assert not verify(memory.store)
 
 
@@ -420,4 +421,4 @@ def test_evicted_session_is_not_read_again_while_nothing_changes(memory: Memory)
     evict.apply(memory.store, clock=lambda: memory.now, policy=tight)
     os.utime(path)
     memory.sweep()
-    assert (memory.store.catalog.raw_usage(), memory.digest("claude:s1")["tokens"]) == (0, before["tokens"])
+    assert (memory.raw_usage(), memory.digest("claude:s1")["tokens"]) == (0, before["tokens"])

@@ -13,14 +13,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import select
 
 from helix_assets.agents.cutting import Cut, Cutting
 from helix_assets.ask.status import read_status
 from helix_assets.keep.forget import forget
 from helix_assets.prove.doctor import examine
 from helix_assets.prove.verify import verify
-from helix_assets.store.catalog.old_tables import sources
 from helix_assets.sweep.look import scan
 from helix_assets_tests.agents.twins import Told, TwinAdapter, both, make_told
 from helix_assets_tests.home import NOW, Memory, conversation, cut, prompt
@@ -109,7 +107,7 @@ def test_a_block_that_is_too_long_is_counted_and_the_rest_is_read(
         ("agent.md#three", f"line {start.count(chr(10)) + 1}: longer than a block may be; not stored")
     ]
     assert (counted(home), counted(home, "two")) == (8, 1)
-    shown = [one["reason"] for one in read_status(home.memory.store).trouble.problems]
+    shown = [one.reason for one in read_status(home.memory.store).trouble.problems]
     assert shown == ["longer than a block may be; not stored"]
     found = [one.what for one in examine(home.memory.now, home.memory.variables) if one.check == "sources"]
     assert found == ["1 places in logs could not be read; `helix status` names the newest and why"]
@@ -168,8 +166,7 @@ def test_text_that_grows_is_read_on_where_it_ended(told: type[Told]) -> None:
         age(home, 5)
         report = home.memory.sweep()
     assert (report.lines_read, counted(home)) == (4, 22 * 4 - 1)
-    state = home.memory.store.catalog.session("twin:one")
-    assert len(home.memory.store.catalog.files_of([state.id])[state.id]) == 3
+    assert len(home.memory.parts("twin:one")) == 3
     age(home, 100)
     home.memory.sweep()
     once.sweep({"one": conversation(22, session="a")})
@@ -263,7 +260,7 @@ def test_text_that_was_cut_and_goes_on_counts_what_is_new(told: type[Told], seco
 def cursors(home: Told) -> str:
     """All that the catalog holds of the files of this home."""
     with home.memory.store.catalog.reading() as connection:
-        return str(connection.execute(select(sources)).all())
+        return str(connection.tuples("SELECT * FROM sources"))
 
 
 def test_where_reading_stopped_holds_no_secret(told: type[Told]) -> None:

@@ -8,7 +8,11 @@ from datetime import UTC, datetime, timedelta
 from helix_assets.ask.status import read_status
 from helix_assets.keep.forget import forget
 from helix_assets.prove.doctor import examine
-from helix_assets.prove.promises import digests_are_current, every_session_is_derived, logs_are_read_before_they_go
+from helix_assets.prove.promises import (
+    digests_at_current_version,
+    every_session_is_derived,
+    logs_read_before_they_are_deleted,
+)
 from helix_assets.prove.verify import verify
 from helix_assets_tests.agents.twins import Told, TwinAdapter, make_told
 from helix_assets_tests.home import NOW
@@ -31,7 +35,7 @@ def test_unreadable_session_is_known_with_its_dates_and_no_events(told: type[Tol
     digest = home.memory.digest("twin:a")
     assert (digest["started_at"], digest["ended_at"]) == ("2026-06-05T10:00:00.000Z", "2026-06-05T10:00:00.000Z")
     assert (digest["event_count"], digest["record_count"], digest["tokens"]["output"]) == (0, 0, 0)
-    row = home.memory.store.catalog.session("twin:a")
+    row = home.memory.row("twin:a")
     assert (row.day, row.raw_bytes, row.failure, row.evicted_at) == ("2026-06-05", 0, None, None)
     assert not verify(home.memory.store)
 
@@ -58,7 +62,7 @@ def test_unreadable_sessions_are_counted_with_their_reason(told: type[Told]) -> 
     assert (found.sources, found.trouble.problem_count) == ({"present_unreadable": 3}, 0)
     notes = [one.what for one in examine(NOW, home.memory.variables) if one.state == "note"]
     assert "twin: 3 sessions are there but cannot be read: it is encrypted" in notes
-    for promise in (digests_are_current, every_session_is_derived, logs_are_read_before_they_go):
+    for promise in (digests_at_current_version, every_session_is_derived, logs_read_before_they_are_deleted):
         assert promise(store).holds
 
 

@@ -73,7 +73,7 @@ def test_trouble_in_an_adapter_costs_its_session_the_digest_alone(
     report = memory.sweep()
     assert [reason in why for _, why in report.problems] == [True]
     assert (report.sessions_failed, report.digests_written, report.digests_failed) == (0, 2, 1)
-    assert memory.store.catalog.session("claude:bad").record_count == 1
+    assert memory.row("claude:bad").record_count == 1
     assert verify(memory.store) == []
 
 
@@ -88,7 +88,7 @@ def test_a_digest_that_hangs_sets_only_its_session_aside(memory: Memory, monkeyp
     monkeypatch.setattr(DigestBuilder, "add", hanging)
     report = memory.sweep()
     assert (report.sessions_failed, report.digests_written, report.digests_failed) == (0, 2, 1)
-    bad = memory.store.catalog.session("claude:bad")
+    bad = memory.row("claude:bad")
     assert (bad.record_count, bad.failure) == (1, "TooMuchError: it took longer than 1 s; see sweep.session_seconds")
 
 
@@ -109,7 +109,7 @@ def test_a_worker_that_answers_to_nothing_is_ended(tmp_path: Path, monkeypatch: 
     report = memory.sweep()
     assert [why.partition(";")[0] for _, why in report.problems] == ["TooMuchError: it took longer than 1 s"]
     assert (report.digests_written, report.digests_failed) == (1, 1)
-    assert memory.store.catalog.session("claude:bad").record_count == 1
+    assert memory.row("claude:bad").record_count == 1
     memory.close()
 
 

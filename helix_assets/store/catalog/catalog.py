@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from helix_assets.model.errors import DiskFullError, StoreError
-from helix_assets.store.catalog import digests, live_files, losses, meta, problems, sessions, sources, sweeps
+from helix_assets.store.catalog import meta
 from helix_assets.store.catalog.connection import Connection, connect, plainly
 from helix_assets.store.catalog.schema import CATALOG_VERSION, upgrade
 from helix_assets.store.lock import writer_lock
@@ -90,125 +89,6 @@ class Catalog:
                 yield f"a row of {table} points nowhere"
             for (uid,) in connection.execute(_DAMAGED_KEYS):
                 yield f"what {uid} counts is recorded in numbers that are cut"
-
-    # -- moving to the modules of questions --
-
-    def known_sources(self) -> Any:
-        with self.reading() as connection:
-            return sources.known(connection)
-
-    def session(self, session_uid: str) -> Any:
-        with self.reading() as connection:
-            return sessions.one(connection, session_uid)
-
-    def sessions_by_uid(self, uids: Collection[str]) -> Any:
-        with self.reading() as connection:
-            return sessions.by_uid(connection, uids)
-
-    def sessions_by_id(self, ids: Collection[int]) -> Any:
-        with self.reading() as connection:
-            return sessions.by_id(connection, ids)
-
-    def files_of(self, session_ids: Collection[int]) -> Any:
-        with self.reading() as connection:
-            return live_files.parts_of(connection, session_ids)
-
-    def sources_of(self, session_ids: Collection[int]) -> Any:
-        with self.reading() as connection:
-            return sources.of_sessions(connection, session_ids)
-
-    def fact_files(self, partitions: Collection[tuple[str, str]] | None = None) -> Any:
-        with self.reading() as connection:
-            return live_files.fact_files(connection, partitions)
-
-    def uids_by_partition(self, partitions: Collection[tuple[str, str]]) -> Any:
-        with self.reading() as connection:
-            return sessions.uids_by_partition(connection, partitions)
-
-    def sources_by_key(self, path_keys: Collection[str]) -> Any:
-        with self.reading() as connection:
-            return sources.by_key(connection, path_keys)
-
-    def place_problems(self) -> Any:
-        with self.reading() as connection:
-            return problems.of_places(connection)
-
-    def meta_value(self, name: str) -> Any:
-        with self.reading() as connection:
-            return meta.value(connection, name)
-
-    def raw_usage(self) -> Any:
-        with self.reading() as connection:
-            return live_files.raw_usage(connection)
-
-    def get_digest(self, session_uid: str) -> Any:
-        with self.reading() as connection:
-            text = connection.value("SELECT digest FROM digests WHERE session_uid = ?", (session_uid,))
-        if text is None:
-            return None
-        from helix_assets.model.digest import Digest  # loads pydantic, which few callers need
-
-        return Digest.model_validate_json(text)
-
-    def next_order(self, connection: Connection) -> int:
-        return meta.next_order(connection)
-
-    def set_meta(self, connection: Connection, name: str, value: str) -> Any:
-        return meta.put(connection, name, value)
-
-    def next_ids(self, connection: Connection, count: int) -> Any:
-        return sessions.next_ids(connection, count)
-
-    def put_sessions(self, connection: Connection, rows: Any) -> Any:
-        return sessions.put(connection, rows)
-
-    def update_session(self, connection: Connection, session_id: int, **values: Any) -> Any:
-        return sessions.change(connection, session_id, **values)
-
-    def put_sources(self, connection: Connection, rows: Any) -> Any:
-        return sources.put(connection, rows)
-
-    def mark_sources(self, connection: Connection, path_keys: Any, **values: Any) -> Any:
-        return sources.mark(connection, path_keys, **values)
-
-    def drop_sources(self, connection: Connection, path_keys: Any) -> Any:
-        return sources.drop(connection, path_keys)
-
-    def put_raw_files(self, connection: Connection, rows: Any) -> Any:
-        return live_files.put_parts(connection, rows)
-
-    def replace_raw_file(self, connection: Connection, number: int, **values: Any) -> Any:
-        return live_files.replace_part(connection, number, **values)
-
-    def drop_raw_files(self, connection: Connection, session_ids: Any) -> Any:
-        return live_files.drop_parts(connection, session_ids)
-
-    def put_fact_files(self, connection: Connection, files: Any, gone: Any) -> Any:
-        return live_files.put_fact_files(connection, files, gone)
-
-    def put_digests(self, connection: Connection, rows: Any) -> Any:
-        return digests.put(connection, rows)
-
-    def put_shared(self, connection: Connection, rows: Any) -> Any:
-        return connection.upsert("shared_keys", rows, ["key"])
-
-    def put_problems(self, connection: Connection, rows: Any) -> Any:
-        return problems.put(connection, rows)
-
-    def drop_problems(self, connection: Connection, ones: Any) -> Any:
-        return problems.drop(connection, ones)
-
-    def clear_problems(self, connection: Connection, read_from: Any) -> Any:
-        return problems.clear(connection, read_from)
-
-    def put_eviction(self, connection: Connection, **values: Any) -> Any:
-        return losses.put_eviction(connection, **values)
-
-    def put_loss(self, connection: Connection, **values: Any) -> Any:
-        return losses.put_loss(connection, **values)
-
-    def put_sweep(self, connection: Connection, **values: Any) -> Any:
-        return sweeps.put(connection, **values)
 
 
 def index_bytes(data_dir: Path) -> int:

@@ -25,6 +25,9 @@ sqlite3.register_converter("JSON", json.loads)
 sqlite3.register_converter("BOOLEAN", lambda value: value != b"0")
 
 
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
 class Row(sqlite3.Row):
     """A row whose columns are attributes. As a sequence it is in the order of the query."""
 
@@ -36,10 +39,6 @@ class Row(sqlite3.Row):
         except IndexError:
             raise AttributeError(f"the row has no column {name!r}") from None
 
-    @property
-    def _mapping(self) -> Row:  # goes with `old_tables`
-        return self
-
     def as_dict(self) -> dict[str, Any]:
         """The row's values by column."""
         return dict(zip(self.keys(), self, strict=True))
@@ -48,40 +47,26 @@ class Row(sqlite3.Row):
 class Connection(sqlite3.Connection):
     """One connection. Column and table names in the calls below come from the program, never from data."""
 
-    old: Any = None
-
-    def execute(self, statement: Any, parameters: Any = ()) -> Any:  # goes with `old_tables`
-        if isinstance(statement, str):
-            return super().execute(statement, parameters)
-        from helix_assets.store.catalog.old_tables import run
-
-        return run(self, statement, parameters)
-
-    def exec_driver_sql(self, statement: str, parameters: Any = ()) -> Any:  # goes with `old_tables`
-        from helix_assets.store.catalog.old_tables import run
-
-        return run(self, statement, parameters)
-
-    def value(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
+    def value(self, statement: str, parameters: Parameters = ()) -> Any:
         """The first column of the first row; None if there is no row."""
         row = self.execute(statement, parameters).fetchone()
         return None if row is None else row[0]
 
-    def column(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    def column(self, statement: str, parameters: Parameters = ()) -> list[Any]:
         """The first column of all rows."""
         return [row[0] for row in self.tuples(statement, parameters)]
 
-    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    def rows(self, statement: str, parameters: Parameters = ()) -> list[Row]:
         """All rows."""
         found: list[Row] = self.execute(statement, parameters).fetchall()
         return found
 
-    def row(self, statement: str, parameters: Sequence[Any] = ()) -> Row | None:
+    def row(self, statement: str, parameters: Parameters = ()) -> Row | None:
         """The first row, None if there is none."""
         found: Row | None = self.execute(statement, parameters).fetchone()
         return found
 
-    def tuples(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def tuples(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
         """All rows as plain tuples, which take least time."""
         cursor = self.cursor()
         cursor.row_factory = None

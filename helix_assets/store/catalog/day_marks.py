@@ -28,5 +28,11 @@ def read_marks(connection: Connection) -> list[DayMark]:
     return [_mark(row) for row in connection.execute("SELECT * FROM day_marks ORDER BY id")]
 
 
+def last_at(connection: Connection) -> str | None:
+    """The latest time at which any work was marked."""
+    at: str | None = connection.value("SELECT max(at) FROM day_marks")
+    return at
+
+
 def _mark(row: Row) -> DayMark:
     return DayMark(row.order, row.days, datetime.fromisoformat(row.at))

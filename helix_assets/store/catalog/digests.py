@@ -30,6 +30,11 @@ def of(connection: Connection, session_uid: str) -> Row | None:
     return row
 
 
+def texts(connection: Connection) -> list[tuple[str, str, str]]:
+    """Of every digest its agent, its text and its hash: all that figures over all digests need."""
+    return connection.tuples("SELECT flavor, digest, hash FROM digests")
+
+
 def every(connection: Connection) -> list[Row]:
     """All digests as they are stored, by uid."""
     return connection.rows("SELECT * FROM digests ORDER BY session_uid")
@@ -59,3 +64,37 @@ def erase(connection: Connection, session_uids: Collection[str]) -> int:
 def change(connection: Connection, session_uid: str, **values: Any) -> None:
     """Change some columns of a digest."""
     connection.update("digests", values, "session_uid = ?", session_uid)
+
+
+def by_uid(connection: Connection, uids: Collection[str]) -> dict[str, Row]:
+    """Those of these sessions' digests that exist."""
+    rows = connection.for_each("SELECT * FROM digests WHERE session_uid IN ({})", uids)
+    return {row.session_uid: row for row in rows}
+
+
+def in_partition(connection: Connection, flavor: str, day: str) -> list[Row]:
+    """The digests of a partition, by uid."""
+    query = "SELECT * FROM digests WHERE flavor = ? AND day = ? ORDER BY session_uid"
+    return connection.rows(query, (flavor, day))
+
+
+def partitions(connection: Connection) -> set[tuple[str, str]]:
+    """The partitions (flavor, day) that have digests."""
+    return set(connection.tuples("SELECT DISTINCT flavor, day FROM digests"))
+
+
+def to_prove(connection: Connection) -> Iterator[Row]:
+    """The text and the hash of every digest."""
+    return iter(connection.execute("SELECT session_uid, digest, hash FROM digests ORDER BY session_uid"))
+
+
+def missing(connection: Connection) -> list[str]:
+    """Sessions that count as analysed and have no digest."""
+    return connection.column("""SELECT session_uid FROM sessions
+        WHERE (derived_generation IS NOT NULL OR analyzed_at IS NOT NULL)
+            AND session_uid NOT IN (SELECT session_uid FROM digests) ORDER BY session_uid""")
+
+
+def with_unpriced_models(connection: Connection) -> list[str]:
+    """The texts of all digests that name models without a price."""
+    return connection.column('SELECT digest FROM digests WHERE instr(digest, \'"unpriced_models":["\')')

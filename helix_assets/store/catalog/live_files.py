@@ -29,6 +29,16 @@ def parts_to_search(connection: Connection) -> list[Row]:
         FROM raw_files JOIN sessions ON sessions.id = session_id WHERE evicting_at IS NULL""")
 
 
+def parts_with_sessions(connection: Connection, session_uid: str | None = None) -> list[Row]:
+    """Live part files with the session of each, without those being evicted, the newest first; of one or of all."""
+    return connection.rows(
+        """SELECT name, bytes, hash, part, text_bytes, session_uid, redaction_version
+        FROM raw_files JOIN sessions ON sessions.id = session_id
+        WHERE evicting_at IS NULL AND (:uid IS NULL OR session_uid = :uid) ORDER BY raw_files.id DESC""",
+        {"uid": session_uid},
+    )
+
+
 def newest(connection: Connection) -> tuple[int | None, int | None]:
     """The numbers of the newest part file and of the newest eviction: they change when other files may be live."""
     files, evictions = connection.execute(
@@ -67,6 +77,12 @@ def usage_by_session(connection: Connection, versions: Versions) -> list[Row]:
 def part_names(connection: Connection) -> set[str]:
     """The names of all live part files."""
     return set(connection.column("SELECT name FROM raw_files"))
+
+
+def parts_of_evicted(connection: Connection) -> list[tuple[str, str]]:
+    """Live part files of evicted sessions, of which there must be none: uid and name."""
+    return connection.tuples("""SELECT session_uid, name FROM raw_files
+        JOIN sessions ON sessions.id = session_id WHERE evicted_at IS NOT NULL""")
 
 
 def put_parts(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from helix_assets.store.catalog.connection import Connection
 
 ORDER = "order"
@@ -28,3 +30,8 @@ def next_order(connection: Connection) -> int:
     number = int(value(connection, ORDER) or 0) + 1
     put(connection, ORDER, str(number))
     return number
+
+
+def drop(connection: Connection, names: Collection[str]) -> None:
+    """Remember it no longer."""
+    connection.run_for("DELETE FROM meta WHERE name IN ({})", names)

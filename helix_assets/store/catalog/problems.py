@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from helix_assets.model.errors import Problem
-from helix_assets.store.catalog.connection import Connection
+from helix_assets.store.catalog.connection import Connection, Row
 
 if TYPE_CHECKING:
     from helix_assets.store.store import Store
@@ -17,6 +17,17 @@ def of_places(connection: Connection) -> dict[tuple[str, str], bool]:
     query = """SELECT problems.path_key, reason, sources.id IS NOT NULL FROM problems
         LEFT JOIN sources ON sources.path_key = problems.path_key WHERE problems.line = 0"""
     return {(path_key, reason): bool(is_source) for path_key, reason, is_source in connection.tuples(query)}
+
+
+def newest(connection: Connection, count: int) -> list[Row]:
+    """The problems that were found last."""
+    return connection.rows(
+        'SELECT path, line, "offset", reason, seen_at FROM problems ORDER BY id DESC LIMIT ?', (count,)
+    )
+
+
+def count(connection: Connection) -> int:
+    return int(connection.value("SELECT count(*) FROM problems"))
 
 
 def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -13,20 +13,10 @@ def file(connection: Connection, path_key: str) -> Row | None:
     return connection.row("SELECT * FROM execution_files WHERE path_key = ?", (path_key,))
 
 
-def files(connection: Connection) -> list[Row]:
-    """Every file that was ever read."""
-    return connection.rows("SELECT * FROM execution_files")
-
-
 def put_file(connection: Connection, values: Mapping[str, Any]) -> int:
     """Record what is known of a file, by its `path_key`. Returns its number."""
     connection.upsert("execution_files", [values], ["path_key"])
     return int(connection.value("SELECT id FROM execution_files WHERE path_key = ?", (values["path_key"],)))
-
-
-def change_file(connection: Connection, number: int, **values: Any) -> None:
-    """Change some columns of a file."""
-    connection.update("execution_files", values, "id = ?", number)
 
 
 def records(connection: Connection) -> list[Row]:

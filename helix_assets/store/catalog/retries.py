@@ -116,6 +116,11 @@ def clear(connection: Connection, uids: Iterable[str]) -> None:
     connection.run_for("DELETE FROM retries WHERE session_uid IN ({})", list(uids))
 
 
+def drop(connection: Connection) -> None:
+    """Remove all failures, so that everything is tried at once."""
+    connection.execute("DELETE FROM retries")
+
+
 def clear_rederivation(connection: Connection, session_uid: str) -> None:
     """An evicted session is not derived again. New lines in its files are tried all the same."""
     if connection.value("SELECT path_keys FROM retries WHERE session_uid = ?", (session_uid,)) == []:

@@ -41,11 +41,36 @@ def of_sessions(connection: Connection, session_ids: Collection[int]) -> dict[in
     return found
 
 
+def with_sessions(connection: Connection) -> list[Row]:
+    """The path, place and agent of every file that belongs to a session, and which."""
+    return connection.rows("""SELECT session_uid, sources.flavor, path, file_rank
+        FROM sources JOIN sessions ON sessions.id = session_id""")
+
+
+def count_by_status(connection: Connection) -> dict[str, int]:
+    return dict(connection.tuples("SELECT status, count(*) FROM sources GROUP BY status"))
+
+
+def count_never_read(connection: Connection) -> int:
+    """How many files went before they were read."""
+    return int(connection.value("SELECT count(*) FROM sources WHERE status = 'gone' AND ingested_at IS NULL"))
+
+
 def unreadable_sessions(connection: Connection) -> dict[tuple[str, str], int]:
     """How many sessions of each agent cannot be read, by agent and reason."""
     query = "SELECT flavor, problem, count(*) FROM sources WHERE status = ? GROUP BY flavor, problem"
     rows = connection.execute(f"{query} ORDER BY flavor, problem", (PRESENT_UNREADABLE,))
     return {(flavor, reason): count for flavor, reason, count in rows}
+
+
+def vanished_unread(connection: Connection) -> int:
+    """How many files went before they were read."""
+    return int(connection.value("SELECT count(*) FROM sources WHERE status = 'gone' AND ingested_at IS NULL"))
+
+
+def left_out(connection: Connection) -> set[str]:
+    """The path keys of files that the settings exclude."""
+    return set(connection.column("SELECT path_key FROM sources WHERE status = 'excluded'"))
 
 
 def parts_of_files(connection: Connection, roles: Collection[str]) -> Sequence[Row]:

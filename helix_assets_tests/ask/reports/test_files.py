@@ -125,7 +125,7 @@ def test_reports_are_dropped_when_the_rules_change(written: Memory) -> None:
 def test_reports_say_the_same_after_the_raw_bytes_went(written: Memory) -> None:
     before = texts(written.store.data_dir)
     apply(written.store, clock=lambda: NOW, policy=TINY, analyze=written.sweep)
-    assert not written.store.catalog.raw_usage()
+    assert not written.raw_usage()
     for name in REPORTS:
         write(written.store, name)
     assert texts(written.store.data_dir) == before

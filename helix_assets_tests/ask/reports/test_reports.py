@@ -148,7 +148,7 @@ def test_days_beyond_all_sessions_are_empty(memory: Memory, name: str) -> None:
 
 
 def test_what_is_damaged_is_left_out_and_named(memory: Memory) -> None:
-    file = next(file for file in memory.store.catalog.fact_files() if file.fact == "tool_calls")
+    file = next(file for file in memory.fact_files() if file.fact == "tool_calls")
     memory.store.facts.path(file.name).write_bytes(b"torn")
     report = made(memory, "tool_report")
     assert report.left_out == (file.name,)
