@@ -24,7 +24,9 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
+from traceback import walk_stack
 from typing import Any
 
 import pytest
@@ -102,12 +104,19 @@ def _watched(kind: type[sqlite3.Connection]) -> type[sqlite3.Connection]:
     """Connections that warn, and so fail the test, if they were not closed when nobody needs them any longer."""
 
     class Watched(kind):  # type: ignore[misc, valid-type]
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            super().__init__(*arguments, **more)
+            places = [f"{frame.f_code.co_filename}:{line}" for frame, line in islice(walk_stack(None), 12)]
+            self.opened_in = [place for place in places if place.startswith(str(CHECKOUT / "helix"))]
+
         def __del__(self) -> None:
             try:
                 self.total_changes  # noqa: B018 - raises if it is closed
             except sqlite3.ProgrammingError:
                 return
-            warnings.warn(f"unclosed database in {self!r}", ResourceWarning, stacklevel=1, source=self)
+            warnings.warn(
+                f"unclosed database in {self!r}, opened in {self.opened_in}", ResourceWarning, stacklevel=1, source=self
+            )
 
     return Watched
 
