@@ -23,6 +23,11 @@ _SUMS = (
 )  # fmt: skip
 _MAPS = ("tool_histogram", "kind_counts", "markers")
 _TOKENS = ("tokens", "tokens_main", "tokens_subagent")
+LATER_WINS = (
+    "session_uid", "flavor", "repo", "domain", "title", "task_ref", "parent_uid", "cwd", "git_branch", "started_at",
+    "ended_at", "unparsed_lines", "cost_usd", "cost_usd_main", "cost_usd_subagent", "unpriced_models", "price_table",
+)  # fmt: skip
+"""What the later digest says of the whole session, or what is set after merging, such as prices."""
 _EVIDENCE = 5
 
 Continued = tuple[int, int]
@@ -96,6 +101,11 @@ def _less(tokens: Tokens, rows: Sequence[TokenUsage]) -> Tokens:
 
 
 def _added_up(kept: Digest, new: Digest, facts: Mapping[str, int]) -> Digest:
+    return fitted(new.model_copy(update=sums(kept, new, facts)))
+
+
+def sums(kept: Digest, new: Digest, facts: Mapping[str, int]) -> dict[str, Any]:
+    """The figures of both digests together: every field but those in LATER_WINS."""
     coverage = {
         "records": kept.coverage.records + new.coverage.records,
         "events": kept.coverage.events + new.coverage.events,
@@ -103,8 +113,9 @@ def _added_up(kept: Digest, new: Digest, facts: Mapping[str, int]) -> Digest:
         "facts": dict(facts),
     }
     paths = {file.path for file in kept.files}
+    how_it_ended = new if new.user_prompts or new.assistant_messages else kept
     more = sum(file.path not in paths for file in new.files) + new.files_touched - len(new.files)
-    update: dict[str, Any] = {
+    return {
         **{name: getattr(kept, name) + getattr(new, name) for name in _SUMS},
         **{name: _added(getattr(kept, name), getattr(new, name)) for name in _MAPS},
         **{name: _tokens(getattr(kept, name), getattr(new, name)) for name in _TOKENS},
@@ -122,10 +133,8 @@ def _added_up(kept: Digest, new: Digest, facts: Mapping[str, int]) -> Digest:
         "signals": _signals([*kept.signals, *new.signals]),
         "coverage": new.coverage.model_copy(update=coverage),
         "schema_version": min(kept.schema_version, new.schema_version),
+        **{name: getattr(how_it_ended, name) for name in ("outcome", "outcome_reason", "outcome_confidence")},
     }
-    if not new.user_prompts and not new.assistant_messages:  # nothing new shows how it ended
-        update |= {name: getattr(kept, name) for name in ("outcome", "outcome_reason", "outcome_confidence")}
-    return fitted(new.model_copy(update=update))
 
 
 def _added(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:

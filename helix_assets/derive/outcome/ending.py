@@ -77,7 +77,7 @@ class Ending:
     @property
     def reply(self) -> str:
         """The agent's last words."""
-        return _words(*self.last_reply)
+        return both_ends(*self.last_reply)
 
     def add(self, row: Row) -> None:
         """Take in the next row of the main thread."""
@@ -86,7 +86,7 @@ class Ending:
             handler(self, row)
 
     def _on_prompt(self, row: Row) -> None:
-        text = _words(row.summary, row.detail)
+        text = both_ends(row.summary, row.detail)
         if row.status != "queued":  # a queued prompt belongs to the running turn
             self.turn = _Turn()
             self.open_calls.clear()
@@ -171,7 +171,7 @@ _BY_KIND: dict[str | None, Callable[[Ending, Row], None]] = {
 }
 
 
-def _words(summary: str | None, detail: str | None) -> str:
+def both_ends(summary: str | None, detail: str | None) -> str:
     """The beginning of a message and, if it is long, its end."""
     end = orjson.loads(detail).get("end") if detail and '"end"' in detail else None
     text = f"{summary}\n{end}" if isinstance(end, str) else summary or ""
