@@ -162,11 +162,6 @@ def run_of(instance: dg.DagsterInstance, run_key: str) -> dg.RunRecord | None:
     return records[0] if records else None
 
 
-def run_key_tags(run_key: str) -> dict[str, str]:
-    """The tags of a run that a sensor asked for under this key."""
-    return {RUN_KEY_TAG: run_key}
-
-
 def code_server_of(run: dg.DagsterRun) -> dict[str, object] | None:
     """The address of the code server that executes a run: `socket`, or `host` and `port`."""
     address = run.tags.get(GRPC_INFO_TAG)

@@ -10,7 +10,6 @@ import pytest
 
 from helix_assets.defs.sensors import INTERVAL_S, budget_sensor, tier0_sensor
 from helix_assets.demo import append
-from helix_assets.serve.dagster_private import run_key_tags
 from helix_assets.settings import load_settings
 from helix_assets.store.catalog import live_files
 from helix_assets.store.lock import writer_lock
@@ -34,7 +33,7 @@ def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> tuple[dg.Ru
 def answer_with(instance: dg.DagsterInstance, request: dg.RunRequest | dg.SkipReason) -> None:
     """Run the sweep that was asked for, as the daemon would."""
     assert isinstance(request, dg.RunRequest)
-    run_job(instance, "sweep", tags=run_key_tags(str(request.run_key)), run_config=request.run_config)
+    run_job(instance, "sweep", tags={"dagster/run_key": str(request.run_key)}, run_config=request.run_config)
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -106,7 +105,7 @@ def test_while_the_sweep_waits_to_start_nothing_more_is_asked(logs: Path, instan
 
     request, cursor = tick(instance)
     assert isinstance(request, dg.RunRequest)
-    instance.create_run_for_job(defs.resolve_job_def("sweep"), tags=run_key_tags(str(request.run_key)))
+    instance.create_run_for_job(defs.resolve_job_def("sweep"), tags={"dagster/run_key": str(request.run_key)})
     assert isinstance(tick(instance, cursor)[0], dg.SkipReason)
 
 
@@ -117,7 +116,7 @@ def test_a_run_whose_tree_was_killed_does_not_hold_up_the_next(
 
     request, cursor = tick(instance)
     assert isinstance(request, dg.RunRequest)
-    instance.create_run_for_job(defs.resolve_job_def("sweep"), tags=run_key_tags(str(request.run_key)))
+    instance.create_run_for_job(defs.resolve_job_def("sweep"), tags={"dagster/run_key": str(request.run_key)})
     later(monkeypatch, 3600)
     assert isinstance(tick(instance, cursor)[0], dg.RunRequest)
 

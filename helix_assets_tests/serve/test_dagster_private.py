@@ -22,7 +22,6 @@ from helix_assets.serve.dagster_private import (
     input_tags,
     last_logged,
     passed_since,
-    run_key_tags,
     run_of,
     schedules_folder,
     version_tags,
@@ -181,11 +180,10 @@ def test_a_run_without_a_partition_is_given_one_but_keeps_its_own(instance: dg.D
 
 def test_the_run_that_a_sensor_asked_for_is_found_by_its_key(instance: dg.DagsterInstance) -> None:
     assert run_of(instance, "key 1") is None
-    run = new_run(instance, **run_key_tags("key 1"))
+    run = new_run(instance, **{"dagster/run_key": "key 1"})
     found = run_of(instance, "key 1")
     assert found is not None
     assert found.dagster_run.run_id == run.run_id
-    assert run_key_tags("key 1") == {"dagster/run_key": "key 1"}
 
 
 def test_the_code_server_of_a_run_is_read_from_its_tag(instance: dg.DagsterInstance) -> None:
