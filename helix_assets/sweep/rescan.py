@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _log = logging.getLogger(__name__)
-RESCAN_BYTES = 256 << 20
-"""How many bytes of stored sessions one sweep brings to new rules."""
 _NAMES = frozenset({"path", "native_id", "native_session_id", "project", "agent"})
 _UIDS = frozenset({"session_uid", "parent_uid"})
 
@@ -62,7 +60,7 @@ def redact_memory(store: Store) -> int:
     """
     with store.catalog.reading() as connection:
         known = meta.every(connection)
-        is_through = redacted_with(connection, known) == store.redactor.version
+        is_through = redacted_with(connection, known) == store.rules_version
     if is_through:
         if known.get(MEMORY_REDACTED) is None or known.get(RULES_STAMP) != store.settings.rules_stamp:
             _note_redacted(store)
