@@ -74,6 +74,7 @@ def test_a_hit_is_told_and_ends_with_0(memory: Memory, capfd: pytest.CaptureFixt
     ("arguments", "code", "said"),
     [
         (["claude:nobody"], MISSING, "no digest of 'claude:nobody'"),
+        (["claude:\udcff"], MISSING, "no digest of 'claude:\\udcff'"),
         ([], MISUSED, "usage"),
         (["--jsn", UID], MISUSED, "usage"),
         (["11111111"], MISUSED, "may mean any of these"),
