@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from helix_assets.model.errors import DiskFullError, StoreError
+from helix_assets.model.errors import DiskFullError, NoAccessError, RetryLater, StoreError
 from helix_assets.store.catalog import meta
 from helix_assets.store.catalog.connection import Connection, connect, plainly
 from helix_assets.store.catalog.schema import CATALOG_VERSION, upgrade
@@ -45,10 +45,8 @@ class Catalog:
 
     def change(self) -> int:
         """A number that changes with every commit."""
-        try:
+        with plainly(self.path, "read"):
             return int(self._watcher.execute("PRAGMA data_version").fetchone()[0])
-        except sqlite3.Error as exc:
-            raise StoreError(f"{self.path} cannot be read: {exc}. `helix verify` says what is damaged") from exc
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -133,7 +131,7 @@ def _version(catalog: Catalog) -> int:
     try:
         with catalog.reading() as connection:
             return int(meta.value(connection, "catalog_version") or 0)
-    except DiskFullError:
+    except (RetryLater, DiskFullError, NoAccessError):
         raise
     except Exception as exc:
         raise StoreError(
