@@ -108,3 +108,19 @@ def test_readers_where_nothing_can_be_written_answer_or_say_why(tmp_path: Path, 
     assert (ended.returncode, b"claude:s1" in ended.stdout) == ((0, True) if is_open else (65, False)), ended.stderr
     assert b"damaged" not in ended.stderr
     assert is_open or b"read-only" in ended.stderr
+
+
+def test_a_read_that_goes_on_does_not_hide_what_is_committed(catalog: Catalog) -> None:
+    with closing(open_catalog(catalog.path.parent)) as other:
+        with other.writing() as connection:
+            for number in range(500):
+                meta.put(connection, str(number), "old")
+        with catalog.reading() as connection:
+            kept = connection.execute("SELECT name, value FROM meta ORDER BY rowid")
+            next(kept)
+        with other.writing() as connection:
+            meta.put(connection, "1", "new")
+        with catalog.reading() as connection:
+            assert meta.value(connection, "1") == "new"
+        with pytest.raises(sqlite3.ProgrammingError):
+            next(kept)

@@ -58,8 +58,7 @@ class Catalog:
         try:
             yield connection
         finally:
-            if connection.in_transaction:
-                connection.rollback()
+            connection.end()
             self._idle.append(connection)
 
     @contextmanager

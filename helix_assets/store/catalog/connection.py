@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from helix_assets.model.errors import BusyError, DiskFullError, HelixError, NoAccessError, StoreError
 
@@ -59,6 +60,23 @@ class Row(sqlite3.Row):
 
 class Connection(sqlite3.Connection):
     """One connection. Column and table names in the calls below come from the program, never from data."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._reads = WeakSet[sqlite3.Cursor]()
+
+    def execute(self, statement: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        cursor = super().execute(statement, parameters)
+        if cursor.description is not None:
+            self._reads.add(cursor)
+        return cursor
+
+    def end(self) -> None:
+        """End the transaction. A read that goes on would keep its snapshot, and give it to all that follow."""
+        for cursor in list(self._reads):
+            cursor.close()
+        if self.in_transaction:
+            self.rollback()
 
     def value(self, statement: str, parameters: Parameters = ()) -> Any:
         """The first column of the first row; None if there is no row."""
