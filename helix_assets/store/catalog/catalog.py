@@ -16,13 +16,12 @@ from pathlib import Path
 from helix_assets.model.errors import DiskFullError, NoAccessError, RetryLater, StoreError
 from helix_assets.store.catalog import meta
 from helix_assets.store.catalog.connection import Connection, connect, plainly
+from helix_assets.store.catalog.damage import damage
 from helix_assets.store.catalog.schema import CATALOG_VERSION, upgrade
 from helix_assets.store.lock import writer_lock
 
 CATALOG = "helix.db"
 INDEX_FOLDER = "search"
-_DAMAGED_KEYS = """SELECT DISTINCT session_uid FROM session_keys JOIN sessions ON sessions.id = session_id
-    WHERE length(records) % 8 OR length(bad_lines) % 8 OR length(messages) % 16"""
 
 
 class Catalog:
@@ -77,15 +76,9 @@ class Catalog:
             connection.commit()
 
     def damage(self) -> Iterator[str]:
-        """What is wrong with the database itself: its pages, its indexes, its references."""
+        """What is wrong with the database itself: its pages, its indexes, its references, its values."""
         with self.reading() as connection:
-            for (line,) in connection.execute("PRAGMA integrity_check"):
-                if line != "ok":
-                    yield str(line)
-            for table, *_ in connection.execute("PRAGMA foreign_key_check"):
-                yield f"a row of {table} points nowhere"
-            for (uid,) in connection.execute(_DAMAGED_KEYS):
-                yield f"what {uid} counts is recorded in numbers that are cut"
+            yield from damage(connection)
 
 
 def index_bytes(data_dir: Path) -> int:
