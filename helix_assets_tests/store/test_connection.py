@@ -124,3 +124,12 @@ def test_a_read_that_goes_on_does_not_hide_what_is_committed(catalog: Catalog) -
             assert meta.value(connection, "1") == "new"
         with pytest.raises(sqlite3.ProgrammingError):
             next(kept)
+
+
+def test_a_closed_catalog_says_so(catalog: Catalog) -> None:
+    with catalog.reading():
+        catalog.close()
+    for use in (catalog.change, lambda: catalog.reading().__enter__(), lambda: catalog.writing().__enter__()):
+        with pytest.raises(StoreError, match="is closed"):
+            use()
+    assert catalog._idle == []

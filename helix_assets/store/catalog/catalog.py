@@ -30,12 +30,22 @@ class Catalog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._idle: list[Connection] = []
+        self._is_closed = False
 
     def close(self) -> None:
+        """Close it for good: whoever uses it afterwards gets a StoreError."""
+        self._is_closed = True
         if (watcher := self.__dict__.pop("_watcher", None)) is not None:
             watcher.close()
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise StoreError("the memory is closed: open it again")
 
     @cached_property
     def _watcher(self) -> sqlite3.Connection:
@@ -44,12 +54,14 @@ class Catalog:
 
     def change(self) -> int:
         """A number that changes with every commit."""
+        self._refuse_closed()
         with plainly(self.path, "read"):
             return int(self._watcher.execute("PRAGMA data_version").fetchone()[0])
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """A connection outside of any transaction."""
+        self._refuse_closed()
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -59,6 +71,8 @@ class Catalog:
         finally:
             connection.end()
             self._idle.append(connection)
+            if self._is_closed:  # meanwhile
+                self._close_idle()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
