@@ -195,7 +195,7 @@ can_lose_powers = os.geteuid() != 0 or shutil.which("setpriv") is not None
 def statements_of(catalog: Catalog) -> Iterator[list[str]]:
     """What the catalog is asked meanwhile, with values filled in."""
     asked: list[str] = []
-    catalog.close()  # connections are opened again when they are needed
+    catalog._close_idle()  # connections are opened again when they are needed
     with pytest.MonkeyPatch.context() as patch:
 
         def connect_and_listen(path: Path) -> Connection:
@@ -205,7 +205,7 @@ def statements_of(catalog: Catalog) -> Iterator[list[str]]:
 
         patch.setattr("helix_assets.store.catalog.catalog.connect", connect_and_listen)
         yield asked
-        catalog.close()
+        catalog._close_idle()
 
 
 def without_powers(environ: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[bytes]:

@@ -22,7 +22,7 @@ _SCHEMA = "digest.schema.json"
 _MANY = 20
 _Row = tuple[str, str, str, str | None, str | None]
 # The last two columns are the rules that all digests are redacted by (the second name is that of earlier versions, see
-# `store.redacted_with`), and the stamp of these rules (`rules_stamp`).
+# `store.store.redacted_with`), and the stamp of these rules (`rules_stamp`).
 _QUERY = """
 select d.session_uid, d.digest, d.hash, coalesce(
     (select value from meta where name = 'memory_redacted_with'),
@@ -84,6 +84,10 @@ def schema() -> str:
 
 def _rows(path: str, text: str) -> list[_Row]:
     """The digest of exactly this uid, else those of sessions that begin with it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # not UTF-8, as no uid is: SQLite would refuse it
+        return []
     escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection = sqlite3.connect(f"file:{escaped}?mode=ro", uri=True, timeout=10)
     try:

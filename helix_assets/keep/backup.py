@@ -19,18 +19,19 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from helix_assets.keep.notes import sync_folder
 from helix_assets.model.errors import StoreError
 from helix_assets.model.time import iso, microseconds
 from helix_assets.settings import Settings
-from helix_assets.store.catalog import meta, sessions
+from helix_assets.store.catalog import digests, live_files, meta, sessions, sources
 from helix_assets.store.catalog.catalog import CATALOG
-from helix_assets.store.catalog.connection import Connection
+from helix_assets.store.catalog.connection import Connection, connect, connect_read_only
+from helix_assets.store.catalog.damage import damage
 from helix_assets.store.durable import naming, new_file, open_new, open_plain, sync
 from helix_assets.store.key import KEY, load_key, text_hash
+from helix_assets.store.proof import is_proven
 from helix_assets.store.store import Store
 
 MANIFEST = "copy.json"
@@ -41,7 +42,6 @@ FRESH = ".new"
 """A copy in the making."""
 _NAME = re.compile(r"\d{6,}-\d{8}T\d{6}Z")
 _VOID = "older_copies_go"
-_FACTS_NAMED = "select name, bytes, hash from fact_files"
 _log = logging.getLogger(__name__)
 
 
@@ -178,7 +178,9 @@ def make_copy(store: Store, now: datetime) -> Copy:
 def _write(store: Store, fresh: Path, now: datetime) -> Copy:
     _copy_catalog(store.catalog.path, fresh / CATALOG)
     _copy_file(store.data_dir / KEY, fresh / KEY)
-    names = [name for name, *_ in _rows(fresh / CATALOG, _FACTS_NAMED)]
+    with closing(connect_read_only(fresh / CATALOG)) as catalog:
+        names = [file.name for file in live_files.fact_files(catalog)]
+        digest_count = digests.count(catalog)
     with naming(fresh / FACTS), ZipFile(fresh / FACTS, "w", strict_timestamps=False) as facts:
         for name in names:
             facts.write(store.facts.path(name), name)
@@ -198,7 +200,7 @@ def _write(store: Store, fresh: Path, now: datetime) -> Copy:
         order=order or "",
         redaction=_redaction(store),
         sessions=held,
-        digests=int(next(_rows(fresh / CATALOG, "select count(*) from digests"))[0]),
+        digests=digest_count,
         facts=len(names),
         bytes=sum(path.stat().st_size for path in files),
     )
@@ -212,13 +214,10 @@ def _write(store: Store, fresh: Path, now: datetime) -> Copy:
 def _copy_catalog(source: Path, target: Path) -> None:
     """SQLite's own online backup, without the text of unfinished records that parsers keep."""
     open_new(target).close()
-    with closing(_open(source)) as live, closing(sqlite3.connect(target)) as copy:
+    with closing(connect_read_only(source)) as live, closing(connect(target, ["secure_delete=ON"])) as copy:
         live.backup(copy)
-        copy.execute("pragma journal_mode=delete")  # one file only
-        copy.execute("pragma secure_delete=on")
-        # Raw text must not outlive its eviction in a copy.
-        copy.execute("update sources set parser_state = null where parser_state is not null")
-        copy.commit()
+        copy.execute("PRAGMA journal_mode=DELETE")  # one file only
+        sources.forget_parser_states(copy)  # raw text must not outlive its eviction in a copy
 
 
 def _copy_file(source: Path, target: Path) -> None:
@@ -263,7 +262,7 @@ def _refuse_wrong(folder: Path, root: Path) -> None:
 
 
 def wrong_in_copy(folder: Path) -> list[str]:
-    """Everything that is wrong with a copy: the database, the hash of every digest and of every fact file."""
+    """Everything that is wrong with a copy: the database and its values, the hash of every digest and fact file."""
     try:
         return list(_wrong(folder))
     except (OSError, sqlite3.Error, StoreError, BadZipFile) as exc:
@@ -271,32 +270,27 @@ def wrong_in_copy(folder: Path) -> list[str]:
 
 
 def _wrong(folder: Path) -> Iterator[str]:
-    key, catalog = load_key(folder), folder / CATALOG
-    yield from (f"catalog: {line}" for (line,) in _rows(catalog, "pragma integrity_check") if line != "ok")
-    for uid, text, mark in _rows(catalog, "select session_uid, digest, hash from digests"):
-        if text_hash(key, text.encode()) != mark:
-            yield f"the digest of {uid} is damaged"
+    key = load_key(folder)
+    with closing(connect_read_only(folder / CATALOG)) as catalog:
+        if found := list(damage(catalog)):
+            yield from (f"catalog: {line}" for line in found)
+            return  # what cannot be read cannot be compared with its hash
+        for digest in digests.to_prove(catalog):
+            if not is_proven(digest, key):
+                yield f"the digest of {digest.session_uid} is damaged"
+        files = live_files.fact_files(catalog)
     with ZipFile(folder / FACTS) as facts:
         held = set(facts.namelist())
-        for name, size, mark in _rows(catalog, _FACTS_NAMED):
-            if name not in held:
-                yield f"{name} is missing in {FACTS}"
-            elif facts.getinfo(name).file_size != size or text_hash(key, _member(facts, name)) != mark:
-                yield f"{name} is damaged in {FACTS}"
+        for file in files:
+            if file.name not in held:
+                yield f"{file.name} is missing in {FACTS}"
+            elif facts.getinfo(file.name).file_size != file.bytes or _hash_of(facts, file.name, key) != file.hash:
+                yield f"{file.name} is damaged in {FACTS}"
 
 
-def _member(facts: ZipFile, name: str) -> bytes:
-    """The archive's file of this name; nothing if its checksum is wrong."""
+def _hash_of(facts: ZipFile, name: str, key: bytes) -> str | None:
+    """The hash of the archive's file of this name; None if its checksum is wrong."""
     try:
-        return facts.read(name)
+        return text_hash(key, facts.read(name))
     except (BadZipFile, zlib.error):
-        return b""
-
-
-def _rows(path: Path, query: str) -> Iterator[Any]:
-    with closing(_open(path)) as connection:
-        yield from connection.execute(query)
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)
+        return None

@@ -99,7 +99,7 @@ def _restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
     data_dir, source = settings.data_dir, settings.backup_dir / copy.generation
     wrong = wrong_in_copy(source)
     if wrong:
-        raise StoreError(f"the copy {copy.generation} is damaged itself: {wrong[0]}. Name an older one with --from")
+        raise StoreError(f"the copy {copy.generation} is damaged itself: {wrong[0]}. {_other_way(settings, copy)}")
     staged, raw = data_dir / STAGED, data_dir / "raw"
     shutil.rmtree(staged, ignore_errors=True)
     shutil.copytree(source, staged, copy_function=shutil.copyfile, ignore=shutil.ignore_patterns(FACTS))
@@ -121,6 +121,15 @@ def _restore(settings: Settings, copy: Copy, now: datetime) -> Restored:
     _forget_again(settings)
     newer = {key for name in unnamed if (key := os.path.basename(name).partition(".")[0]) not in fitted.file_keys}
     return Restored(copy, before if before.exists() else None, moved, fitted.lost, fitted.reread, len(newer))
+
+
+def _other_way(settings: Settings, damaged: Copy) -> str:
+    """What to do instead of restoring a damaged copy. The person decides, because an older one lacks what is newer."""
+    for copy in reversed(copies(settings)):
+        same = copy.store == damaged.store and copy.generation != damaged.generation
+        if same and not wrong_in_copy(settings.backup_dir / copy.generation):
+            return f"The copy of {copy.made_at} is sound: restore it with --from {copy.generation}"
+    return "No other copy of this store is sound"
 
 
 def _new_folder(wanted: Path) -> Path:

@@ -3,13 +3,14 @@
     HelixError
     ├── SkipSource           skip this one source, count it, continue with the rest
     ├── RetryLater           nothing is wrong: the same call may work later
-    │   ├── BusyError        another process holds the writer lock
+    │   ├── BusyError        another process holds the writer lock, or the catalog
     │   ├── ChangedError     what was being read was replaced or evicted meanwhile
     │   └── WithheldError    no sweep has redacted it by the rules in force yet
     └── StopRun              someone has to act first; the message says what
         ├── SettingsError    helix.toml or a HELIX_* variable is wrong
         ├── StoreError       the store is damaged, foreign, or of a newer version
-        │   └── DiskFullError  the disk has no room for what has to be written to it
+        │   ├── DiskFullError  the disk has no room for what has to be written to it
+        │   └── NoAccessError  the file system is read-only, or rights are missing
         ├── NotFoundError    the store does not have what was asked for by name
         └── QueryError       a search or an SQL query cannot be answered as it is
 
@@ -37,7 +38,7 @@ class RetryLater(HelixError):
 
 
 class BusyError(RetryLater):
-    """Another process is writing to the store."""
+    """Another process is writing to the store, or keeps its catalog locked."""
 
 
 class ChangedError(RetryLater):
@@ -66,6 +67,10 @@ class StoreError(StopRun):
 
 class DiskFullError(StoreError):
     """The store's disk is full, so full that SQLite may not even read."""
+
+
+class NoAccessError(StoreError):
+    """The catalog may not be opened or written where it is. SQLite writes next to a file even to read it."""
 
 
 class NotFoundError(StopRun):

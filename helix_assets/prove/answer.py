@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from helix_assets.model.errors import DiskFullError, StoreError
+from helix_assets.model.errors import DiskFullError, NoAccessError, StoreError
 from helix_assets.store.store import Store
 
 
@@ -35,7 +35,7 @@ def unless(store: Store, found: Iterable[Violation], figures: Mapping[str, Any] 
     wrong: list[Violation] = []
     try:
         wrong.extend(found)
-    except DiskFullError:
+    except (DiskFullError, NoAccessError):
         raise
     except StoreError as exc:
         wrong.append(Violation("catalog_readable", str(exc), path=str(store.catalog.path)))

@@ -57,8 +57,9 @@ def drift_of(store: Store) -> Mapping[str, Drift]:
     """The drift of each agent over all sessions, evicted ones included."""
     drifts: dict[str, Drift] = {}
     with store.catalog.reading() as connection:
-        for flavor, day, records, unparsed, facts in sessions.lines_read(connection):
+        for flavor, day, records, unparsed, found in sessions.lines_read(connection):
             drift = drifts.setdefault(flavor, Drift())
+            facts = found if isinstance(found, dict) else {}  # `helix verify` names the session
             _add(drift, day, _plain(facts.get("agent_version")), (records, unparsed), facts.get("unknown_types") or {})
     return dict(sorted(drifts.items()))
 

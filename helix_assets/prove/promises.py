@@ -56,7 +56,7 @@ def open_to_others(data_dir: Path) -> Iterator[Violation]:
 
 
 def catalog_is_sound(store: Store) -> Iterator[Violation]:
-    """The database is undamaged: its pages, its indexes, its references."""
+    """The database is undamaged: its pages, its indexes, its references, its values."""
     for what in store.catalog.damage():  # readers pass over a damaged index, but sweeps fail on it
         yield Violation("catalog_integrity", what, path=str(store.catalog.path))
 

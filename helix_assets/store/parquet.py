@@ -102,7 +102,6 @@ class SessionWriter:
         self._buffer: list[Row] = []
         self._held = 0
         self._rows = self._records = 0
-        self._last_order = -(1 << 62)
 
     def add(self, rows: Sequence[Row]) -> None:
         """Append rows; `seq` must continue that of the rows before."""
@@ -111,7 +110,6 @@ class SessionWriter:
         if raw is not None:
             self._held += len(raw)
             self._records += 1
-            self._last_order = rows[0].order_us
         if self._held >= GROUP_BYTES or len(self._buffer) >= GROUP_ROWS:
             self._flush()
 
@@ -155,7 +153,7 @@ class SessionWriter:
             writer.close()
         self._sink.close()
         sink = self._sink
-        return PartFile(self.path.name, sink.size, sink.hexdigest(), self._rows, self._records, self._last_order,
+        return PartFile(self.path.name, sink.size, sink.hexdigest(), self._rows, self._records,
                         _text_bytes(writer.writer.metadata), tuple(self._words))  # fmt: skip
 
     def discard(self) -> None:
@@ -194,7 +192,7 @@ def copy_without_texts(source: Path, target: Path, key: bytes) -> PartFile:
         if isinstance(exc, pa.ArrowInvalid):
             raise StoreError(f"{source.name} is damaged: run `helix verify`") from exc
         raise
-    return PartFile(target.name, sink.size, sink.hexdigest(), rows, 0, 0)
+    return PartFile(target.name, sink.size, sink.hexdigest(), rows, 0)
 
 
 def read_rows(paths: Sequence[Path | IO[bytes]], *, raw: bool) -> Iterator[Row]:

@@ -33,7 +33,6 @@ class PartFile(NamedTuple):
     hash: str
     rows: int
     records: int
-    last_order_us: int
     text_bytes: int = 0
     words: tuple[Words, ...] = ()
 

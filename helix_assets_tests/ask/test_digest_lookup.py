@@ -16,6 +16,7 @@ from helix_assets.ask.reading import proven_digest
 from helix_assets.keep.writing import writing
 from helix_assets.settings.rules_stamp import rules_stamp
 from helix_assets.store.catalog import meta
+from helix_assets.store.store import open_store
 from helix_assets_tests.home import Memory, ask, conversation
 
 OURS = {"helix_assets.ask", "helix_assets.ask.digest_lookup", "helix_assets.model", "helix_assets.model.terminal",
@@ -50,7 +51,8 @@ def read(memory: Memory) -> list[list[object]]:
 
 
 def test_bare_sqlite_reads_the_digests_in_the_middle_of_a_sweep(memory: Memory) -> None:
-    with writing(memory.store, "test"), memory.store.catalog.writing() as connection:
+    opened = closing(open_store(memory.store.settings))
+    with opened as store, writing(store, "test"), store.catalog.writing() as connection:
         connection.execute("update digests set repo = 'half done'")
         rows = read(memory)
     assert [row[:4] for row in rows] == [[uid, uid, "claude", "shop"] for uid in (UID, UID[:-1] + "2")]
@@ -74,6 +76,7 @@ def test_a_hit_is_told_and_ends_with_0(memory: Memory, capfd: pytest.CaptureFixt
     ("arguments", "code", "said"),
     [
         (["claude:nobody"], MISSING, "no digest of 'claude:nobody'"),
+        (["claude:\udcff"], MISSING, "no digest of 'claude:\\udcff'"),
         ([], MISUSED, "usage"),
         (["--jsn", UID], MISUSED, "usage"),
         (["11111111"], MISUSED, "may mean any of these"),
@@ -170,7 +173,8 @@ def test_settings_without_a_change_of_the_rules_withhold_nothing(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HELIX_REDACTION_RULES", "[]")
-    assert rules_stamp(os.environ) != ask(memory.store, meta.value, "rules_stamp")
+    with closing(open_store(memory.store.settings)) as store:
+        assert rules_stamp(os.environ) != ask(store, meta.value, "rules_stamp")
     assert main([UID, "--json"]) == FOUND
 
 

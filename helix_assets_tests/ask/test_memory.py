@@ -167,3 +167,24 @@ def test_a_store_newer_than_the_reader_is_left_alone(home_of_logs: Home) -> None
     home_of_logs.close()
     with pytest.raises(StoreError, match="upgrade helix_assets"):
         Memory()
+
+
+def test_a_closed_memory_says_so(home_of_logs: Home) -> None:
+    memory = Memory()
+    memory.search("step")
+    memory.digests()
+    memory.close()
+    for use in (
+        memory.digests,
+        memory.events,
+        memory.hook_events,
+        lambda: memory.facts("tool_calls"),
+        lambda: memory.digest("claude:s1"),
+        lambda: memory.sql("select 1 from digests"),
+        lambda: memory.search("step"),
+        lambda: memory.frame("digests"),
+        lambda: memory.report("usage_report"),
+    ):
+        with pytest.raises(StoreError, match="the memory is closed"):
+            use()
+    memory.close()

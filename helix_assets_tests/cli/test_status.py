@@ -112,6 +112,17 @@ def test_damaged_digest_is_counted_and_not_added_up(swept: Path, capsys: pytest.
     assert (agent["damaged"], agent["events"]) == (1, 0)
 
 
+@pytest.mark.parametrize("facts", ["null", "", "[]", "7"])
+def test_facts_that_are_not_an_object_count_as_none(
+    swept: Path, capsys: pytest.CaptureFixture[str], facts: str
+) -> None:
+    store = open_store(load_settings())
+    with store.catalog.writing() as connection:
+        connection.execute("UPDATE sessions SET facts = ?", (facts,))
+    store.close()
+    assert status(capsys)["unknown_types"] == {}
+
+
 def test_lost_key_is_reported_and_not_rebuilt(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (swept / "data" / "key").unlink()
     assert run(["status"]) == 65

@@ -121,6 +121,33 @@ def test_a_damaged_memory_makes_no_copy_and_costs_none(memory: Memory) -> None:
     assert os.listdir(memory.store.settings.backup_dir) == [copies(memory.store.settings)[-1].generation]
 
 
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        ("UPDATE sessions SET title = CAST(x'ff' AS TEXT)", "sessions has values that cannot be read"),
+        ("UPDATE digests SET digest = CAST(x'ff' AS TEXT)", "digests has values that cannot be read"),
+        ("UPDATE sessions SET facts = 'null'", "the facts of claude:s1 are not a JSON object"),
+    ],
+)
+def test_what_a_restore_could_not_read_is_never_proven(memory: Memory, statement: str, what: str) -> None:
+    with memory.store.catalog.writing() as connection:
+        connection.execute(statement)
+    with pytest.raises(StoreError, match=what):
+        make_copy(memory.store, memory.now + DAY)
+    assert numbers(memory) == [1]
+
+
+def test_a_copy_of_an_earlier_version_is_proven(memory: Memory) -> None:
+    with closing(sqlite3.connect(folder(memory) / "helix.db")) as copy, copy:
+        for table in ("session_keys", "hook_events", "evictions"):
+            copy.execute(f"DROP TABLE {table}")
+        copy.execute("UPDATE meta SET value = '5' WHERE name = 'catalog_version'")
+    before = (folder(memory) / "helix.db").read_bytes()
+    assert wrong_in_copy(folder(memory)) == []
+    assert (folder(memory) / "helix.db").read_bytes() == before
+    assert {path.name for path in folder(memory).iterdir()} == {"helix.db", "key", FACTS, MANIFEST}
+
+
 @pytest.mark.parametrize(("name", "place"), [("helix.db", b'"session_uid"'), (FACTS, b"PAR1"), (FACTS, b"PK\1\2")])
 def test_a_flipped_byte_in_a_copy_is_found(memory: Memory, name: str, place: bytes) -> None:
     path = folder(memory) / name

@@ -182,6 +182,23 @@ def test_a_damaged_copy_is_refused_and_an_older_one_can_be_named(memory: Memory)
     assert choose_copy(settings, "1") == copies(settings)[0]
 
 
+def test_of_a_damaged_copy_the_newest_sound_one_is_named(memory: Memory) -> None:
+    settings = memory.store.settings
+    made = [choose_copy(settings)]
+    for turn in (3, 4):
+        memory.now += timedelta(days=1)
+        memory.write("s1", *conversation(1, start=turn), append=True)
+        memory.sweep()
+        made.append(choose_copy(settings))
+    for number, words in ((2, f"is sound: restore it with --from {made[1].generation}"), (1, made[0].generation)):
+        (settings.backup_dir / made[number].generation / "key").write_bytes(b"short")
+        with pytest.raises(StoreError, match=words):
+            restore(settings, made[2], memory.now)
+    (settings.backup_dir / made[0].generation / "key").write_bytes(b"short")
+    with pytest.raises(StoreError, match="No other copy of this store is sound"):
+        restore(settings, made[2], memory.now)
+
+
 def test_no_copy_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no copy of the memory"):
         choose_copy(Memory(tmp_path).store.settings)

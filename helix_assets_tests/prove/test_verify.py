@@ -253,3 +253,20 @@ def test_damaged_catalog_page_is_reported_and_does_not_raise(memory: Memory) -> 
         file.seek(path.stat().st_size // 2)
         file.write(os.urandom(16_384))
     assert checks(verify(memory.store)) & {"catalog_readable", "catalog_integrity"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        ("UPDATE sessions SET title = CAST(x'ff' AS TEXT)", "sessions has values that cannot be read"),
+        ("UPDATE sessions SET last_row = '{'", "sessions has values that cannot be read"),
+        ("UPDATE sweeps SET counters = '['", "sweeps has values that cannot be read"),
+        ("UPDATE sessions SET facts = 'null'", f"the facts of {UID} are not a JSON object"),
+        ("UPDATE sessions SET facts = ''", f"the facts of {UID} are not a JSON object"),
+        ("UPDATE sessions SET facts = '[1]'", f"the facts of {UID} are not a JSON object"),
+    ],
+)
+def test_values_that_cannot_be_read_are_named(memory: Memory, statement: str, what: str) -> None:
+    with memory.store.catalog.writing() as connection:
+        connection.execute(statement)
+    assert what in {violation.what for violation in verify(memory.store) if violation.check == "catalog_integrity"}

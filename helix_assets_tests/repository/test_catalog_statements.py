@@ -14,7 +14,6 @@ SQLALCHEMY = {
 }
 STATEMENTS = {
     "ask.digest_lookup": "five milliseconds: it opens the catalog's file itself, and loads nothing",
-    "keep.backup": "a copy is proven before it is a store that can be opened",
 }
 SKINS_THAT_KNOW_IT = {"defs.columns": "the types of columns that Dagster shows: the schema, no question"}
 # DuckDB's views have the names of tables, but are not the catalog.

@@ -13,6 +13,7 @@ from helix_assets.keep.forget import forget
 from helix_assets.keep.restore import choose_copy, restore
 from helix_assets.model.time import microseconds
 from helix_assets.store.catalog.feed import OLD_FEED
+from helix_assets.store.store import open_store
 from helix_assets_tests.home import NOW, Memory, conversation
 from helix_assets_tests.store.consumer import Consumer
 
@@ -114,9 +115,7 @@ def test_newer_rules_revise_what_they_change(memory: Memory, consumer: Consumer,
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
-def test_after_a_restore_consumers_have_what_the_copy_has(
-    memory: Memory, consumer: Consumer, tmp_path: Path, is_damaged: bool
-) -> None:
+def test_after_a_restore_consumers_have_what_the_copy_has(memory: Memory, consumer: Consumer, is_damaged: bool) -> None:
     make_copy(memory.store, memory.now)
     memory.write("s3", *conversation(1, session="c"))
     grow(memory, "s1", 10)
@@ -130,7 +129,7 @@ def test_after_a_restore_consumers_have_what_the_copy_has(
     assert consumer.catch_up()[0][1:] == ("forgotten", None)
     assert consumer.missed() == []
     assert {uid for uid, _ in consumer.held.values()} == {ONE, TWO}
-    memory.store = Memory(tmp_path).store
+    memory.store = open_store(memory.store.settings)
 
 
 def test_positions_go_on_even_if_the_clock_was_set_back_before_a_restore(memory: Memory, consumer: Consumer) -> None:
@@ -164,11 +163,11 @@ def as_version_ten(memory: Memory, *, last: int) -> None:
     (folder / "digests-000000000001.jsonl").write_text('{"position": 1, "session_uid": "claude:s1"}\n')
 
 
-def test_positions_go_on_from_the_files_of_an_earlier_version(memory: Memory, tmp_path: Path) -> None:
+def test_positions_go_on_from_the_files_of_an_earlier_version(memory: Memory) -> None:
     memory.write("s3", *conversation(1, session="c"))
     memory.sweep()
     as_version_ten(memory, last=7)
-    memory.store = Memory(tmp_path).store
+    memory.store = open_store(memory.store.settings)
     consumer = Consumer(memory.store.catalog.path, position=7, held={1: ("claude:gone", "{}")})
     assert Consumer(consumer.catalog).catch_up()[0] == (3, "new", ONE)
     (first, *others) = consumer.catch_up()
@@ -179,19 +178,19 @@ def test_positions_go_on_from_the_files_of_an_earlier_version(memory: Memory, tm
         assert connection.execute("SELECT * FROM meta WHERE name LIKE 'feed%'").fetchall() == []
 
 
-def test_the_first_writer_removes_the_files_of_an_earlier_version(memory: Memory, tmp_path: Path) -> None:
+def test_the_first_writer_removes_the_files_of_an_earlier_version(memory: Memory) -> None:
     as_version_ten(memory, last=3)
-    memory.store = Memory(tmp_path).store
+    memory.store = open_store(memory.store.settings)
     assert (memory.store.data_dir / OLD_FEED).exists()
     memory.sweep()
     assert not (memory.store.data_dir / OLD_FEED).exists()
 
 
 def test_nothing_counts_as_forgotten_while_those_files_cannot_be_removed(
-    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_version_ten(memory, last=3)
-    memory.store = Memory(tmp_path).store
+    memory.store = open_store(memory.store.settings)
     with monkeypatch.context() as broken:
         broken.setattr("shutil.rmtree", keep_old_feed)
         assert not forget(memory.store, [ONE], now=memory.now).is_finished

@@ -48,7 +48,7 @@ def as_made_before(catalog: Catalog) -> None:
     with catalog.connection() as connection:
         connection.execute("PRAGMA auto_vacuum=NONE")
         connection.execute("VACUUM")
-    catalog.close()
+    catalog._close_idle()
 
 
 def test_file_falls_with_what_is_in_it(catalog: Catalog) -> None:

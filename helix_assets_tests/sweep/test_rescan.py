@@ -408,7 +408,7 @@ def test_name_that_spells_a_secret_is_hidden_by_new_rules(tmp_path: Path):
     memory.sweep()
     assert "%6B" in told(memory.store)
     memory.close()
-    memory.store = Memory(tmp_path, {"HELIX_REDACTION_RULES": RULES}).store
+    memory = Memory(tmp_path, {"HELIX_REDACTION_RULES": RULES})
     assert surviving_secrets(memory.store)
     assert "%6B" not in repr(read_status(memory.store).trouble)
     memory.sweep()

@@ -13,16 +13,15 @@ from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from helix_assets.model.errors import DiskFullError, StoreError
+from helix_assets.model.errors import DiskFullError, NoAccessError, RetryLater, StoreError
 from helix_assets.store.catalog import meta
 from helix_assets.store.catalog.connection import Connection, connect, plainly
+from helix_assets.store.catalog.damage import damage
 from helix_assets.store.catalog.schema import CATALOG_VERSION, upgrade
 from helix_assets.store.lock import writer_lock
 
 CATALOG = "helix.db"
 INDEX_FOLDER = "search"
-_DAMAGED_KEYS = """SELECT DISTINCT session_uid FROM session_keys JOIN sessions ON sessions.id = session_id
-    WHERE length(records) % 8 OR length(bad_lines) % 8 OR length(messages) % 16"""
 
 
 class Catalog:
@@ -31,12 +30,22 @@ class Catalog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._idle: list[Connection] = []
+        self._is_closed = False
 
     def close(self) -> None:
+        """Close it for good: whoever uses it afterwards gets a StoreError."""
+        self._is_closed = True
         if (watcher := self.__dict__.pop("_watcher", None)) is not None:
             watcher.close()
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise StoreError("the memory is closed: open it again")
 
     @cached_property
     def _watcher(self) -> sqlite3.Connection:
@@ -45,14 +54,14 @@ class Catalog:
 
     def change(self) -> int:
         """A number that changes with every commit."""
-        try:
+        self._refuse_closed()
+        with plainly(self.path, "read"):
             return int(self._watcher.execute("PRAGMA data_version").fetchone()[0])
-        except sqlite3.Error as exc:
-            raise StoreError(f"{self.path} cannot be read: {exc}. `helix verify` says what is damaged") from exc
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """A connection outside of any transaction."""
+        self._refuse_closed()
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -60,9 +69,10 @@ class Catalog:
         try:
             yield connection
         finally:
-            if connection.in_transaction:
-                connection.rollback()
+            connection.end()
             self._idle.append(connection)
+            if self._is_closed:  # meanwhile
+                self._close_idle()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -80,15 +90,9 @@ class Catalog:
             connection.commit()
 
     def damage(self) -> Iterator[str]:
-        """What is wrong with the database itself: its pages, its indexes, its references."""
+        """What is wrong with the database itself: its pages, its indexes, its references, its values."""
         with self.reading() as connection:
-            for (line,) in connection.execute("PRAGMA integrity_check"):
-                if line != "ok":
-                    yield str(line)
-            for table, *_ in connection.execute("PRAGMA foreign_key_check"):
-                yield f"a row of {table} points nowhere"
-            for (uid,) in connection.execute(_DAMAGED_KEYS):
-                yield f"what {uid} counts is recorded in numbers that are cut"
+            yield from damage(connection)
 
 
 def index_bytes(data_dir: Path) -> int:
@@ -133,7 +137,7 @@ def _version(catalog: Catalog) -> int:
     try:
         with catalog.reading() as connection:
             return int(meta.value(connection, "catalog_version") or 0)
-    except DiskFullError:
+    except (RetryLater, DiskFullError, NoAccessError):
         raise
     except Exception as exc:
         raise StoreError(

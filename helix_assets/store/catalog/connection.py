@@ -12,16 +12,30 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
-from helix_assets.model.errors import DiskFullError, StoreError
+from helix_assets.model.errors import BusyError, DiskFullError, HelixError, NoAccessError, StoreError
 
 _MANY = 5_000
+_PATIENCE_S = 60
 _ROOM_TO_READ = 64 << 10
 _JSON = {"facts", "last_row", "parser_state", "told", "counters", "path_keys", "record"}
 """Columns of these names are JSON, in every table."""
-_SETTINGS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=60000", "secure_delete=ON")
+_SETTINGS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 
-sqlite3.register_converter("JSON", json.loads)
+
+class DamagedValueError(sqlite3.DatabaseError):
+    """A value that was read is not what the type of its column says."""
+
+
+def _from_json(stored: bytes) -> Any:
+    try:
+        return json.loads(stored)
+    except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested beyond sense
+        raise DamagedValueError("a value in it is damaged") from None  # the cause contains the text
+
+
+sqlite3.register_converter("JSON", _from_json)
 sqlite3.register_converter("BOOLEAN", lambda value: value != b"0")
 
 
@@ -46,6 +60,23 @@ class Row(sqlite3.Row):
 
 class Connection(sqlite3.Connection):
     """One connection. Column and table names in the calls below come from the program, never from data."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._reads = WeakSet[sqlite3.Cursor]()
+
+    def execute(self, statement: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        cursor = super().execute(statement, parameters)
+        if cursor.description is not None:
+            self._reads.add(cursor)
+        return cursor
+
+    def end(self) -> None:
+        """End the transaction. A read that goes on would keep its snapshot, and give it to all that follow."""
+        for cursor in list(self._reads):
+            cursor.close()
+        if self.in_transaction:
+            self.rollback()
 
     def value(self, statement: str, parameters: Parameters = ()) -> Any:
         """The first column of the first row; None if there is no row."""
@@ -128,19 +159,11 @@ def _bindable(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: as_json(value) if name in _JSON and value is not None else value for name, value in row.items()}
 
 
-def connect(path: Path) -> Connection:
+def connect(path: Path, settings: Sequence[str] = _SETTINGS) -> Connection:
     """Open the catalog's file, which need not exist."""
-    connection = sqlite3.connect(
-        path,
-        timeout=60,
-        isolation_level=None,  # transactions are begun by the caller, so that reads are snapshots too
-        check_same_thread=False,
-        detect_types=sqlite3.PARSE_DECLTYPES,
-        factory=Connection,
-    )
-    connection.row_factory = Row
+    connection = _open(str(path))
     try:
-        for setting in _SETTINGS:
+        for setting in settings:
             connection.execute(f"PRAGMA {setting}")
     except BaseException:  # it is not a database, for example
         connection.close()
@@ -148,27 +171,67 @@ def connect(path: Path) -> Connection:
     return connection
 
 
+def connect_read_only(path: Path) -> Connection:
+    """Open the catalog's file without changing anything in it, for example a copy of a catalog."""
+    return _open(f"{path.absolute().as_uri()}?mode=ro", is_uri=True)
+
+
+def _open(name: str, *, is_uri: bool = False) -> Connection:
+    connection = sqlite3.connect(
+        name,
+        uri=is_uri,
+        timeout=_PATIENCE_S,
+        isolation_level=None,  # transactions are begun by the caller, so that reads are snapshots too
+        check_same_thread=False,
+        detect_types=sqlite3.PARSE_DECLTYPES,
+        factory=Connection,
+    )
+    connection.row_factory = Row
+    return connection
+
+
 @contextmanager
 def plainly(path: Path, what: str) -> Iterator[None]:
-    """Describe damage, a full disk and the like in one sentence. Errors of a wrong statement stay as they are."""
+    """Describe damage, a lock, a full disk and the like in one sentence. A wrong statement's error stays as it is."""
     try:
         yield
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
         raise
-    except (sqlite3.DatabaseError, json.JSONDecodeError, UnicodeDecodeError) as exc:
-        if isinstance(exc, sqlite3.DatabaseError) and _is_disk_full(exc, path):
-            raise DiskFullError(
-                f"{path} cannot be {what}: the disk is full. Make room, or set a lower cap and evict "
-                "(HELIX_RAW_SOFT_CAP_BYTES=1GiB helix evict --apply); the next run goes on"
-            ) from exc
-        reason = exc if isinstance(exc, sqlite3.DatabaseError) else "a value in it is damaged"
-        raise StoreError(
-            f"{path} cannot be {what}: {reason}. `helix verify` says what is damaged; restore that from a backup"
-        ) from exc
+    except sqlite3.DatabaseError as exc:
+        if _is_of_statement(exc):
+            raise
+        raise _plain_error(exc, path, f"{path} cannot be {what}") from (None if is_of_value(exc) else exc)
 
 
-def _is_disk_full(error: sqlite3.DatabaseError, path: Path) -> bool:
-    """Whether SQLite failed because the disk is full. Even reading needs some room, or SQLite reports an I/O error."""
+def _plain_error(error: sqlite3.DatabaseError, path: Path, cannot: str) -> HelixError:
     name = getattr(error, "sqlite_errorname", "")
+    if _is_disk_full(name, path):
+        return DiskFullError(
+            f"{cannot}: the disk is full. Make room, or set a lower cap and evict "
+            "(HELIX_RAW_SOFT_CAP_BYTES=1GiB helix evict --apply); the next run goes on"
+        )
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return BusyError(f"{cannot}: another program keeps it locked. Try again when that has ended")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        return NoAccessError(
+            f"{cannot}: {error}. The file system is read-only, or the rights are missing; also readers need to write "
+            f"in {path.parent}"
+        )
+    reason = "a value in it is damaged" if is_of_value(error) else error
+    return StoreError(f"{cannot}: {reason}. `helix verify` says what is damaged; restore that from a backup")
+
+
+def _is_of_statement(error: sqlite3.DatabaseError) -> bool:
+    """Whether the statement is wrong, not the file. JSON that SQLite itself cannot read is damage, too."""
+    return getattr(error, "sqlite_errorname", "") == "SQLITE_ERROR" and str(error) != "malformed JSON"
+
+
+def is_of_value(error: sqlite3.Error) -> bool:
+    """Whether a row was found, but a value in it cannot be read. Python's message about that quotes the value."""
+    return not hasattr(error, "sqlite_errorname")
+
+
+def _is_disk_full(name: str, path: Path) -> bool:
+    """Whether an error of this name is due to a full disk. Even reading needs some room, or there is an I/O error."""
     is_io_error = name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN"))
     return name == "SQLITE_FULL" or (is_io_error and shutil.disk_usage(path.parent).free < _ROOM_TO_READ)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from helix_assets.store.catalog.connection import Connection, Row
@@ -84,8 +85,9 @@ def partitions(connection: Connection) -> set[tuple[str, str]]:
 
 
 def to_prove(connection: Connection) -> Iterator[Row]:
-    """The text and the hash of every digest."""
-    return iter(connection.execute("SELECT session_uid, digest, hash FROM digests ORDER BY session_uid"))
+    """The text and the hash of every digest, one at a time."""
+    with closing(connection.execute("SELECT session_uid, digest, hash FROM digests ORDER BY session_uid")) as found:
+        yield from found
 
 
 def missing(connection: Connection) -> list[str]:

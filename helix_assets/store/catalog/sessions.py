@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -197,8 +198,8 @@ def count(connection: Connection) -> int:
 
 def lines_read(connection: Connection) -> Iterator[Row]:
     """Of every session: agent, day, how many lines were read and how many could not be parsed, and its own facts."""
-    query = "SELECT flavor, day, record_count, unparsed_count, facts FROM sessions"
-    return iter(connection.execute(query))
+    with closing(connection.execute("SELECT flavor, day, record_count, unparsed_count, facts FROM sessions")) as found:
+        yield from found
 
 
 def homes(connection: Connection, uids: Collection[str]) -> dict[str, tuple[str, str]]:

@@ -141,6 +141,11 @@ def doubt_all_of_whole_sessions(connection: Connection) -> None:
     connection.update("sources", {"is_doubted": True}, f"session_id IN ({whole})")
 
 
+def forget_parser_states(connection: Connection) -> None:
+    """Erase the text of unfinished records that parsers keep."""
+    connection.update("sources", {"parser_state": None}, "parser_state IS NOT NULL")
+
+
 def read_again(connection: Connection, session_id: int) -> str | None:
     """Let the next sweep read a session's files from the start. Returns its uid, or None if the files are gone.
 

@@ -46,11 +46,15 @@ def rows_of(connection: Connection, table: str, columns: Sequence[str]) -> Itera
         last = page[-1][0]
 
 
+def tables(connection: Connection) -> list[str]:
+    """The names of all tables, also of those that an earlier version made."""
+    return connection.column("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+
+
 def _texts(connection: Connection) -> dict[str, list[str]]:
     """The columns of each table that contain texts, or JSON with texts."""
-    named = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     found = {}
-    for table in connection.column(named):
+    for table in tables(connection):
         columns = connection.tuples(f'PRAGMA table_info("{table}")')
         texts = [name for _, name, kind, *_ in columns if kind in {"TEXT", "JSON"} and not _is_ours(name)]
         if texts and table not in _OUR_TABLES:
