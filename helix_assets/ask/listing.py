@@ -6,15 +6,17 @@ Belongs here: what is shown of a session in a list. Not here: opening one (`ask.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from helix_assets.ask.reading import parsed_digest
 from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.model.time import iso
 from helix_assets.store.catalog import sessions
-from helix_assets.store.catalog.sessions import Wanted
 from helix_assets.store.proof import is_proven
 from helix_assets.store.store import Store
+
+Wanted = sessions.Wanted
+"""Which sessions are listed."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,38 @@ class SessionList:
     total: int = 0
 
 
+class NamedSession(NamedTuple):
+    """What a person knows a session by. Its title is part of a text, so who shows it asks whether that is withheld."""
+
+    session_uid: str
+    day: str
+    repo: str | None
+    title: str | None
+    raw_bytes: int
+
+
 def list_sessions(store: Store, wanted: Wanted, limit: int) -> SessionList:
     """The newest of the sessions wanted. WithheldError if the redaction rules changed and no sweep has used them."""
     refuse_unredacted(store)
     with store.catalog.reading() as connection:
         rows, total = sessions.newest(connection, wanted, limit)
     return SessionList(tuple(_listed(store, row) for row in rows), total)
+
+
+def sessions_of_repo(store: Store, repo: str) -> tuple[NamedSession, ...]:
+    """The sessions of a repository, by day. Also while the memory is withheld."""
+    with store.catalog.reading() as connection:
+        return tuple(_named(row) for row in sessions.of_repo(connection, repo))
+
+
+def named_session(store: Store, session_uid: str) -> NamedSession:
+    """One session, also while the memory is withheld. NotFoundError when there is none."""
+    with store.catalog.reading() as connection:
+        return _named(sessions.one(connection, session_uid))
+
+
+def _named(row: Any) -> NamedSession:
+    return NamedSession(row.session_uid, row.day, row.repo, row.title, row.raw_bytes)
 
 
 def agents_in(store: Store) -> frozenset[str]:

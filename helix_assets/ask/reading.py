@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
@@ -83,9 +83,17 @@ def open_existing(settings: Settings) -> Store:
     return open_store(settings)
 
 
-def matching_uids(catalog: Catalog, text: str, limit: int = 20) -> list[str]:
+def damage_of_catalog(settings: Settings) -> str | None:
+    """What is wrong with the catalog, None if nothing is or there is none. StoreError if it cannot be opened."""
+    if not settings.catalog_path.is_file():
+        return None
+    with closing(Catalog(settings.catalog_path)) as catalog:
+        return next(catalog.damage(), None)
+
+
+def matching_uids(store: Store, text: str, limit: int = 20) -> list[str]:
     """The sessions that `text` may mean: its uid, or the first characters of its uid or native id."""
-    with catalog.reading() as connection:
+    with store.catalog.reading() as connection:
         if text in sessions.by_uid(connection, [text]):
             return [text]
         return sessions.uids_that_begin(connection, text, limit) if text else []

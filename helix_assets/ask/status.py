@@ -19,7 +19,7 @@ from helix_assets.ask.withheld import Withheld, count_withheld
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.settings import Settings
 from helix_assets.store.catalog import digests, live_files, losses, problems, sessions, sources, sweeps
-from helix_assets.store.catalog.catalog import Catalog, index_bytes
+from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.catalog.retries import FailedSession, failed_sessions
 from helix_assets.store.catalog.schema import CATALOG_VERSION
@@ -128,13 +128,13 @@ class Status:
     writer: str | None
 
 
-def figures_by_agent(catalog: Catalog, key: bytes) -> tuple[AgentFigures, ...]:
+def figures_by_agent(store: Store) -> tuple[AgentFigures, ...]:
     """One row per agent that has sessions. A damaged digest is counted, but not added up."""
     counted: dict[str, Counter[str]] = defaultdict(Counter)
-    with catalog.reading() as connection:
+    with store.catalog.reading() as connection:
         sums = {row.flavor: tuple(row)[1:] for row in sessions.sums_by_agent(connection)}
         for flavor, text, mark in digests.texts(connection):
-            if text_hash(key, text.encode()) != mark:
+            if text_hash(store.key, text.encode()) != mark:
                 counted[flavor]["damaged"] += 1
                 continue
             digest = parsed_digest(text)
@@ -154,12 +154,12 @@ def _figures(  # noqa: PLR0913, PLR0917 - the columns of one row
 
 def read_status(store: Store) -> Status:
     """Everything that `helix status` reports, without opening a raw file or waiting for a writer."""
-    settings, catalog = store.settings, store.catalog
-    agents = figures_by_agent(catalog, store.key)
+    settings = store.settings
+    agents = figures_by_agent(store)
     policy = settings.retention
-    with catalog.reading() as connection:
+    with store.catalog.reading() as connection:
         usage = Usage(
-            raw_bytes=live_files.raw_usage(connection) + index_bytes(store.data_dir),
+            raw_bytes=_raw_cache_bytes(connection, store),
             raw_soft_cap_bytes=policy.raw_soft_cap_bytes,
             raw_hard_cap_bytes=policy.raw_hard_cap_bytes,
             distilled_bytes=_distilled_bytes(settings),
@@ -176,6 +176,28 @@ def read_status(store: Store) -> Status:
             last_sweep=LastSweep(*last) if (last := sweeps.newest(connection)) is not None else None,
             writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,
         )
+
+
+def raw_cache_bytes(store: Store) -> int:
+    """Bytes of what counts towards the caps: the raw files and the search index."""
+    with store.catalog.reading() as connection:
+        return _raw_cache_bytes(connection, store)
+
+
+def _raw_cache_bytes(connection: Connection, store: Store) -> int:
+    return live_files.raw_usage(connection) + index_bytes(store.data_dir)
+
+
+def last_sweep_number(store: Store) -> int:
+    """The number of the last sweep that changed anything; 0 before the first."""
+    with store.catalog.reading() as connection:
+        return sweeps.last(connection)
+
+
+def count_sessions(store: Store) -> int:
+    """How many sessions there are."""
+    with store.catalog.reading() as connection:
+        return sessions.count(connection)
 
 
 def _counts(connection: Connection, column: str) -> dict[str, int]:

@@ -32,7 +32,7 @@ def digest(uid: str, as_json: bool) -> None:
 
 def pick_session(store: Store, text: str) -> str:
     """The one session that `text` means. If it may mean several, list them and end with exit code 2."""
-    found = matching_uids(store.catalog, text)
+    found = matching_uids(store, text)
     if not found:
         raise NotFoundError(f"no session begins with {text!r}; `helix sessions` lists them")
     if len(found) > 1:

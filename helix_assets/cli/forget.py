@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import click
 
+from helix_assets.ask.listing import NamedSession, named_session, sessions_of_repo
 from helix_assets.ask.reading import open_existing
 from helix_assets.cli.digest import pick_session
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, print_table, say
@@ -14,8 +15,6 @@ from helix_assets.keep.forget import Forgotten
 from helix_assets.keep.forget import forget as erase
 from helix_assets.model.errors import NotFoundError
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog import sessions
-from helix_assets.store.catalog.connection import Row
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 
@@ -49,16 +48,16 @@ def forget(uid: str | None, repo: str | None, is_sure: bool, as_json: bool) -> i
     return 0 if done.is_finished else EXIT_NOT_DONE
 
 
-def _chosen(store: Store, uid: str | None, repo: str | None) -> Sequence[Row]:
-    picked = pick_session(store, uid) if uid is not None else None
-    with store.catalog.reading() as connection:
-        found = sessions.of_repo(connection, repo or "") if picked is None else [sessions.one(connection, picked)]
+def _chosen(store: Store, uid: str | None, repo: str | None) -> Sequence[NamedSession]:
+    if uid is not None:
+        return [named_session(store, pick_session(store, uid))]
+    found = sessions_of_repo(store, repo or "")
     if not found:
         raise NotFoundError(f"no session of the repository {repo!r}; `helix sessions` lists them")
     return found
 
 
-def _is_confirmed(store: Store, found: Sequence[Row]) -> bool:
+def _is_confirmed(store: Store, found: Sequence[NamedSession]) -> bool:
     """Ask. A title is part of a text, so it is not shown while the memory is withheld."""
     titles = [(row.title or "")[:60] if store.is_memory_redacted() else "(withheld)" for row in found]
     columns = [Column("session"), Column("day"), Column("repo"), Column("stored", "right"), Column("title")]

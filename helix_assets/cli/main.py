@@ -11,7 +11,6 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from difflib import get_close_matches
 from typing import Any
 
@@ -165,15 +164,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _damage() -> str | None:
     """What is wrong with the catalog, if anything is: it may have led to any other error."""
+    from helix_assets.ask.reading import damage_of_catalog
     from helix_assets.settings import load_settings
-    from helix_assets.store.catalog.catalog import Catalog
 
     try:
-        path = load_settings().catalog_path
-        if not path.is_file():
-            return None
-        with closing(Catalog(path)) as catalog:
-            return next(catalog.damage(), None)
+        return damage_of_catalog(load_settings())
     except HelixError as exc:
         return str(exc)
 

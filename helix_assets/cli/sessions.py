@@ -7,13 +7,12 @@ from datetime import datetime
 
 import click
 
-from helix_assets.ask.listing import ListedSession, SessionList, list_sessions
+from helix_assets.ask.listing import ListedSession, SessionList, Wanted, list_sessions
 from helix_assets.ask.reading import has_store, open_existing
 from helix_assets.cli.limits import AGENT, SINCE, UNTIL, refuse_backwards, refuse_unknown_agent
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
 from helix_assets.model.time import microseconds
 from helix_assets.settings import load_settings
-from helix_assets.store.catalog.sessions import Wanted
 
 _OUTCOMES = ("success", "fail", "abandoned", "unknown")
 _DAY = click.DateTime(["%Y-%m-%d"])

@@ -117,7 +117,7 @@ def _withheld(found: Withheld) -> list[list[str]]:
 
 def tables_by_agent(store: Store) -> list[Table]:
     """The table of a memory that has any sessions."""
-    agents = figures_by_agent(store.catalog, store.key)
+    agents = figures_by_agent(store)
     return [agents_table(agents)] if agents else []
 
 

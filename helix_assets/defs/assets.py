@@ -7,8 +7,8 @@ from datetime import date
 import dagster as dg
 from pydantic import Field
 
+from helix_assets.ask.partitions import CODE_VERSIONS, SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES, TIERS, OnDisk
 from helix_assets.defs.columns import DIGEST_COLUMNS, EVICTION_COLUMNS, SOURCE_COLUMNS, event_schema, table_schema
-from helix_assets.defs.figures import CODE_VERSIONS, SESSION_DIGESTS, SESSION_EVENTS, SOURCE_FILES, TIERS
 from helix_assets.defs.followers import OF_ALL_DIGESTS, OWNERS
 from helix_assets.defs.partitions import DAYS, PARTITIONS, partition_of
 from helix_assets.defs.record import ending_well_when_busy, record
@@ -88,7 +88,9 @@ def session_memory(context: dg.AssetExecutionContext, store: StoreResource) -> I
     tiers = [tier for tier in TIERS if dg.AssetKey(tier) in context.selected_asset_keys]
     with ending_well_when_busy(context), store.open() as opened:
         if tiers == [SOURCE_FILES]:
-            record(context, opened, always={SOURCE_FILES: keys}, among=(), on_disk=scan(opened))
+            seen = scan(opened)
+            on_disk = OnDisk(seen.found, frozenset(seen.changes.gone))
+            record(context, opened, always={SOURCE_FILES: keys}, among=(), on_disk=on_disk)
         else:
             report = sweep(opened, only=keys)
             record(context, opened, always=dict.fromkeys(tiers, keys), among=keys | report.partitions)

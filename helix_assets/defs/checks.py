@@ -5,12 +5,12 @@ from collections.abc import Iterator, Set
 
 import dagster as dg
 
+from helix_assets.ask.status import count_sessions
 from helix_assets.defs.record import in_our_words
 from helix_assets.defs.report import EVICTION_JOB
 from helix_assets.defs.resources import StoreResource
 from helix_assets.prove.promises import PROMISES, AssetCheck, Promise
 from helix_assets.serve.dagster_private import give_partition, passed_since
-from helix_assets.store.catalog import sessions
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 
@@ -68,9 +68,8 @@ ASSET_CHECKS = [_asset_check(check) for check in CHECKS]
 
 def asked_lately(instance: dg.DagsterInstance, store: Store) -> set[dg.AssetCheckKey]:
     """The checks that read a large memory and passed within the last hour."""
-    with store.catalog.reading() as connection:
-        if sessions.count(connection) < LARGE:
-            return set()
+    if count_sessions(store) < LARGE:
+        return set()
     walking, now = [check.key for check in CHECKS if check.how.walks], time.time()
     return passed_since(instance, walking, now - ASKED_EVERY_S, now)
 

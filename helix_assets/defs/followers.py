@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from helix_assets.defs.figures import SESSION_DIGESTS
+from helix_assets.ask.partitions import SESSION_DIGESTS
 
 OWNERS = ["team:helix"]
 # Each is one thing about the sessions of all days.

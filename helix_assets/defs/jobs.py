@@ -5,8 +5,8 @@ from collections.abc import Collection
 import dagster as dg
 from pydantic import Field
 
+from helix_assets.ask.partitions import Partition
 from helix_assets.defs.checks import CHECKS, asked_lately, evaluations
-from helix_assets.defs.partitions import Partition
 from helix_assets.defs.record import ending_well_when_busy, record_all
 from helix_assets.defs.report import EVICTION_JOB, RETENTION_REPORT, report_at_first
 from helix_assets.defs.resources import StoreResource

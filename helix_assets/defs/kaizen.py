@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 
 from helix_assets.ask.plots import Rates, markdown, png
-from helix_assets.defs.figures import ROWS
 from helix_assets.defs.followers import OF_ALL_DIGESTS, OWNERS, WHEN_DIGESTS_CHANGE
+from helix_assets.defs.partitions import ROWS
 from helix_assets.defs.record import ending_well_when_busy
 from helix_assets.defs.resources import StoreResource
 from helix_assets.kaizen.derived import SCORECARD, folder_of, write_correlated, write_scorecard

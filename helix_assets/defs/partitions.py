@@ -5,10 +5,11 @@ from __future__ import annotations
 import dagster as dg
 
 from helix_assets.agents import ADAPTERS, outside
+from helix_assets.ask.partitions import Partition
 from helix_assets.model.time import FIRST_DAY
 
-Partition = tuple[str, str]
-"""A flavor and a UTC day, as in the catalog."""
+ROWS, PARTITION_ROWS = "dagster/row_count", "dagster/partition_row_count"
+"""Metadata that Dagster draws: the rows of a whole asset, and those of the partition."""
 
 # Without the end offset there would be no partition for today.
 DAYS = dg.DailyPartitionsDefinition(start_date=FIRST_DAY.isoformat(), end_offset=1)

@@ -13,13 +13,21 @@ from traceback import format_tb
 
 import dagster as dg
 
-from helix_assets.defs.figures import CODE_VERSIONS, ROWS, TIERS, data_versions, empty_version, numbers, row_count
-from helix_assets.defs.partitions import Partition, key_of
+from helix_assets.ask.partitions import (
+    CODE_VERSIONS,
+    TIERS,
+    OnDisk,
+    Partition,
+    data_versions,
+    empty_version,
+    figures_of,
+    row_count,
+)
+from helix_assets.ask.status import last_sweep_number
+from helix_assets.defs.partitions import PARTITION_ROWS, ROWS, key_of
 from helix_assets.model.errors import BusyError, QueryError, SettingsError, WithheldError
 from helix_assets.serve.dagster_private import Logged, input_tags, last_logged, version_tags
-from helix_assets.store.catalog import sweeps
 from helix_assets.store.store import Store
-from helix_assets.sweep.look import Scan
 
 RECORDED_TAG = "helix/recorded"
 OUTCOME_TAG = "helix/outcome"
@@ -35,7 +43,7 @@ def record(
     *,
     always: Mapping[str, Collection[Partition]] | None = None,
     among: Collection[Partition] | None = None,
-    on_disk: Scan | None = None,
+    on_disk: OnDisk | None = None,
 ) -> int:
     """Log materializations of what `always` names and of whatever changed since it was logged last.
 
@@ -81,12 +89,12 @@ class _Recorded:
 
 
 def _metadata(
-    store: Store, tier: str, wanted: Collection[Partition], on_disk: Scan | None
+    store: Store, tier: str, wanted: Collection[Partition], on_disk: OnDisk | None
 ) -> dict[Partition, dict[str, int]]:
     rows = row_count(store, tier)
     return {
-        partition: {ROWS: rows} | {name: int(number) for name, number in figures.items()}
-        for partition, figures in numbers(store, tier, wanted, on_disk).items()
+        partition: {ROWS: rows, PARTITION_ROWS: figures.rows} | {name: int(n) for name, n in figures.counts.items()}
+        for partition, figures in figures_of(store, tier, wanted, on_disk).items()
     }
 
 
@@ -114,10 +122,8 @@ def _tags(recorded: _Recorded, partition: Partition, above: _Recorded | None) ->
 
 def state_of(store: Store) -> str:
     """A name for the state that a whole record reports: the last sweep with changes, and the code of the tiers."""
-    with store.catalog.reading() as connection:
-        last = sweeps.last(connection)
     code = blake2b(repr(sorted(CODE_VERSIONS.items())).encode(), digest_size=6).hexdigest()
-    return f"{last}.{code}"
+    return f"{last_sweep_number(store)}.{code}"
 
 
 def record_all(context: Context, store: Store) -> int:

@@ -14,15 +14,14 @@ from typing import Any
 
 import dagster as dg
 
+from helix_assets.ask.budget import bytes_per_day, history, outlook
+from helix_assets.ask.evictions import gone_on, losses_after
+from helix_assets.ask.partitions import SESSION_EVENTS, sessions_by_partition
 from helix_assets.ask.plots import BytesOverTime, Chart, DayBars, markdown
-from helix_assets.defs.budget import bytes_per_day, history, outlook
-from helix_assets.defs.figures import PARTITION_ROWS, ROWS, SESSION_EVENTS
-from helix_assets.defs.partitions import key_of
+from helix_assets.defs.partitions import PARTITION_ROWS, ROWS, key_of
 from helix_assets.keep.evict import apply, plan, policy_of
 from helix_assets.keep.retention import Decision, EvictionPlan, Reason, RetentionPolicy
 from helix_assets.serve.dagster_private import code_version_tag
-from helix_assets.store.catalog import losses, sessions
-from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep, utc_now
 
@@ -70,15 +69,13 @@ def log_losses(context: dg.AssetExecutionContext, store: Store) -> None:
     before = context.instance.fetch_observations(dg.AssetKey(RETENTION_REPORT), limit=1).records
     last = before[0].asset_observation if before else None
     known = int(str(last.metadata["loss"].value)) if last is not None else 0
-    with store.catalog.reading() as connection:
-        fresh = losses.after(connection, known)
-    for loss in fresh:
+    for loss in losses_after(store, known):
         of = key_of((loss.flavor, loss.day))
         context.log.error(
             f"{DATA_LOSS}: a session of {of}, {loss.bytes} bytes, {loss.records} records, without a digest"
         )
-        metadata = {"loss": loss.id, "event": DATA_LOSS, "at": loss.at, "session_of": str(of), "bytes": loss.bytes,
-                    "records": loss.records, "reason": loss.reason}  # fmt: skip
+        metadata: dict[str, Any] = {"loss": loss.id, "event": DATA_LOSS, "at": loss.at, "session_of": str(of),
+                                    "bytes": loss.bytes, "records": loss.records, "reason": loss.reason}  # fmt: skip
         context.log_event(
             dg.AssetObservation(RETENTION_REPORT, partition=loss.at[:10], description=DATA_LOSS, metadata=metadata)
         )
@@ -110,27 +107,20 @@ def report_of(store: Store, day: date, policy: RetentionPolicy) -> dict[str, Any
 
 
 def _logged(store: Store, day: date) -> dict[str, Any]:
-    with store.catalog.reading() as connection:
-        rows = [dg.TableRecord(row.as_dict()) for row in losses.evictions_on(connection, day)]
-        metadata: dict[str, Any] = {
-            ROWS: losses.count_evictions(connection),
-            PARTITION_ROWS: sum(int(str(row.data["sessions"])) for row in rows),
-            "bytes_evicted": sum(int(str(row.data["bytes"])) for row in rows),
-            **_lost(connection, day),
-        }
-    if rows:
-        metadata["evicted"] = dg.MetadataValue.table(rows)
+    """What went on the day and in all, with a table of the newest losses of all days."""
+    gone = gone_on(store, day, LISTED)
+    metadata: dict[str, Any] = {
+        ROWS: gone.sessions_evicted_ever,
+        PARTITION_ROWS: sum(part.sessions for part in gone.evicted),
+        "bytes_evicted": sum(part.bytes for part in gone.evicted),
+        "sessions_lost": gone.sessions_lost,
+        "sessions_lost_ever": gone.sessions_lost_ever,
+        "bytes_lost_ever": gone.bytes_lost_ever,
+    }
+    for name, rows in (("losses", gone.newest_losses), ("evicted", gone.evicted)):
+        if rows:
+            metadata[name] = dg.MetadataValue.table([dg.TableRecord(row._asdict()) for row in rows])
     return metadata
-
-
-def _lost(connection: Connection, day: date) -> dict[str, Any]:
-    """How much was lost on the day and in all, and a table of the newest losses of all days."""
-    ever, size = losses.totals(connection)
-    of_day = losses.count_on(connection, day)
-    figures: dict[str, Any] = {"sessions_lost": of_day, "sessions_lost_ever": ever, "bytes_lost_ever": size}
-    if newest := losses.newest(connection, LISTED):
-        figures["losses"] = dg.MetadataValue.table([dg.TableRecord(row.as_dict()) for row in newest])
-    return figures
 
 
 def _next(now: EvictionPlan) -> dict[str, Any]:
@@ -171,9 +161,8 @@ def _pictures(store: Store, day: date) -> dict[str, dg.MetadataValue[Any]]:
     }
     first = (day - timedelta(days=PLOT_DAYS)).isoformat()
     by_flavor: dict[str, dict[str, float]] = defaultdict(dict)
-    with store.catalog.reading() as connection:
-        for flavor, of_day, count in sessions.count_by_day(connection, first):
-            by_flavor[flavor][of_day] = count
+    for (flavor, of_day), count in sessions_by_partition(store, first).items():
+        by_flavor[flavor][of_day] = count
     used = [(point.at, point.bytes) for point in filled]
     charts: dict[str, Chart] = {
         "raw_cache_over_time": BytesOverTime("Raw cache after each sweep and eviction", used, caps),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from helix_assets.ask.status import last_sweep_number, raw_cache_bytes
 from helix_assets.defs.jobs import PATIENTLY, eviction_job, push_sweep, sweep_job
 from helix_assets.defs.record import is_recorded, state_of
 from helix_assets.defs.resources import StoreResource
@@ -16,8 +17,6 @@ from helix_assets.hooks.inbox import Note, read_notes
 from helix_assets.keep.evict import plan
 from helix_assets.model.changes import fingerprint
 from helix_assets.serve.dagster_private import run_of
-from helix_assets.store.catalog import live_files, sweeps
-from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.lock import holder, is_locked
 from helix_assets.store.store import Store
 from helix_assets.sweep.look import Scan, scan
@@ -105,7 +104,7 @@ def budget_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> 
         if context.cursor == question:
             return dg.SkipReason("no sweep since this was looked at")
         context.update_cursor(question)
-        if _usage(opened) <= opened.settings.retention.raw_soft_cap_bytes:
+        if raw_cache_bytes(opened) <= opened.settings.retention.raw_soft_cap_bytes:
             return dg.SkipReason("the raw cache is within its soft cap")
         now = plan(opened, now=utc_now())
     if not now.goes and not now.must_analyze:
@@ -147,17 +146,10 @@ def _watch(data_dir: Path, seen: str) -> list[Note]:
         time.sleep(_LOOK_S)
 
 
-def _usage(store: Store) -> int:
-    with store.catalog.reading() as connection:
-        return live_files.raw_usage(connection) + index_bytes(store.data_dir)
-
-
 def _question(store: Store) -> str:
     """The last sweep with changes, and the caps that it is compared with."""
-    with store.catalog.reading() as connection:
-        last = sweeps.last(connection)
     caps = store.settings.retention
-    return f"sweep {last}, caps {caps.raw_soft_cap_bytes} and {caps.raw_hard_cap_bytes}"
+    return f"sweep {last_sweep_number(store)}, caps {caps.raw_soft_cap_bytes} and {caps.raw_hard_cap_bytes}"
 
 
 SENSORS = [tier0_sensor, push_inbox_sensor, budget_sensor]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from helix_assets.ask.listing import agents_in, list_sessions
-from helix_assets.store.catalog.sessions import Wanted
+from helix_assets.ask.listing import Wanted, agents_in, list_sessions, named_session, sessions_of_repo
+from helix_assets.model.errors import NotFoundError
 from helix_assets_tests.home import Memory, conversation, statements_of
 
 
@@ -46,3 +46,13 @@ def test_what_is_listed_cannot_be_changed(memory: Memory) -> None:
 
 def test_agents_are_those_with_sessions(memory: Memory) -> None:
     assert agents_in(memory.store) == {"claude"}
+
+
+def test_sessions_of_a_repository_are_named_like_one_of_them(memory: Memory) -> None:
+    found = sessions_of_repo(memory.store, "shop")
+    assert [one.session_uid for one in found] == ["claude:s0", "claude:s1", "claude:s2"]
+    assert named_session(memory.store, "claude:s1") == found[1]
+    assert found[1].raw_bytes == memory.row("claude:s1").raw_bytes
+    assert sessions_of_repo(memory.store, "another") == ()
+    with pytest.raises(NotFoundError):
+        named_session(memory.store, "claude:s9")

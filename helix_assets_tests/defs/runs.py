@@ -12,9 +12,9 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
 from helix_assets.ask.export import export
+from helix_assets.ask.partitions import TIERS, Partition
 from helix_assets.definitions import defs
-from helix_assets.defs.figures import TIERS
-from helix_assets.defs.partitions import Partition, key_of
+from helix_assets.defs.partitions import key_of
 from helix_assets.demo import make_home
 from helix_assets.store.store import Store
 

@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
+from helix_assets.ask.partitions import TIERS
 from helix_assets.defs import schedules
-from helix_assets.defs.figures import TIERS
 from helix_assets.defs.schedules import old_runs_schedule
 from helix_assets.demo import append
 from helix_assets.serve import old_runs

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from helix_assets.defs import figures
+from helix_assets.ask import partitions as tiers
 from helix_assets.defs.record import is_recorded
 from helix_assets.demo import append
 from helix_assets.model.errors import StoreError
@@ -55,8 +55,8 @@ def test_partitions_of_an_older_parser_are_stale_until_they_are_rebuilt(
     store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr(figures, "CODE_VERSIONS", {**figures.CODE_VERSIONS, "session_events": "schema1.claude0"})
-        older.setattr("helix_assets.defs.record.CODE_VERSIONS", figures.CODE_VERSIONS)
+        older.setattr(tiers, "CODE_VERSIONS", {**tiers.CODE_VERSIONS, "session_events": "schema1.claude0"})
+        older.setattr("helix_assets.defs.record.CODE_VERSIONS", tiers.CODE_VERSIONS)
         run_job(instance, "sweep")
         told = latest(instance, "session_events", "|".join(partitions(store)[0][::-1]))
     assert (told.tags or {})["dagster/code_version"] == "schema1.claude0"

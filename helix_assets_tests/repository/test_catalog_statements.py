@@ -1,4 +1,4 @@
-"""The catalog's SQL is in `store/catalog`, SQLAlchemy almost nowhere, and a digest is parsed in one place."""
+"""The catalog's SQL is in `store/catalog`, SQLAlchemy almost nowhere; `ask` asks for the skins, and parses digests."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from helix_assets.store.catalog.schema import TABLES
-from helix_assets_tests.repository.test_layout import MODULES, imports, tree
+from helix_assets_tests.repository.test_layout import MODULES, SKINS, imports, ours, room, tree
 
 SQLALCHEMY = {
     "serve.dagster_storage": "Dagster's own databases, which are SQLAlchemy's",
@@ -15,6 +15,7 @@ SQLALCHEMY = {
 STATEMENTS = {
     "ask.digest_lookup": "five milliseconds: it opens the catalog's file itself, and loads nothing",
 }
+SKINS_THAT_KNOW_IT = {"defs.columns": "the types of columns that Dagster shows: the schema, no question"}
 # DuckDB's views have the names of tables, but are not the catalog.
 VIEWS = ("ask.views", "ask.view_columns", "ask.reports.")
 PARSED_IN = "ask.reading"
@@ -81,6 +82,12 @@ def parses_digest(node: ast.AST) -> bool:
     return "loads" in names and any(re.search(r"\bdigests?\b", name) for name in names)
 
 
+def uses(module_tree: ast.AST) -> set[str]:
+    """Where a module takes a store's catalog, as it is written there. The version of that name is a number."""
+    taken = (part for part in ast.walk(module_tree) if isinstance(part, ast.Attribute) and part.attr == "catalog")
+    return {ast.unparse(part) for part in taken} - {"versions.catalog"}
+
+
 @cache
 def functions(module: str) -> tuple[ast.AST, ...]:
     return tuple(part for part in ast.walk(tree(module)) if isinstance(part, ast.FunctionDef))
@@ -101,13 +108,24 @@ def test_statements_about_the_catalog_are_in_the_catalog() -> None:
     assert STATEMENTS.keys() - elsewhere.keys() == set()
 
 
+def test_the_skins_ask_the_catalog_through_ask() -> None:
+    skins = [module for module in MODULES if room(module) in SKINS]
+    importers = {m for m in skins if any(other.startswith("store.catalog") for other, _ in ours(m))}
+    assert importers == SKINS_THAT_KNOW_IT.keys()
+    assert {module: found for module in skins if (found := uses(tree(module)))} == {}
+
+
 def test_a_digest_is_parsed_in_one_place() -> None:
     elsewhere = {module for module in MODULES if any(map(parses_digest, functions(module)))} - {PARSED_IN}
     assert elsewhere - DIGESTS.keys() == set()
     assert DIGESTS.keys() - elsewhere == set()
 
 
-def test_this_guard_sees_a_statement_a_write_and_a_parsed_digest() -> None:
+def test_this_guard_sees_a_statement_a_write_a_catalog_and_a_parsed_digest() -> None:
+    assert uses(ast.parse("with self.store.catalog.reading() as c: count(opened.catalog, versions.catalog)")) == {
+        "self.store.catalog",
+        "opened.catalog",
+    }
     assert statements(ast.parse('x = f"""SELECT {what}\n FROM sessions"""'))
     assert statements(ast.parse('connection.execute(f"DELETE FROM {table}")'))
     assert statements(ast.parse('connection.upsert("digests", rows, ["session_uid"])'))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from helix_assets.store.catalog.connection import Connection, Row
 
 _ON = "at >= ? AND at < ?"
+_UNNAMED = "SELECT id, at, flavor, day, bytes, records, reason FROM losses"
 
 
 def put_eviction(connection: Connection, **values: Any) -> None:
@@ -66,14 +67,13 @@ def totals(connection: Connection) -> tuple[int, int]:
 
 
 def after(connection: Connection, number: int) -> list[Row]:
-    """The losses after the one of this number."""
-    return connection.rows("SELECT * FROM losses WHERE id > ? ORDER BY id", (number,))
+    """The losses after the one of this number, in order, without the names of their sessions."""
+    return connection.rows(f"{_UNNAMED} WHERE id > ? ORDER BY id", (number,))
 
 
 def newest(connection: Connection, limit: int) -> list[Row]:
     """The newest losses, without the names of their sessions."""
-    query = "SELECT id, at, flavor, day, bytes, records, reason FROM losses ORDER BY id DESC LIMIT ?"
-    return connection.rows(query, (limit,))
+    return connection.rows(f"{_UNNAMED} ORDER BY id DESC LIMIT ?", (limit,))
 
 
 def _span(day: date) -> tuple[str, str]:

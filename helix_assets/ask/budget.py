@@ -1,7 +1,7 @@
 """How full the raw cache has been, how fast it grows, and how long the budget lasts at that rate.
 
 Belongs here: reading the catalog's own history and one small sum over it. Not here: what goes (`keep.retention`), or
-how it is shown (`report`).
+how it is shown (`defs.report`).
 """
 
 from __future__ import annotations

@@ -1,16 +1,26 @@
 """How long the budget lasts follows from what sweeps and evictions recorded."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helix_assets.defs.budget import Filled, bytes_per_day, history, outlook, rate_of
+from helix_assets.ask.budget import Filled, bytes_per_day, history, outlook, rate_of
 from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog import losses, sweeps
 from helix_assets.store.store import Store
+from helix_assets_tests.home import Memory
 
 NOW = datetime(2026, 3, 20, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    memory = Memory(tmp_path)
+    yield memory.store
+    memory.close()
 
 
 def days_ago(days: float) -> str:
