@@ -171,7 +171,7 @@ def read_status(store: Store) -> Status:
             usage=usage,
             sources=sources.count_by_status(connection),
             trouble=_trouble(connection, store),
-            versions=_versions(connection, store.redactor.version),
+            versions=_versions(connection, store.rules_version),
             withheld=count_withheld(store, connection),
             last_sweep=LastSweep(*last) if (last := sweeps.newest(connection)) is not None else None,
             writer=holder(settings.data_dir) if is_locked(settings.data_dir) else None,

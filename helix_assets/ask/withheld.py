@@ -34,7 +34,7 @@ def refuse_unredacted(store: Store) -> None:
 
 def has_withheld_texts(store: Store, redaction_version: str) -> bool:
     """Whether the texts of a session with this redaction version are withheld."""
-    return redaction_version != store.redactor.version
+    return redaction_version != store.rules_version
 
 
 def refuse_withheld_texts(store: Store, session_uid: str, redaction_version: str) -> None:
@@ -45,7 +45,7 @@ def refuse_withheld_texts(store: Store, session_uid: str, redaction_version: str
 
 def count_withheld(store: Store, connection: Connection) -> Withheld:
     """How many sessions are withheld now."""
-    texts, total = sessions.count_redacted_otherwise(connection, store.redactor.version)
+    texts, total = sessions.count_redacted_otherwise(connection, store.rules_version)
     return Withheld(0, texts, total) if store.is_memory_redacted() else Withheld(total, total, total)
 
 

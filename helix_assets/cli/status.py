@@ -7,13 +7,23 @@ from dataclasses import asdict
 import click
 
 from helix_assets.ask.reading import has_store, open_existing
-from helix_assets.ask.status import TOKEN_KINDS, AgentFigures, BadPlace, Held, LastSweep, Status, read_status
+from helix_assets.ask.status import (
+    TOKEN_KINDS,
+    AgentFigures,
+    BadPlace,
+    Held,
+    LastSweep,
+    Status,
+    figures_by_agent,
+    read_status,
+)
 from helix_assets.ask.withheld import Withheld
 from helix_assets.cli.output import Column, Table, emit, human_count, human_size, say
 from helix_assets.keep.backup import Copy, copies
 from helix_assets.prove.drift import Tally, drift_of
 from helix_assets.prove.vanishing import Vanishing, vanishing
 from helix_assets.settings import Settings, load_settings
+from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 
 
@@ -103,6 +113,12 @@ def _withheld(found: Withheld) -> list[list[str]]:
     what = "sessions" if found.digests else "sessions' texts"
     count = f"{human_count(found.texts)} of {human_count(found.sessions)}"
     return [["withheld", f"{count} {what} withheld until the next sweep (new redaction rules): run `helix sweep`"]]
+
+
+def tables_by_agent(store: Store) -> list[Table]:
+    """The table of a memory that has any sessions."""
+    agents = figures_by_agent(store.catalog, store.key)
+    return [agents_table(agents)] if agents else []
 
 
 def agents_table(agents: Sequence[AgentFigures]) -> Table:

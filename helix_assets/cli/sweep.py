@@ -5,9 +5,7 @@ from typing import Any
 
 import click
 
-from helix_assets.ask.status import figures_by_agent
 from helix_assets.cli.output import Advance, Column, Table, emit, human_count, human_size, print_tables, progress, say
-from helix_assets.cli.status import agents_table
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import Progress, SweepReport
@@ -35,8 +33,10 @@ def first_sweep(settings: Settings, *, as_json: bool) -> dict[str, float]:
         report = _with_progress(store)
         if as_json:
             return report.counters()
-        agents = figures_by_agent(store.catalog, store.key)
-    _print_report(report, *([agents_table(agents)] if agents else ()))
+        from helix_assets.cli.status import tables_by_agent  # a sweep without news does not need it
+
+        agents = tables_by_agent(store)
+    _print_report(report, *agents)
     return report.counters()
 
 

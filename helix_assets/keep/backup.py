@@ -140,13 +140,13 @@ def _is_due(store: Store, now: datetime) -> bool:
 
 def _was_reredacted(store: Store, held: list[Copy]) -> bool:
     """Whether the whole memory is redacted by the rules in force, and some copy by other rules."""
-    version = store.redactor.version
+    version = store.rules_version
     return any(copy.redaction != version for copy in held) and _redaction(store) == version
 
 
 def _redaction(store: Store) -> str:
     """The version of the rules in force if every session is redacted by them, else nothing."""
-    version = store.redactor.version
+    version = store.rules_version
     with store.catalog.reading() as connection:
         return "" if sessions.is_any_redacted_otherwise(connection, version) else version
 

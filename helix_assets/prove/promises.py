@@ -148,13 +148,23 @@ def sessions_are_sound(store: Store) -> Iterator[Violation]:
 
 
 def digests_are_as_written(store: Store) -> Iterator[Violation]:
-    """Every analysed session has its digest, and it is the one that was written."""
+    """Every analysed session has its digest, it is the one that was written, and has the fields of a digest."""
+    from pydantic import ValidationError
+
+    from helix_assets.model.digest import Digest
+
     with store.catalog.reading() as connection:
         for uid in digests.missing(connection):
             yield Violation("digest_exists", "counts as analysed and has no digest", uid)
         for row in digests.to_prove(connection):
             if not is_proven(row, store.key):
                 yield damaged_digest(row.session_uid)
+                continue
+            try:
+                Digest.model_validate_json(row.digest)
+            except ValidationError as exc:
+                fields = ", ".join(sorted({str(one["loc"][0]) for one in exc.errors() if one["loc"]}))
+                yield Violation("digest_has_its_fields", f"its digest cannot be understood: {fields}", row.session_uid)
 
 
 def facts_add_up(store: Store) -> Answer:

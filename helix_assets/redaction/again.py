@@ -19,6 +19,12 @@ from helix_assets.model.fingerprint import SAMPLE_CHARS, fingerprint
 from helix_assets.redaction.joined import Joiner
 from helix_assets.redaction.redactor import Redactor, Texts
 
+OUR_WORDS = frozenset({"flavor", "outcome", "outcome_reason", "outcome_confidence", "started_at", "ended_at", "last",
+                       "price_table", "kind_counts", "markers", "by_framework", "error_class", "name", "evidence",
+                       "facts"})  # fmt: skip
+"""Fields of digests and of a session's facts that contain nothing from a log."""
+NAMED_BY_LOGS = frozenset({"tool_histogram", "unknown_types"})
+"""Those whose keys are names from a log; all other keys are names of fields."""
 _CUT = "…"
 _EDGE = re.compile(r"[ /\\]")
 _REMEMBERED = 1 << 16
@@ -52,6 +58,21 @@ def value_again(redactor: Texts, value: Any) -> Any:
     return value
 
 
+def fields_again(redactor: Texts, value: Any) -> Any:
+    """Redact the texts of a digest or of a session's facts. Names of fields and words of our own stay as they are."""
+    if isinstance(value, dict):
+        return {key: _field_again(redactor, key, item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [fields_again(redactor, item) for item in value]
+    return value_again(redactor, value)
+
+
+def _field_again(redactor: Texts, name: str, value: Any) -> Any:
+    if name in OUR_WORDS:
+        return value
+    return value_again(redactor, value) if name in NAMED_BY_LOGS else fields_again(redactor, value)
+
+
 def json_again(redactor: Texts, text: str) -> str:
     """Redact a JSON value that is stored as text, by the rules in force."""
     return orjson.dumps(value_again(redactor, orjson.loads(text))).decode()
@@ -59,7 +80,7 @@ def json_again(redactor: Texts, text: str) -> str:
 
 def digest_again(redactor: Texts, digest: dict[str, Any]) -> dict[str, Any]:
     """Redact a digest by the rules in force. Fingerprints of errors are derived from a text, so they are made again."""
-    clean: dict[str, Any] = value_again(redactor, digest)
+    clean: dict[str, Any] = fields_again(redactor, digest)
     marks = {}
     for old, snippet in zip(digest["error_snippets"], clean["error_snippets"], strict=True):
         if snippet["sample"] != old["sample"]:

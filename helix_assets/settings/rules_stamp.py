@@ -10,7 +10,20 @@ import os
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
+_MOST = 1 << 20
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+
+def _contents(paths: Iterable[str]) -> list[tuple[str, bytes]]:
+    """Path and content of those files that can be read, each once."""
+    found = {}
+    for path in map(os.path.realpath, paths):
+        try:
+            with open(path, "rb") as file:
+                found[path] = file.read(_MOST)
+        except OSError:
+            continue
+    return sorted(found.items())
 
 
 def _states(paths: Iterable[str]) -> list[tuple[str, int, int]]:
@@ -31,10 +44,10 @@ _CODE = _states(os.path.join(_RULES, name) for name in os.listdir(_RULES) if nam
 
 
 def rules_stamp(environ: Mapping[str, str]) -> str:
-    """A stamp that changes with the rules' modules, with each helix.toml that may be read, and with the variables."""
+    """A stamp that changes with the rules' modules, each helix.toml that may be read, and the variables."""
     config = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "~"), ".config")
     files = [os.path.join(folder, "helix.toml") for folder in (os.path.dirname(_PACKAGE), f"{config}/helix_assets")]
     if named := environ.get("HELIX_CONFIG"):
         files.append(os.path.expanduser(named))
     variables = sorted(item for item in environ.items() if item[0].startswith("HELIX_REDACTION_"))
-    return blake2b(repr((_CODE, _states(files), variables)).encode(), digest_size=12).hexdigest()
+    return blake2b(repr((_CODE, _contents(files), variables)).encode(), digest_size=12).hexdigest()

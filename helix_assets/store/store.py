@@ -11,12 +11,10 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from helix_assets.model.errors import StoreError
 from helix_assets.model.identity import utf8_name
-from helix_assets.redaction import Redactor, Rule
-from helix_assets.redaction.encoded import name_again, shown_by
 from helix_assets.settings import Settings
 from helix_assets.store.catalog import meta, sessions
 from helix_assets.store.catalog.catalog import CATALOG, Catalog, create_catalog, open_catalog
@@ -28,6 +26,9 @@ from helix_assets.store.key import load_key, make_key, text_hash
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.raw import RawFiles
 from helix_assets.store.reserve import make_reserve
+
+if TYPE_CHECKING:
+    from helix_assets.redaction import Redactor
 
 ENGINE = "engine"
 """The automaton that skips lines without secrets, as hyperscan serializes it."""
@@ -62,6 +63,14 @@ class Store:
         """The rules in force: the built-in ones and the person's own."""
         return _redactor(self.settings, self.key)
 
+    @cached_property
+    def rules_version(self) -> str:
+        """The version of the rules in force. They are not loaded if their files are those that the last sweep saw."""
+        with self.catalog.reading() as connection:
+            known = meta.every(connection)
+        version, stamp = known.get(MEMORY_REDACTED), self.settings.rules_stamp
+        return version if version and stamp and known.get(RULES_STAMP) == stamp else self.redactor.version
+
     def prepare_engine(self) -> None:
         """Build and save the automaton that finds secrets in much text, unless it is saved. Needs the writer lock."""
         self.redactor.prepare()
@@ -75,7 +84,7 @@ class Store:
         """Whether the catalog and the facts are redacted by the rules in force. The texts of a session are if its
         `redaction_version` is that of these rules."""
         with self.catalog.reading() as connection:
-            return redacted_with(connection, meta.every(connection)) == self.redactor.version
+            return redacted_with(connection, meta.every(connection)) == self.rules_version
 
     def path_key(self, path: str) -> str:
         """The name of a source in the catalog: its path, or a keyed hash if that contains a secret or is not UTF-8."""
@@ -85,10 +94,16 @@ class Store:
 
     def shown(self, data: Any) -> Any:
         """Plain data as a reader may show it: each text in it, also names and ids, redacted by the rules in force."""
+        if not data:
+            return data
+        from helix_assets.redaction.encoded import shown_by
+
         return shown_by(self.redactor, data)
 
     def shown_path(self, path: str) -> str:
         """The path as it may be stored and shown: valid UTF-8, without secrets, also without encoded ones."""
+        from helix_assets.redaction.encoded import name_again
+
         return name_again(self.redactor, utf8_name(path))
 
     def close(self) -> None:
@@ -117,6 +132,8 @@ def rules_in_force(settings: Settings) -> Redactor:
 
 
 def _redactor(settings: Settings, key: bytes) -> Redactor:
+    from helix_assets.redaction import Redactor, Rule
+
     own = settings.redaction
     rules = [Rule(name=r.name, keyword=r.keyword or "", pattern=r.pattern) for r in own.rules]
     return Redactor(key, extra_rules=rules, allow=own.allow, kept=partial(_kept_engine, settings.data_dir))

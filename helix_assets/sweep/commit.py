@@ -257,7 +257,7 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "last_row": list(result.last_row),
         "schema_version": SCHEMA_VERSION,
         "parser_version": NO_PARSER if task.is_bare else ADAPTERS[task.flavor].version,
-        "redaction_version": store.redactor.version,  # rows of older rules are never appended to
+        "redaction_version": store.rules_version,  # rows of older rules are never appended to
         "generation": task.generation,
         "derived_generation": task.generation if digest else row.derived_generation if row is not None else None,
         "derivation_version": DIGEST_VERSION if digest else row.derivation_version if row is not None else None,

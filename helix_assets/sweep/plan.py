@@ -381,7 +381,7 @@ def _may_append(
     return (
         row is not None
         and row.parser_version == ADAPTERS[state.flavor].version
-        and row.redaction_version == store.redactor.version
+        and row.redaction_version == store.rules_version
         and 0 < len(state.parts) < (MAX_SMALL_PARTS if row.raw_bytes <= SMALL_BYTES else MAX_PARTS)
         and len(set(names)) == len(names)
         and all(_follows_stored(f, is_new=f.path_key not in known) for f in files)

@@ -8,6 +8,7 @@ its rows are edited where they are. Not here: how a text is redacted (`redaction
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ import orjson
 
 from helix_assets.agents import pieces_of
 from helix_assets.model.errors import StoreError
-from helix_assets.redaction.again import Remembering, digest_again, rows_again, text_again, value_again
+from helix_assets.redaction.again import Remembering, digest_again, fields_again, rows_again, text_again, value_again
 from helix_assets.redaction.encoded import name_again
 from helix_assets.redaction.redactor import Texts
 from helix_assets.store.catalog import digests, live_files, meta, retries, sessions
@@ -43,8 +44,7 @@ from helix_assets.sweep.pricing import REMEMBERED
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RESCAN_BYTES = 256 << 20
-"""How many bytes of stored sessions one sweep brings to new rules."""
+_log = logging.getLogger(__name__)
 _NAMES = frozenset({"path", "native_id", "native_session_id", "project", "agent"})
 _UIDS = frozenset({"session_uid", "parent_uid"})
 
@@ -60,7 +60,7 @@ def redact_memory(store: Store) -> int:
     """
     with store.catalog.reading() as connection:
         known = meta.every(connection)
-        is_through = redacted_with(connection, known) == store.redactor.version
+        is_through = redacted_with(connection, known) == store.rules_version
     if is_through:
         if known.get(MEMORY_REDACTED) is None or known.get(RULES_STAMP) != store.settings.rules_stamp:
             _note_redacted(store)
@@ -111,6 +111,10 @@ def _value_again(store: Store, rules: Texts, table: str, name: str, value: Any) 
         return _uid_again(rules, value)
     if name == "path_key":
         return store.shown_path(value) if table == "execution_files" else store.path_key(value)
+    if name == "parser_state":
+        return value if value_again(rules, value) == value else None  # then the file is read from its start
+    if name == "facts":
+        return fields_again(rules, value)
     return name_again(rules, value) if name in _NAMES else value_again(rules, value)
 
 
@@ -182,13 +186,26 @@ def _table_again(table: pa.Table, rules: Texts) -> pa.Table:
 
 
 def _hub_notes(store: Store) -> int:
+    """Redact the notes in the hub. Others may put files there, in whatever encoding."""
     changed = 0
     for path in (store.data_dir / "hub").glob("*.md"):
-        clean = store.redactor.text(path.read_text(encoding="utf-8"))
-        if clean.hits:
-            replace_file(path, clean.text.encode())
-            changed += 1
+        try:
+            data = path.read_bytes()
+            clean = store.redactor.text(data.decode("latin-1") if (is_foreign := not _is_utf8(data)) else data.decode())
+            if clean.hits:
+                replace_file(path, clean.text.encode("latin-1" if is_foreign else "utf-8", "replace"))
+                changed += 1
+        except OSError as exc:
+            _log.warning("%s is not redacted by the rules in force: %s", path.name, exc.strerror)
     return changed
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 # -- stored rows -----------------------------------------------------------------------------------------------------

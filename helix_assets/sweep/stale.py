@@ -32,7 +32,7 @@ def stale_sessions(
 def unredacted_sessions(store: Store, now: datetime, only: Collection[tuple[str, str]] | None) -> Sequence[Row]:
     """Sessions whose texts are not redacted by the rules in force and can be now, the newest first."""
     with store.catalog.reading() as connection:
-        return _due(connection, sessions.unredacted(connection, store.redactor.version, now), now, only)
+        return _due(connection, sessions.unredacted(connection, store.rules_version, now), now, only)
 
 
 def _due(
@@ -50,7 +50,7 @@ def is_settled(store: Store, known: Mapping[str, str]) -> bool:
 
 def note_settled(store: Store, connection: Connection, among: Collection[str] | None = None) -> None:
     """Remember it if no session is stale; `among` names the only ones that can be."""
-    if not sessions.is_any_stale(connection, versions(), store.redactor.version, among):
+    if not sessions.is_any_stale(connection, versions(), store.rules_version, among):
         meta.put(connection, _SETTLED, _progress(store, meta.value(connection, meta.ORDER)))
 
 
@@ -63,4 +63,4 @@ def code_versions() -> str:
 
 def _progress(store: Store, order: str | None) -> str:
     """The last number in the order of work, and the current rules."""
-    return f"{order} {store.redactor.version} {code_versions()}"
+    return f"{order} {store.rules_version} {code_versions()}"

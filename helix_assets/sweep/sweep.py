@@ -40,7 +40,7 @@ from helix_assets.store.catalog.session_keys import keys_of, message_key
 from helix_assets.store.catalog.sources import read_again
 from helix_assets.store.catalog.tombstones import session_mark, stay_forgotten
 from helix_assets.store.key import hasher
-from helix_assets.store.store import Store
+from helix_assets.store.store import MEMORY_REDACTED, RULES_STAMP, Store
 from helix_assets.store.words.keep import AT_ONCE_BYTES, keep_up
 from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, fault_of
 from helix_assets.sweep.look import EXCLUSIONS, exclusions_of, no_collection, scan
@@ -59,7 +59,6 @@ from helix_assets.sweep.plan import (
     was_evicted,
 )
 from helix_assets.sweep.pricing import reprice
-from helix_assets.sweep.rescan import RESCAN_BYTES, redact_memory, redact_rows
 from helix_assets.sweep.settle import Standing, Wanted, settle
 from helix_assets.sweep.stale import code_versions, is_settled, note_settled, stale_sessions, unredacted_sessions
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
@@ -70,6 +69,8 @@ if TYPE_CHECKING:
     from helix_assets.sweep.unfold import SharedFiles
 
 REDERIVE_AT_ONCE = 500
+RESCAN_BYTES = 256 << 20
+"""How many bytes of stored sessions one sweep brings to new redaction rules."""
 
 Clock = Callable[[], datetime]
 Reach = Literal["all", "pushed", "patient"]
@@ -187,7 +188,7 @@ class _Sweep:
 
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
-        self._redacted_again = redact_memory(self._store)
+        self._redacted_again = self._redact_memory()
         retries.try_all_with_new_code(self._store.catalog, code_versions(), self._clock())
         self._scan = scan(self._store, self._clock(), patient=self._is_patient)
         report = self._report
@@ -212,6 +213,17 @@ class _Sweep:
             keep_up(self._store, changed=True, words=self.words)
             truncate_log(self._store.catalog)  # it contains the overwritten texts
         return report
+
+    def _redact_memory(self) -> int:
+        """Bring catalog and facts to new redaction rules, if there are any. Returns how much changed."""
+        store = self._store
+        with store.catalog.reading() as connection:
+            known = meta.every(connection)
+        if (known.get(MEMORY_REDACTED), known.get(RULES_STAMP)) == (store.rules_version, store.settings.rules_stamp):
+            return 0
+        from helix_assets.sweep.rescan import redact_memory  # loads the rules
+
+        return redact_memory(store)
 
     def _unfold(self) -> None:
         """Open the shared files with news, so that each of their sessions becomes a source."""
@@ -630,7 +642,7 @@ class _Sweep:
     def _redact_texts(self) -> None:
         """Bring the texts of stored sessions to the rules in force, a limited part of them, before news is read."""
         with self._store.catalog.writing() as connection:
-            sessions.pass_without_rows(connection, self._store.redactor.version)
+            sessions.pass_without_rows(connection, self._store.rules_version)
         rows = unredacted_sessions(self._store, self._clock(), self._only)
         sizes = accumulate(row.raw_bytes for row in rows)
         now = [row for row, size in zip(rows, sizes, strict=True) if size <= RESCAN_BYTES or size == row.raw_bytes]
@@ -673,7 +685,9 @@ class _Sweep:
 
     def _derived_without_texts(self, state: SessionState, row: Row) -> list[IngestTask]:
         """The tasks for a session whose texts are gone for good; new derivation rules need only its rows."""
-        if row.redaction_version != self._store.redactor.version:
+        if row.redaction_version != self._store.rules_version:
+            from helix_assets.sweep.rescan import redact_rows
+
             redact_rows(self._store, row, state.parts)
         elif row.parser_version == ADAPTERS[row.flavor].version and has_all_rows(state):
             return [plan_rederivation(self._store, state, reparse=False)]
@@ -689,7 +703,7 @@ class _Sweep:
     def _is_from_old_rules(self, row: Row) -> bool:
         """Whether the stored records must be read again, because the parser or the redaction rules changed."""
         return bool(
-            row.parser_version != ADAPTERS[row.flavor].version or row.redaction_version != self._store.redactor.version
+            row.parser_version != ADAPTERS[row.flavor].version or row.redaction_version != self._store.rules_version
         )
 
     # -- reporting what happened -------------------------------------------------------------------------------------
@@ -720,7 +734,7 @@ class _Sweep:
         report, results = self._report, work.results
         for uid, result in results.items():
             row = work.states[uid].row
-            self._redacted_again += row is not None and row.redaction_version != self._store.redactor.version
+            self._redacted_again += row is not None and row.redaction_version != self._store.rules_version
             report.files_opened += len(result.task.files)
             report.rows_rederived += sum(part.row_count for part in work.states[uid].parts) if result.digest else 0
             report.lines_read += result.lines

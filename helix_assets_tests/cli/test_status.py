@@ -134,6 +134,7 @@ def test_work_does_not_grow_with_the_sessions(swept: Path) -> None:
     """Ten thousand sessions cost as many statements as one, and each digest is read once."""
     settings = load_settings()
     store = open_store(settings)
+    read_status(store)  # asks once which rules are in force
     with statements_of(store.catalog) as for_one:
         read_status(store)
     with store.catalog.writing() as connection:

@@ -13,7 +13,7 @@ import itertools
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from helix_assets.keep.forget import forget
 from helix_assets.keep.report_files import write_report
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.keep.writing import writing
-from helix_assets.model.errors import HelixError
+from helix_assets.model.errors import HelixError, WithheldError
 from helix_assets.prove.verify import verify
 from helix_assets.store.catalog import live_files, meta
 from helix_assets_tests.faults.injection import Fault, run, turning_points
@@ -45,6 +45,13 @@ class Phase:
 
     before: tuple[Action, ...]
     under_fire: Action
+    rules: str | None = None
+    """New redaction rules under fire. Until all is redacted by them, readers may withhold sessions."""
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The settings under fire and after it."""
+        return {"HELIX_REDACTION_RULES": self.rules} if self.rules else {}
 
 
 @dataclass
@@ -167,6 +174,7 @@ def phases(count: int) -> dict[str, Phase]:
         "backup": Phase((write, _sweep), _copy),
         "report": Phase((write, _sweep, _report), _report),
         "forget": Phase((write, _sweep, _report), _forget),
+        "new-rules": Phase((write, _sweep), _sweep, "[{name = 'steps', pattern = 'do step [0-9]'}]"),
     }
 
 
@@ -193,25 +201,27 @@ class _Ground:
         if (self._folder / "data").exists():
             shutil.copytree(self._folder / "data", self._start)  # before the export, which upgrades
         self._before = _exported(self._folder)
-        _do(self._folder, phase.under_fire)
-        self._after = _exported(self._folder)
+        self._do = partial(_do, self._folder, phase.under_fire, phase.environ)
+        self._do()
+        self._after = _exported(self._folder, phase.environ)
 
     def turning_points(self) -> list[int]:
         """The calls to strike at for one of each kind."""
         self._reset()
-        return turning_points(lambda: _do(self._folder, self._phase.under_fire))
+        return turning_points(self._do)
 
     def strike(self, fault: Fault) -> bool:
         """One strike and what comes of it; False when the phase was through before it."""
         self._reset()
-        if not run(lambda: _do(self._folder, self._phase.under_fire), fault).happened:
+        if not run(self._do, fault).happened:
             return False
-        broken = [f"struck: {what}" for what in _wrong(self._folder, (self._before, self._after))]
+        struck = (self._after, b"") if self._phase.rules else (self._before, self._after)
+        broken = [f"struck: {what}" for what in _wrong(self._folder, struck, self._phase.environ)]
         try:
-            _do(self._folder, self._phase.under_fire)
+            self._do()
         except Exception as exc:  # noqa: BLE001 - the next run must go well, whatever it finds
             broken.append(f"the next run fails with {exc!r}")
-        broken += [f"resumed: {what}" for what in _wrong(self._folder, (self._after,))]
+        broken += [f"resumed: {what}" for what in _wrong(self._folder, (self._after,), self._phase.environ)]
         self.tally.strikes += 1
         self.tally.broken += [f"call {fault.number}, {what}" for what in broken]
         return True
@@ -234,33 +244,35 @@ def _prepare(folder: Path, phase: Phase) -> None:
             step(memory)
 
 
-def _do(folder: Path, action: Action) -> None:
-    memory = Memory(folder)
+def _do(folder: Path, action: Action, environ: Mapping[str, str] | None = None) -> None:
+    memory = Memory(folder, environ or {})
     action(memory)
     memory.close()
 
 
-def _exported(folder: Path) -> bytes:
+def _exported(folder: Path, environ: Mapping[str, str] | None = None) -> bytes:
     if not (folder / "data" / "helix.db").exists():
         return b""
-    memory = Memory(folder)
+    memory = Memory(folder, environ or {})
     try:
         return memory.exported()
     finally:
         memory.close()
 
 
-def _wrong(folder: Path, right: tuple[bytes, ...]) -> list[str]:
+def _wrong(folder: Path, right: tuple[bytes, ...], environ: Mapping[str, str]) -> list[str]:
     """What is wrong with the store: each violation, and an export that is none of the right ones."""
     if not (folder / "data" / "helix.db").exists():
         return [] if b"" in right else ["the store is gone"]
-    memory = Memory(folder)
+    memory = Memory(folder, environ)
     try:
         wrong = [f"{v.check}: {v.what} {v.path or ''}" for v in verify(memory.store)]
         root = memory.store.settings.backup_dir
         wrong += [what for copy in copies(memory.store.settings) for what in wrong_in_copy(root / copy.generation)]
         wrong += _wrong_reports(memory)
         return [*wrong, *_neither(memory.exported(), right)]
+    except WithheldError as exc:
+        return [] if b"" in right else [str(exc)]
     except HelixError as exc:
         return [str(exc)]
     finally:

@@ -25,6 +25,7 @@ DIGESTS = {
     "sweep.rescan": "redacted, and written again",
     "store.words.keep": "the search index is made below the room that reads",
     "ask.views": "parts of a digest that DuckDB has extracted",
+    "prove.promises": "whether it has the fields of a digest",
     "prove.verify_sessions": "the proof does not trust the readers",
     "prove.verify_facts": "as above",
     "ask.digest_lookup": "five milliseconds, as above",

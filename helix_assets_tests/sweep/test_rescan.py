@@ -35,8 +35,8 @@ WORD = "quokkaword1234"
 RULES = f"[{{name = 'house-word', pattern = '{WORD}'}}]"
 
 
-def with_new_rules(memory: Memory) -> Store:
-    """The same store opened with a rule that the first sweep did not know."""
+def with_new_rules(memory: Memory, rules: str = RULES) -> Store:
+    """The same store opened with rules that the first sweep did not know."""
     memory.close()
     settings = memory.store.settings
     environ = {
@@ -45,7 +45,7 @@ def with_new_rules(memory: Memory) -> Store:
         "CLAUDE_CONFIG_DIR": str(memory.folder / "home" / "claude"),
         "HELIX_AGENTS": "claude",
         "HELIX_SWEEP_WORKERS": "1",
-        "HELIX_REDACTION_RULES": RULES,
+        "HELIX_REDACTION_RULES": rules,
     }
     memory.store = open_store(load_settings(environ))
     return memory.store

@@ -128,7 +128,7 @@ def _stamp(store: Store) -> str:
         files, gone = live_files.newest(connection)
         order = meta.value(connection, meta.ORDER)
     room = store.settings.retention.raw_hard_cap_bytes
-    return f"{store.settings.search.index} {order} {files} {gone} {store.redactor.version} {room}"
+    return f"{store.settings.search.index} {order} {files} {gone} {store.rules_version} {room}"
 
 
 def drop_gone(store: Store) -> None:
