@@ -55,7 +55,9 @@ def main(arguments: Sequence[str]) -> int:
     try:
         found = _rows(path, uids[0])
     except sqlite3.Error as exc:
-        return _complain(f"{path} cannot be read: {exc}", DAMAGED)
+        # Python's own message about a value that is not UTF-8 quotes it.
+        reason = exc if hasattr(exc, "sqlite_errorname") else "a value in it is damaged"
+        return _complain(f"{path} cannot be read: {reason}", DAMAGED)
     if not found:
         return _complain(f"no digest of {uids[0]!r} in {path}", MISSING)
     if _is_withheld(found[0]):

@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from helix_assets import __version__
 from helix_assets.cli.listing import COMMANDS, Entry, help_text
-from helix_assets.model.errors import HelixError, StoreError
+from helix_assets.model.errors import HelixError, NoAccessError, RetryLater, StoreError
 from helix_assets.model.terminal import terminal_safe
 
 EXIT_IO_ERROR = 74
@@ -169,6 +169,8 @@ def _damage() -> str | None:
 
     try:
         return damage_of_catalog(load_settings())
+    except (RetryLater, NoAccessError):  # nobody knows
+        return None
     except HelixError as exc:
         return str(exc)
 

@@ -127,6 +127,15 @@ def test_a_damaged_digest_is_no_answer(memory: Memory, capfd: pytest.CaptureFixt
     assert "damaged" in capfd.readouterr().err
 
 
+def test_a_digest_that_is_no_text_is_not_quoted(memory: Memory, capfd: pytest.CaptureFixture[str]) -> None:
+    with closing(sqlite3.connect(memory.store.settings.catalog_path)) as connection, connection:
+        connection.execute("update digests set digest = cast(x'6f6464ff' as text)")
+    assert main([UID]) == DAMAGED
+    said = capfd.readouterr().err
+    assert "a value in it is damaged" in said
+    assert "odd" not in said
+
+
 def test_a_file_that_is_no_store_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "helix.db").write_bytes(b"no database at all")
     monkeypatch.setenv("HELIX_STORE_DB", str(tmp_path / "helix.db"))

@@ -2,10 +2,12 @@
 
 import json
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -189,5 +191,21 @@ def test_whatever_a_damaged_catalog_leads_to_ends_in_one_message(
         assert frame.run(["status"]) == StoreError.exit_code
         assert "the catalog is damaged" in capsys.readouterr().err
     else:
+        with pytest.raises(AttributeError):
+            frame.run(["status"])
+
+
+def test_a_locked_catalog_is_not_called_damaged_after_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: list[BaseException]
+) -> None:
+    monkeypatch.setattr("helix_assets.store.catalog.connection._PATIENCE_S", 0)
+    memory = Memory(tmp_path)
+    memory.close()
+    for name, value in memory.variables.items():
+        monkeypatch.setenv(name, value)
+    raised.append(AttributeError("a mistake in the program"))
+    with closing(sqlite3.connect(memory.store.settings.catalog_path, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        other.execute("BEGIN IMMEDIATE")
         with pytest.raises(AttributeError):
             frame.run(["status"])

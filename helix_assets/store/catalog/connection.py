@@ -214,8 +214,8 @@ def _plain_error(error: sqlite3.DatabaseError, path: Path, cannot: str) -> Helix
         return BusyError(f"{cannot}: another program keeps it locked. Try again when that has ended")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         return NoAccessError(
-            f"{cannot}: {error}. The file system is read-only, or the rights are missing; also readers need to write "
-            f"in {path.parent}"
+            f"{cannot}: {error}. The file system is read-only, or rights are missing: even readers need to write in "
+            f"{path.parent}. Make that possible, or set HELIX_DATA_DIR to a copy of it"
         )
     reason = "a value in it is damaged" if is_of_value(error) else error
     return StoreError(f"{cannot}: {reason}. `helix verify` says what is damaged; restore that from a backup")
