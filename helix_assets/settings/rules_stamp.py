@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
+from helix_assets import __version__
+
 _MOST = 1 << 20
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
@@ -39,7 +41,8 @@ def _states(paths: Iterable[str]) -> list[tuple[str, int, int]]:
 
 
 _RULES = os.path.join(_PACKAGE, "redaction")
-# Read at import: after an upgrade a process that still runs has the old rules.
+# Read at import: after an upgrade a process that still runs has the old rules. A package may have been installed with
+# times that mean nothing, so its version counts, too.
 _CODE = _states(os.path.join(_RULES, name) for name in os.listdir(_RULES) if name.endswith(".py"))
 
 
@@ -50,4 +53,4 @@ def rules_stamp(environ: Mapping[str, str]) -> str:
     if named := environ.get("HELIX_CONFIG"):
         files.append(os.path.expanduser(named))
     variables = sorted(item for item in environ.items() if item[0].startswith("HELIX_REDACTION_"))
-    return blake2b(repr((_CODE, _contents(files), variables)).encode(), digest_size=12).hexdigest()
+    return blake2b(repr((__version__, _CODE, _contents(files), variables)).encode(), digest_size=12).hexdigest()
