@@ -19,7 +19,7 @@ from helix_assets.demo import append
 from helix_assets.model.errors import SettingsError
 from helix_assets.store.catalog import live_files, meta
 from helix_assets.store.lock import writer_lock
-from helix_assets.store.store import MEMORY_REDACTED, Store
+from helix_assets.store.store import MEMORY_REDACTED, RULES_STAMP, Store
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import Result, run_job
 from helix_assets_tests.home import ask
@@ -62,6 +62,7 @@ def test_a_run_between_new_redaction_rules_and_their_sweep_ends_well_and_makes_n
     sweep(store)
     with store.catalog.writing() as connection:
         meta.put(connection, MEMORY_REDACTED, "older")
+        meta.put(connection, RULES_STAMP, "of older rules")
     result = run_job(instance, "reports_job")
     run = instance.get_run_by_id(result.run_id)
     assert run is not None

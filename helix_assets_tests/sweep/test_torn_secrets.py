@@ -23,8 +23,9 @@ from helix_assets.prove.verify import verify
 from helix_assets.prove.verify_secrets import surviving_secrets
 from helix_assets.redaction import redactor
 from helix_assets.settings import load_settings
+from helix_assets.store.catalog import meta
 from helix_assets.store.parquet import read_rows
-from helix_assets.store.store import open_store
+from helix_assets.store.store import RULES_STAMP, open_store
 from helix_assets.sweep.rescan import part_again
 from helix_assets_tests.conftest import SWEEPING
 from helix_assets_tests.home import Memory, cut
@@ -126,7 +127,10 @@ def leaky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
         patch.setitem(agents._BUILT_IN, "grok", replace(SPEC, pieces=""))
         patch.setattr(GrokAdapter, "version", 3)
         patch.setattr(redactor, "_REVISION", 7)
-        memory.sweep()
+        for sweep in (lambda: None, memory.sweep):
+            sweep()
+            with memory.store.catalog.writing() as connection:
+                meta.put(connection, RULES_STAMP, "of other modules")
     memory.close()
     memory.store = open_store(memory.store.settings)
     return memory

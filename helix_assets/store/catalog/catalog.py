@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
+from weakref import finalize
 
 from helix_assets.model.errors import DiskFullError, NoAccessError, RetryLater, StoreError
 from helix_assets.store.catalog import meta
@@ -31,6 +32,7 @@ class Catalog:
         self.path = path
         self._idle: list[Connection] = []
         self._is_closed = False
+        finalize(self, _close_all, self._idle)  # for who forgets to close it
 
     def close(self) -> None:
         """Close it for good: whoever uses it afterwards gets a StoreError."""
@@ -40,8 +42,7 @@ class Catalog:
         self._close_idle()
 
     def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        _close_all(self._idle)
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
@@ -93,6 +94,11 @@ class Catalog:
         """What is wrong with the database itself: its pages, its indexes, its references, its values."""
         with self.reading() as connection:
             yield from damage(connection)
+
+
+def _close_all(connections: list[Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def index_bytes(data_dir: Path) -> int:
