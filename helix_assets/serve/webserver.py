@@ -25,7 +25,7 @@ from helix_assets.serve.dagster_private import (
     workspace,
 )
 from helix_assets.serve.guard import Guard, GuardPolicy
-from helix_assets.serve.limits import limited
+from helix_assets.serve.request_limits import limited
 from helix_assets.serve.token import ui_token
 
 _STATEMENT_TIMEOUT_MS = 15_000

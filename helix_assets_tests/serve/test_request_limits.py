@@ -15,7 +15,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from helix_assets.serve.limits import HEAD_BYTES
+from helix_assets.serve.request_limits import HEAD_BYTES
 from helix_assets_tests.serve.tree import environment, wait_until
 
 pytestmark = pytest.mark.real
@@ -28,7 +28,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
-from helix_assets.serve import limits
+from helix_assets.serve import request_limits as limits
 from helix_assets.serve.guard import Guard, GuardPolicy
 
 async def echo(websocket):
