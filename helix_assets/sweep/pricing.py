@@ -184,11 +184,10 @@ def reprice(store: Store, today: date) -> int:
 
     If nothing changed, this only checks one file. If it fails, it is tried again on another day.
     """
-    in_force = f"{package_mark()} {_mark(store.settings.prices)}"
-    in_part = f"{in_force}, in part on {today}"
+    in_force, in_part = _names(store, today)
     with store.catalog.reading() as connection:
-        priced_with = meta.value(connection, _PRICED_WITH)
-    if priced_with in (in_force, in_part):
+        known = meta.every(connection)
+    if is_priced(store, known, today):
         return 0
     version = table_of(store, ()).version
     stale: dict[tuple[str, str], list[Digest]] = defaultdict(list)
@@ -208,6 +207,17 @@ def reprice(store: Store, today: date) -> int:
     with store.catalog.writing() as connection:
         meta.put(connection, _PRICED_WITH, in_part if failed else in_force)
     return sum(map(len, stale.values())) - failed
+
+
+def is_priced(store: Store, known: Mapping[str, str], today: date) -> bool:
+    """Whether nothing is to be priced again. `known` is the table meta."""
+    return known.get(_PRICED_WITH) in _names(store, today)
+
+
+def _names(store: Store, today: date) -> tuple[str, str]:
+    """What the catalog notes once everything was priced by the table in force, or all that could be."""
+    in_force = f"{package_mark()} {_mark(store.settings.prices)}"
+    return in_force, f"{in_force}, in part on {today}"
 
 
 def _digests(store: Store) -> Iterator[tuple[Digest, tuple[str, str]]]:

@@ -40,9 +40,12 @@ from helix_assets.store.catalog.session_keys import keys_of, message_key
 from helix_assets.store.catalog.sources import read_again
 from helix_assets.store.catalog.tombstones import session_mark, stay_forgotten
 from helix_assets.store.key import hasher
+from helix_assets.store.lock import WAIT_S
 from helix_assets.store.store import MEMORY_REDACTED, RULES_STAMP, Store
 from helix_assets.store.words.keep import AT_ONCE_BYTES, keep_up
 from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, fault_of
+from helix_assets.sweep.in_thread import WAIT_S as SMALL_WAIT_S
+from helix_assets.sweep.in_thread import LeftError, SmallNews, ThreadWorkers
 from helix_assets.sweep.look import EXCLUSIONS, exclusions_of, no_collection, scan
 from helix_assets.sweep.merging import is_derived_now_or_never, merge_into_kept
 from helix_assets.sweep.plan import (
@@ -59,7 +62,7 @@ from helix_assets.sweep.plan import (
     was_evicted,
 )
 from helix_assets.sweep.pricing import reprice
-from helix_assets.sweep.settle import Standing, Wanted, settle
+from helix_assets.sweep.settle import Shares, Standing, Wanted, settle
 from helix_assets.sweep.stale import code_versions, is_settled, note_settled, stale_sessions, unredacted_sessions
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
 from helix_assets.sweep.workers import IN_PLACE_BYTES, TASK_BYTES, Work, Workers
@@ -123,29 +126,32 @@ class Progress:
         """Called when a session is done."""
 
 
-def sweep(
+def sweep(  # noqa: PLR0913 - one option each for who limits it
     store: Store,
     *,
     clock: Clock = utc_now,
     progress: Progress | None = None,
     only: Collection[tuple[str, str]] | None = None,
     reach: Reach = "all",
+    small: SmallNews | None = None,
 ) -> SweepReport:
     """Read what changed and digest it. Safe to kill, repeat and run while others read.
 
     `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A reach of "pushed"
     limits it to the sessions that hooks have named since the last sweep, or to all if a hook could not name one. With
-    "patient" it skips large sessions that were read a short while ago.
+    "patient" it skips large sessions that were read a short while ago. With `small` news the sweep stays in the calling
+    thread and leaves what is too much for one: LeftError if that is all.
     """
-    with writing(store, "sweep"):
-        run = _Sweep(store, clock, progress or Progress(), only, reach)
+    with writing(store, "sweep", SMALL_WAIT_S if small else WAIT_S):
+        run = _Sweep(store, clock, progress or Progress(), only=only, reach=reach, small=small)
         report = run.run()
         if run.notes:
             take_in(store, run.notes)
         keep_up(store, changed=bool(report.touched or report.digests_repriced), words=run.words)
         if report.touched:
             report_memory_over_cap(store, clock())
-        back_up_if_due(store, clock())
+        if not small:
+            back_up_if_due(store, clock())
         return report
 
 
@@ -163,15 +169,18 @@ class _Round:
 class _Sweep:
     """One sweep while it holds the writer lock."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - those of `sweep`
         self,
         store: Store,
         clock: Clock,
         progress: Progress,
+        *,
         only: Collection[tuple[str, str]] | None,
         reach: Reach,
+        small: SmallNews | None,
     ) -> None:
         self._store, self._clock, self._progress = store, clock, progress
+        self._small = small
         self._is_patient = reach == "patient"
         self.notes = read_notes(store.data_dir)
         self._natives = sessions_named(self.notes) if reach == "pushed" else None
@@ -180,7 +189,7 @@ class _Sweep:
         repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
         self._exclusions = Exclusions(store.settings.exclude.repos, store.settings.exclude.paths, store.settings.places)
         self._shared: SharedFiles | None = None
-        self._workers: Workers | None = None
+        self._workers: Workers | ThreadWorkers | None = None
         self._skipped: list[dict[str, Any]] = []
         self._skipped_problems: list[dict[str, Any]] = []
         self.words: dict[str, Sequence[Words]] = {}
@@ -190,7 +199,8 @@ class _Sweep:
         started, begin = self._clock(), time.perf_counter()
         self._redacted_again = self._redact_memory()
         retries.try_all_with_new_code(self._store.catalog, code_versions(), self._clock())
-        self._scan = scan(self._store, self._clock(), patient=self._is_patient)
+        at, small = self._clock(), self._small
+        self._scan = small.confirmed() if small else scan(self._store, at, patient=self._is_patient)
         report = self._report
         try:
             self._unfold()
@@ -252,7 +262,7 @@ class _Sweep:
         self._note_exclusions()
 
     @property
-    def _pool(self) -> Workers:
+    def _pool(self) -> Workers | ThreadWorkers:
         if self._workers is None:
             store = self._store
             settings = store.settings.sweep
@@ -261,7 +271,8 @@ class _Sweep:
             shop = Workshop(
                 store.key, store.redactor, str(store.raw.staging), store.settings.places, limits, is_indexed
             )
-            self._workers = Workers(shop, settings.workers, store.prepare_engine)
+            small = self._small
+            self._workers = small.workers(shop) if small else Workers(shop, settings.workers, store.prepare_engine)
         return self._workers
 
     # -- which files belong to which session -------------------------------------------------------------------------
@@ -412,6 +423,9 @@ class _Sweep:
             state = states[uid]
             if not self._is_wanted(state):
                 continue
+            if self._small and not self._small.wants(uid):
+                self._report.files_changed -= len(changed)
+                continue
             try:
                 task = plan_session(self._store, state, changed, self._present(state, changed))
             except StoreError as exc:
@@ -489,6 +503,20 @@ class _Sweep:
         for task, outcome in self._pool.results(work.running):
             self._take(work, task, outcome)
             self._progress.advance(sum(c.file.size for c in work.groups.get(task.session_uid, ())), task.session_uid)
+        try:
+            shares = self._settled(work)
+        except LeftError as exc:  # what they share would take too much: all of them stay as they are
+            for uid in list(work.results):
+                self._leave(work, uid, str(exc))
+            return
+        mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
+        self._read_when_allowed(shares.stuck)
+        done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
+        self._count(work, done)
+        self._index(done)
+
+    def _settled(self, work: _Round) -> Shares:
+        """Decide who owns what several sessions hold, and rewrite sessions until all agree."""
         ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None}
         is_settled = False
         while not is_settled:
@@ -506,11 +534,14 @@ class _Sweep:
                 result is not before.get(uid) and holds_more(work.states[uid], before.get(uid), result)
                 for uid, result in work.results.items()
             )
-        mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
-        self._read_when_allowed(shares.stuck)
-        done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
-        self._count(work, done)
-        self._index(done)
+        return shares
+
+    def _leave(self, work: _Round, uid: str, reason: str) -> None:
+        """Leave a session as it is, for a sweep in a process of its own."""
+        if self._small:
+            self._small.leave([uid], reason)
+        self._report.files_changed -= len(work.groups.get(uid, ()))
+        work.results.pop(uid, None)
 
     def _index(self, done: Committed) -> None:
         """Collect the words of new files; write many of them to the index while the workers are busy."""
@@ -556,6 +587,9 @@ class _Sweep:
     def _take(self, work: _Round, task: IngestTask, outcome: Ingested | Exception) -> bool:
         """Keep a worker's result for the commit, or record the session as failed. Returns whether it was kept."""
         uid = task.session_uid
+        if isinstance(outcome, LeftError):
+            self._leave(work, uid, str(outcome))
+            return False
         if isinstance(outcome, RetryLater) or _lacks_room(outcome):  # not the session's failure: it stays news
             reason = _reason(outcome) if isinstance(outcome, OSError) else str(outcome)
             self._report.problems += [(file.shown, reason) for file in task.files]

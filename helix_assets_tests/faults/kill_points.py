@@ -32,6 +32,8 @@ from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError, WithheldError
 from helix_assets.prove.verify import verify
 from helix_assets.store.catalog import live_files, meta
+from helix_assets.sweep.in_thread import look
+from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.faults.injection import Fault, run, turning_points
 from helix_assets_tests.home import Memory, conversation, prompt
 
@@ -88,6 +90,15 @@ def _sweep(memory: Memory) -> None:
     report = memory.sweep()
     if report.sessions_failed:
         raise RuntimeError("a session failed")
+
+
+def _take_in(memory: Memory) -> None:
+    """As a server's thread does, and as the sweep that gets what it leaves, such as what it was killed with."""
+    news = look(memory.store, memory.now)
+    if sweep(memory.store, clock=lambda: memory.now, small=news).sessions_failed:
+        raise RuntimeError("a session failed")
+    if news.left:
+        _sweep(memory)
 
 
 def _evict(memory: Memory) -> None:
@@ -162,6 +173,7 @@ def phases(count: int) -> dict[str, Phase]:
     return {
         "first-start": Phase((write,), _sweep),
         "append": Phase((write, _sweep, grow), _sweep),
+        "small-news": Phase((write, _sweep, grow), _take_in),
         "rewrite": Phase((write, _sweep, rewrite), _sweep),
         "derive-again": Phase((write, _sweep, _outdate), _sweep),
         "evict": Phase((write, _sweep), _evict),
