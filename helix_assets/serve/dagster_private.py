@@ -6,7 +6,7 @@ tries each name of this module.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -97,6 +97,7 @@ __all__ = [
 event_logs_folder, schedules_folder = _event_logs_directory, _schedule_directory
 LOGGED_BY_US: Mapping[str, Any] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Metadata of a result whose materializations we log ourselves."""
+_FEW = 500
 _MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
@@ -116,12 +117,34 @@ class Logged(NamedTuple):
     event: int
 
 
-def last_logged(instance: dg.DagsterInstance, asset: dg.AssetKey) -> dict[str, Logged]:
-    """The last materialization of each partition of an asset. The public way is one question per partition."""
+def last_logged(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Collection[str] | None = None
+) -> dict[str, Logged]:
+    """The last materialization of these partitions of an asset, perhaps of others too; None means all.
+
+    The public way is one question per partition.
+    """
     log = instance.event_log_storage
-    tags = log.get_latest_tags_by_partition(asset, _MATERIALIZED, [DATA_VERSION_TAG])
-    events = log.get_latest_storage_id_by_partition(asset, _MATERIALIZED)
+    some = list(partitions) if partitions is not None and len(partitions) <= _FEW else None
+    tags = log.get_latest_tags_by_partition(asset, _MATERIALIZED, [DATA_VERSION_TAG], some)
+    events = log.get_latest_storage_id_by_partition(asset, _MATERIALIZED, None if some is None else set(some))
     return {key: Logged(tags.get(key, {}).get(DATA_VERSION_TAG), event) for key, event in events.items()}
+
+
+def last_event(instance: dg.DagsterInstance, asset: dg.AssetKey) -> int:
+    """The storage id of the last materialization of an asset; 0 if there is none."""
+    records = instance.fetch_materializations(asset, limit=1).records
+    return records[0].storage_id if records else 0
+
+
+def noted(instance: dg.DagsterInstance, name: str) -> str | None:
+    """What was noted in this instance under a name, outside of any run, as Dagster's daemons note their cursors."""
+    return instance.run_storage.get_cursor_values({name}).get(name)
+
+
+def note(instance: dg.DagsterInstance, name: str, text: str) -> None:
+    """Note something under a name, in place of what was there."""
+    instance.run_storage.set_cursor_values({name: text})
 
 
 def code_version_tag(version: str) -> dict[str, str]:

@@ -9,9 +9,10 @@ from typing import Any
 from helix_assets.store.catalog.connection import Connection, Row
 
 
-def identities(connection: Connection) -> list[Row]:
+def identities(connection: Connection, days: Collection[str] | None = None) -> Iterator[Row]:
     """What identifies each digest: its partition, its session, and its hash."""
-    return connection.rows("SELECT flavor, day, session_uid, hash FROM digests ORDER BY session_uid")
+    query = "SELECT flavor, day, session_uid, hash FROM digests {} ORDER BY session_uid"
+    return connection.of_days(query, "day", days)
 
 
 def of_days(connection: Connection, days: Collection[str]) -> Iterator[Row]:
