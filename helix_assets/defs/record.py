@@ -8,7 +8,7 @@ run one version, and add the tags that make staleness exact.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -159,10 +159,8 @@ def record_all(context: Context, store: Store) -> int:
     return logged
 
 
-def report(
-    instance: dg.DagsterInstance, store: Store, send: Callable[[dg.AssetMaterialization], object], touched: Touched
-) -> int:
-    """Send the changes outside of any run, and note that Dagster knows of this state. Returns how many there were.
+def report(instance: dg.DagsterInstance, store: Store, touched: Touched) -> int:
+    """Report the changes outside of any run, and note that Dagster knows of this state. Returns how many there were.
 
     Only what was touched is compared, if Dagster knew of the state before that. Else all is, as after a kill; LeftError
     if that is a lot.
@@ -171,7 +169,7 @@ def report(
     fits = before is not None and before == _note(instance, touched.since)
     sent = 0
     for event in changes(instance, store, Scope(among=touched.partitions if fits else None, most=MOST_WITHOUT_A_RUN)):
-        send(event)
+        instance.report_runless_asset_event(event)
         sent += 1
     note_recorded(instance, state)
     return sent

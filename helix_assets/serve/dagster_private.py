@@ -98,6 +98,8 @@ event_logs_folder, schedules_folder = _event_logs_directory, _schedule_directory
 LOGGED_BY_US: Mapping[str, Any] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Metadata of a result whose materializations we log ourselves."""
 _FEW = 500
+RUNLESS = ""
+"""The id of the run that an event without a run has."""
 _MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
@@ -170,6 +172,28 @@ def passed_since(
     last = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks))
     passed = AssetCheckExecutionRecordStatus.SUCCEEDED
     return {key for key, run in last.items() if run.status is passed and since < run.create_timestamp <= until}
+
+
+class LastAnswer(NamedTuple):
+    """The last answer of a check; `at` is when it was asked, in seconds since 1970."""
+
+    passed: bool
+    metadata: Mapping[str, Any]
+    at: float
+    is_from_a_run: bool
+
+
+def last_answers(
+    instance: dg.DagsterInstance, checks: Iterable[dg.AssetCheckKey], asked_at: str
+) -> dict[dg.AssetCheckKey, LastAnswer]:
+    """The last answers of those checks that were answered last time. `asked_at` is the metadata that says when."""
+    found = {}
+    for key, run in instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks)).items():
+        if run.status is not AssetCheckExecutionRecordStatus.PLANNED and (last := run.evaluation) is not None:
+            said = last.metadata.get(asked_at)
+            at = float(said.value) if isinstance(said, dg.TimestampMetadataValue) else run.create_timestamp
+            found[key] = LastAnswer(last.passed, last.metadata, at, bool(run.run_id))
+    return found
 
 
 def give_partition(instance: dg.DagsterInstance, run: dg.DagsterRun, key: str) -> None:

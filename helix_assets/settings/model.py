@@ -23,6 +23,7 @@ from helix_assets.settings.values import (
     SIZE,
     TEXT,
     TEXTS,
+    YES,
     Kind,
     RedactionRule,
     one_of,
@@ -137,6 +138,13 @@ class WebSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UpSettings:
+    """[up]: whether Dagster's server takes in small news itself. With false it starts a run for every change."""
+
+    in_process: bool = setting("HELIX_UP_IN_PROCESS", YES, True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
     """[sweep]: how much is read at once, what one session may take, and when a silent session counts as over.
 
@@ -193,6 +201,7 @@ class Settings:
     tasks: TaskSettings = field(default_factory=TaskSettings)
     redaction: RedactionSettings = field(default_factory=RedactionSettings)
     web: WebSettings = field(default_factory=WebSettings)
+    up: UpSettings = field(default_factory=UpSettings)
     sweep: SweepSettings = field(default_factory=SweepSettings)
     backup: BackupSettings = field(default_factory=BackupSettings)
     kaizen: KaizenSettings = field(default_factory=KaizenSettings)
@@ -232,6 +241,7 @@ SECTIONS: Mapping[str, type] = {
     "tasks": TaskSettings,
     "redaction": RedactionSettings,
     "web": WebSettings,
+    "up": UpSettings,
     "sweep": SweepSettings,
     "backup": BackupSettings,
     "kaizen": KaizenSettings,
