@@ -55,7 +55,7 @@ from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import Sqlit
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage, _event_logs_directory, _schedule_directory
 
 # Names of tags that Dagster gives to runs: which code server has the run, its partition, what its sensor called it.
-from dagster._core.storage.tags import GRPC_INFO_TAG, PARTITION_NAME_TAG, RUN_KEY_TAG
+from dagster._core.storage.tags import GRPC_INFO_TAG, PARTITION_NAME_TAG, SENSOR_NAME_TAG
 
 # The code locations that the webserver serves. Public is the command `dagster-webserver`, which opens its own port
 # without our guard.
@@ -203,10 +203,9 @@ def give_partition(instance: dg.DagsterInstance, run: dg.DagsterRun, key: str) -
         instance.add_run_tags(run.run_id, {PARTITION_NAME_TAG: key})
 
 
-def run_of(instance: dg.DagsterInstance, run_key: str) -> dg.RunRecord | None:
-    """The last run that a sensor asked for under this key, None if there is none yet."""
-    records = instance.get_run_records(dg.RunsFilter(tags={RUN_KEY_TAG: run_key}), limit=1)
-    return records[0] if records else None
+def is_asked_by_sensor(run: dg.DagsterRun) -> bool:
+    """Whether a sensor asked for a run, and not a schedule or a person."""
+    return SENSOR_NAME_TAG in run.tags
 
 
 def code_server_of(run: dg.DagsterRun) -> dict[str, object] | None:

@@ -24,6 +24,7 @@ from typing import IO, TypeVar
 
 from helix_assets.agents.jsonl import PACKED
 from helix_assets.agents.roles import SHARED
+from helix_assets.hooks.inbox import waiting
 from helix_assets.keep.backup import is_due
 from helix_assets.model.changes import FileState
 from helix_assets.model.errors import HelixError
@@ -60,7 +61,7 @@ class LeftError(HelixError):
 
 @dataclass
 class SmallNews:
-    """The small news of one look: what its sweep needs to know, and what it left, by session."""
+    """The small news of one look: what its sweep needs to know, and what it left, by session. Hooks' notes are news."""
 
     store: Store
     seen: Scan
@@ -69,13 +70,13 @@ class SmallNews:
     left: dict[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.seen.changes)
+        return bool(self.seen.changes) or bool(waiting(self.store.data_dir))
 
     def confirmed(self) -> Scan:
         """The news as the sweep finds it, which holds the lock. LeftError if by now it is not small."""
         if self.store.catalog.change() != self.change:  # another writer may have taken it in, or forgotten a session
             self.seen, self.change = scan(self.store, self.now), self.store.catalog.change()
-            if reason := why_large(self.store, self.seen, self.now):
+            if self.seen.changes and (reason := why_large(self.store, self.seen, self.now)):
                 raise LeftError(reason)
         return self.seen
 
@@ -101,7 +102,7 @@ def look(store: Store, now: datetime) -> SmallNews:
     """What is news now. LeftError if it is more than a thread should take in."""
     change = store.catalog.change()
     news = SmallNews(store, scan(store, now), change, now)
-    if news and (reason := why_large(store, news.seen, now)):
+    if news.seen.changes and (reason := why_large(store, news.seen, now)):
         raise LeftError(reason)
     return news
 

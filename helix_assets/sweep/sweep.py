@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.discover import Exclusions, native_id_of
@@ -23,7 +23,7 @@ from helix_assets.agents.jsonl import failed_status
 from helix_assets.agents.repositories import repository_root
 from helix_assets.agents.roles import is_part
 from helix_assets.agents.spec import FoundFile
-from helix_assets.hooks.inbox import read_notes, sessions_named, take_in
+from helix_assets.hooks.inbox import read_notes, take_in
 from helix_assets.keep.backup import back_up_if_due
 from helix_assets.keep.evict import make_room, report_memory_over_cap
 from helix_assets.keep.writing import writing
@@ -76,7 +76,6 @@ RESCAN_BYTES = 256 << 20
 """How many bytes of stored sessions one sweep brings to new redaction rules."""
 
 Clock = Callable[[], datetime]
-Reach = Literal["all", "pushed", "patient"]
 
 
 def utc_now() -> datetime:
@@ -132,18 +131,17 @@ def sweep(  # noqa: PLR0913 - one option each for who limits it
     clock: Clock = utc_now,
     progress: Progress | None = None,
     only: Collection[tuple[str, str]] | None = None,
-    reach: Reach = "all",
+    patient: bool = False,
     small: SmallNews | None = None,
 ) -> SweepReport:
     """Read what changed and digest it. Safe to kill, repeat and run while others read.
 
-    `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A reach of "pushed"
-    limits it to the sessions that hooks have named since the last sweep, or to all if a hook could not name one. With
-    "patient" it skips large sessions that were read a short while ago. With `small` news the sweep stays in the calling
-    thread and leaves what is too much for one: LeftError if that is all.
+    `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A `patient` sweep
+    skips large sessions that were read a short while ago. With `small` news it stays in the calling thread and leaves
+    what is too much for one: LeftError if that is all.
     """
     with writing(store, "sweep", SMALL_WAIT_S if small else WAIT_S):
-        run = _Sweep(store, clock, progress or Progress(), only=only, reach=reach, small=small)
+        run = _Sweep(store, clock, progress or Progress(), only=only, patient=patient, small=small)
         report = run.run()
         if run.notes:
             take_in(store, run.notes)
@@ -176,14 +174,13 @@ class _Sweep:
         progress: Progress,
         *,
         only: Collection[tuple[str, str]] | None,
-        reach: Reach,
+        patient: bool,
         small: SmallNews | None,
     ) -> None:
         self._store, self._clock, self._progress = store, clock, progress
         self._small = small
-        self._is_patient = reach == "patient"
+        self._is_patient = patient
         self.notes = read_notes(store.data_dir)
-        self._natives = sessions_named(self.notes) if reach == "pushed" else None
         self._only = None if only is None else set(only)
         self._report = SweepReport()
         repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
@@ -206,7 +203,7 @@ class _Sweep:
             self._unfold()
             report.files_seen = len(self._scan.found)
             was_settled = is_settled(self._store, self._scan.known.meta)
-            if not was_settled and self._natives is None:
+            if not was_settled:
                 self._redact_texts()
             groups = self._groups() if self._scan.changes else {}
             # Otherwise the garbage collector searches all that was found: a fifth of the time of a small sweep.
@@ -242,7 +239,7 @@ class _Sweep:
         from helix_assets.sweep.unfold import SharedFiles  # few homes have such files
 
         self._shared = SharedFiles(self._store, self._exclusions)
-        self._scan = self._shared.unfold(self._scan, self._clock(), patient=self._is_patient, natives=self._natives)
+        self._scan = self._shared.unfold(self._scan, self._clock(), patient=self._is_patient)
         self._report.problems += self._shared.refused.busy
         self._report.files_excluded += self._shared.refused.excluded
         for candidate, status, reason in self._shared.refused.skipped:
@@ -251,8 +248,7 @@ class _Sweep:
         self._note_skipped()
 
     def _take_in(self, groups: dict[str, list[Candidate]], was_settled: bool) -> None:
-        if self._natives is None:
-            self._note_gone()
+        self._note_gone()
         self._progress.start(_bytes_of(groups))
         self._ingest(groups)
         if not was_settled or self._report.touched:
@@ -285,8 +281,6 @@ class _Sweep:
         groups: dict[str, list[Candidate]] = {}
         for key in self._scan.changes.changed:
             file, source = self._scan.found[key], known.get(key)
-            if not self._is_pushed(file, source):
-                continue
             flavor = self._scan.seen.flavors[file.path]
             shown = key if key == file.path else self._store.shown_path(file.path)
             candidate = Candidate(key, shown, file)
@@ -317,13 +311,6 @@ class _Sweep:
         if self._shared is not None and is_part(file):
             return self._shared.is_excluded(file, cwd)
         return bool(self._exclusions) and self._exclusions.covers(flavor, file.path)
-
-    def _is_pushed(self, file: FoundFile, source: Row | None) -> bool:
-        """Whether a hook named the file's session, by its path or the catalog; in a whole sweep always true."""
-        natives = self._natives
-        if natives is None or file.native_id in natives or (source is not None and source.native_id in natives):
-            return True
-        return any(native in file.path for native in natives)
 
     def _uid(self, flavor: str, native_id: str) -> str:
         return f"{flavor}:{self._store.shown_path(native_id)}"
@@ -689,13 +676,11 @@ class _Sweep:
         If no session was stale before, only those of this sweep can be.
         """
         touched = self._report.touched  # deriving some again may touch those that share history with them
-        if self._natives is None:
-            among = set(touched) if was_settled else None
-            stale = stale_sessions(self._store, self._clock(), self._only, among)
-            self._rederive([row.session_uid for row in stale])
-        if self._natives is None or was_settled:
-            with self._store.catalog.writing() as connection:
-                note_settled(self._store, connection, touched if was_settled else None)
+        among = set(touched) if was_settled else None
+        stale = stale_sessions(self._store, self._clock(), self._only, among)
+        self._rederive([row.session_uid for row in stale])
+        with self._store.catalog.writing() as connection:
+            note_settled(self._store, connection, touched if was_settled else None)
 
     def _rederive(self, uids: Sequence[str]) -> None:
         """Derive sessions again from what is stored of them, in this order."""
@@ -805,8 +790,7 @@ class _Sweep:
 
     def _note_exclusions(self) -> None:
         """Remember which exclusions were applied: when they change, excluded files are checked again."""
-        is_whole = self._only is None and self._natives is None
-        if is_whole and self._are_exclusions_new:
+        if self._only is None and self._are_exclusions_new:
             with self._store.catalog.writing() as connection:
                 meta.put(connection, EXCLUSIONS, exclusions_of(self._store))
 

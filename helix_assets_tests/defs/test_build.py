@@ -109,10 +109,9 @@ def test_the_checks_state_facts() -> None:
 def test_jobs_sensor_and_schedules_have_their_names_and_run_by_default() -> None:
     repository = defs.get_repository_def()
     jobs = {job.name for job in repository.get_all_jobs()} - {"__ASSET_JOB"}
-    assert jobs == {"sweep", "push_sweep", "eviction_job", "rederive_job", "old_runs_job", "kaizen_job", "reports_job"}
+    assert jobs == {"sweep", "eviction_job", "rederive_job", "old_runs_job", "kaizen_job", "reports_job"}
     assert {s.name: s.default_status for s in repository.sensor_defs} == {
         "tier0_sensor": dg.DefaultSensorStatus.RUNNING,
-        "push_inbox_sensor": dg.DefaultSensorStatus.RUNNING,
         "budget_sensor": dg.DefaultSensorStatus.RUNNING,
         "kaizen_automation": dg.DefaultSensorStatus.RUNNING,
         "reports_sensor": dg.DefaultSensorStatus.RUNNING,

@@ -44,6 +44,7 @@ from helix_assets.store.catalog.catalog import CATALOG, index_bytes
 from helix_assets.store.key import KEY_BYTES
 from helix_assets.store.words import hashing
 from helix_assets.sweep import commit, pricing, resting, sweep, workers
+from helix_assets.sweep.in_thread import LeftError, look
 from helix_assets_tests.faults.moving_logs import PROJECTS, Log, Logs
 from helix_assets_tests.faults.reckoning import Books, reckon, sound
 from helix_assets_tests.faults.strikes import KILLED, fill_disk, in_child, kill, struck
@@ -193,13 +194,19 @@ class Campaign:
     def sweep(self) -> None:
         self.do("sweep", Memory.sweep)
 
-    def sweep_what_hooks_named(self) -> None:
-        self.do("pushed sweep", lambda m: sweep.sweep(m.store, clock=lambda: self._now, reach="pushed"))
+    def take_in_small_news(self) -> None:
+        """As the thread of a server does."""
+
+        def take_in(memory: Memory) -> None:
+            with suppress(LeftError):
+                sweep.sweep(memory.store, clock=lambda: self._now, small=look(memory.store, self._now))
+
+        self.do("small news", take_in)
 
     def sweep_patiently(self) -> None:
         """As the sensor does; every session rests that was taken in within two hours."""
         with mock.patch.object(resting, "REST_PER_MB", timedelta(days=10_000)):
-            self.do("patient sweep", lambda m: sweep.sweep(m.store, clock=lambda: self._now, reach="patient"))
+            self.do("patient sweep", lambda m: sweep.sweep(m.store, clock=lambda: self._now, patient=True))
 
     def sweep_a_partition(self) -> None:
         day = self._log().day
@@ -367,7 +374,7 @@ _MOVES: dict[Callable[[Campaign], None], int] = {
     Campaign.resume: 2,
     Campaign.disturb: 3,
     Campaign.sweep: 6,
-    Campaign.sweep_what_hooks_named: 1,
+    Campaign.take_in_small_news: 3,
     Campaign.sweep_patiently: 2,
     Campaign.sweep_a_partition: 1,
     Campaign.sweep_with_failures: 2,

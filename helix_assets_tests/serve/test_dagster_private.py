@@ -20,9 +20,13 @@ from helix_assets.serve.dagster_private import (
     event_logs_folder,
     give_partition,
     input_tags,
+    is_asked_by_sensor,
+    last_answers,
+    last_event,
     last_logged,
+    note,
+    noted,
     passed_since,
-    run_of,
     schedules_folder,
     version_tags,
     workspace,
@@ -178,12 +182,37 @@ def test_a_run_without_a_partition_is_given_one_but_keeps_its_own(instance: dg.D
     assert without.tags["dagster/partition"] == "2026-01-31"
 
 
-def test_the_run_that_a_sensor_asked_for_is_found_by_its_key(instance: dg.DagsterInstance) -> None:
-    assert run_of(instance, "key 1") is None
-    run = new_run(instance, **{"dagster/run_key": "key 1"})
-    found = run_of(instance, "key 1")
-    assert found is not None
-    assert found.dagster_run.run_id == run.run_id
+def test_a_run_says_whether_a_sensor_asked_for_it(instance: dg.DagsterInstance) -> None:
+    assert is_asked_by_sensor(new_run(instance, **{"dagster/sensor_name": "tier0_sensor"}))
+    assert not is_asked_by_sensor(new_run(instance, **{"dagster/schedule_name": "sweep_schedule"}))
+
+
+def test_what_is_noted_is_found_and_replaced(instance: dg.DagsterInstance) -> None:
+    assert noted(instance, "helix/test") is None
+    for text in ("one", "another"):
+        note(instance, "helix/test", text)
+        assert noted(instance, "helix/test") == text
+
+
+def test_the_last_event_of_an_asset_is_its_newest_materialization(instance: dg.DagsterInstance) -> None:
+    assert last_event(instance, ABOVE) == 0
+    ids = []
+    for _ in range(2):
+        instance.report_runless_asset_event(dg.AssetMaterialization(ABOVE, partition="a"))
+        ids.append(last_event(instance, ABOVE))
+    assert 0 < ids[0] < ids[1]
+    assert last_event(instance, BELOW) == 0
+
+
+def test_the_last_answer_of_a_check_says_when_it_was_asked_and_by_whom(instance: dg.DagsterInstance) -> None:
+    check = dg.AssetCheckKey(ABOVE, "holds")
+    assert last_answers(instance, [check], "asked_at") == {}
+    for metadata in ({}, {"asked_at": dg.MetadataValue.timestamp(12.5)}):
+        answer = dg.AssetCheckEvaluation(asset_key=ABOVE, check_name="holds", passed=False, metadata=metadata)
+        instance.report_runless_asset_event(answer)
+        found = last_answers(instance, [check], "asked_at")[check]
+        assert (found.passed, found.is_from_a_run) == (False, False)
+        assert found.at == 12.5 if metadata else abs(found.at - time.time()) < 60
 
 
 def test_the_code_server_of_a_run_is_read_from_its_tag(instance: dg.DagsterInstance) -> None:

@@ -31,7 +31,7 @@ def large(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Memory:
 
 
 def swept_patiently(memory: Memory) -> SweepReport:
-    return sweep(memory.store, clock=lambda: memory.now, reach="patient")
+    return sweep(memory.store, clock=lambda: memory.now, patient=True)
 
 
 def test_a_small_session_is_taken_in_at_once(memory: Memory) -> None:
