@@ -1,6 +1,5 @@
 """The sensors: news is taken in or asked for when there is any, and an eviction is asked for when there is need."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -20,15 +19,6 @@ from helix_assets_tests.defs.runs import partitions, run_job, staleness
 from helix_assets_tests.home import ask, conversation
 
 NEW = "4b1f7a52-5f0e-4a57-9a3c-0d6c6f0a9b11"
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Nothing is remembered of the ticks of other tests."""
-    yield
-    if sensors._own is not None:
-        sensors._own.close()
-        sensors._own = None
 
 
 def tick(instance: dg.DagsterInstance) -> dg.RunRequest | dg.SkipReason:
