@@ -16,7 +16,7 @@ from helix_assets.serve.dagster_private import give_partition, last_answers, pas
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 
-ASKED_EVERY_S = 3600
+ASKED_EVERY_S, FAILED_EVERY_S = 3600, 300
 ASKED_AT = "asked_at"
 LARGE = 5_000
 
@@ -90,14 +90,14 @@ def evaluations_without_a_run(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """The answers of the tiers' checks as events outside of any run.
 
-    Slow ones are asked once an hour, and say when. Their last answer from a run is repeated, because it looks as if it
-    was about older data once the data is newer than the run.
+    Slow ones are asked once an hour, more often if they do not hold, and say when. Their last answer from a run is
+    repeated, because it looks as if it was about older data once the data is newer than the run.
     """
     of_tiers = [check for check in CHECKS if check.how.asset in TIERS]
     last = last_answers(instance, [check.key for check in of_tiers if check.how.is_slow], ASKED_AT)
     for check in of_tiers:
         known = last.get(check.key)
-        if known is None or not now - ASKED_EVERY_S < known.at <= now:
+        if known is None or not now - (ASKED_EVERY_S if known.passed else FAILED_EVERY_S) < known.at <= now:
             answer = check.answer(store)
             asked_at = {ASKED_AT: dg.MetadataValue.timestamp(now)} if check.how.is_slow else {}
             yield _evaluation(check, answer.holds, {**answer.figures, **asked_at})

@@ -23,7 +23,6 @@ from helix_assets.defs.record import Touched, is_recorded, state_of
 from helix_assets.model.errors import RetryLater
 from helix_assets.serve.old_events import evict_old_events
 from helix_assets.settings import Settings, load_settings
-from helix_assets.store.catalog.catalog import CATALOG
 from helix_assets.store.lock import holder, is_locked
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.in_thread import LeftError
@@ -224,12 +223,12 @@ class Follower:
         It is made only at first: a folder that was deleted or moved since must not come back.
         """
         settings = self._settings()
-        place = settings.data_dir / CATALOG
-        if self._store is None or self._store.settings != settings or self._file != _identity(place):
+        store = self._store
+        if store is None or self._file != _identity(settings.catalog_path) or store.settings != settings:
             self.close()
-            self._store = open_store(settings)
-            self._file = _identity(place)
-        return self._store
+            store = self._store = open_store(settings)
+            self._file = _identity(settings.catalog_path)
+        return store
 
 
 def _identity(place: Path) -> tuple[int, int]:

@@ -15,11 +15,12 @@ from helix_assets.ask.partitions import TIERS
 from helix_assets.definitions import defs
 from helix_assets.defs import follow as follow_module
 from helix_assets.defs import news
-from helix_assets.defs.checks import ASKED_AT, ASKED_EVERY_S, CHECKS
+from helix_assets.defs.checks import ASKED_AT, ASKED_EVERY_S, CHECKS, FAILED_EVERY_S
 from helix_assets.defs.follow import CLEAN_S, EVERY_S, KAIZEN_S, LOOK_S, SETTLE_S, TELL_S, Follower, current, follow
 from helix_assets.defs.record import RECORDED, is_recorded
 from helix_assets.demo import append
 from helix_assets.kaizen.derived import SCORECARD, folder_of
+from helix_assets.prove.answer import Answer
 from helix_assets.serve.dagster_private import last_answers, note
 from helix_assets.store.lock import writer_lock
 from helix_assets.store.store import Store
@@ -282,6 +283,20 @@ def test_slow_checks_are_asked_once_an_hour_and_say_when(day: Day, monkeypatch: 
         day.turn()
         day.pass_(TELL_S + EVERY_S)
     assert sorted(asked) == sorted(check.name for check in slow)
+
+
+def test_a_slow_check_that_did_not_hold_is_asked_again_after_five_minutes(
+    day: Day, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = next(check for check in CHECKS if check.how.is_slow)
+    asked, now = [], [time.time() + ASKED_EVERY_S]
+    monkeypatch.setattr(check, "answer", lambda _: asked.append(check.name) or Answer(holds=False, figures={}))
+    monkeypatch.setattr("helix_assets.defs.news.time.time", lambda: now[0])
+    for seconds in (0, 30, FAILED_EVERY_S, 30):
+        now[0] += seconds
+        day.turn()
+        day.pass_(TELL_S + EVERY_S)
+    assert len(asked) == 2
 
 
 # -- kaizen ----------------------------------------------------------------------------------------------------------
