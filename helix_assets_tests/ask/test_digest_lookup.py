@@ -19,8 +19,13 @@ from helix_assets.store.catalog import meta
 from helix_assets.store.store import open_store
 from helix_assets_tests.home import Memory, ask, conversation
 
-OURS = {"helix_assets.ask", "helix_assets.ask.digest_lookup", "helix_assets.model", "helix_assets.model.terminal",
-        "helix_assets.settings", "helix_assets.settings.rules_stamp"}  # fmt: skip
+OURS = {
+    f"helix_assets.{name}"
+    for name in (
+        *("ask", "ask.digest_lookup", "model", "model.terminal", "settings", "settings.rules_stamp"),
+        *("store", "store.catalog", "store.catalog.lookup"),
+    )
+}
 """All of the product that is loaded for a digest: it has five milliseconds."""
 UID = "claude:11111111-aaaa-4aaa-8aaa-000000000001"
 COLUMNS = ("session_uid", "digest", "flavor", "repo", "domain", "outcome", "started_at", "ended_at", "schema_version")
