@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from helix_assets.model.terminal import cell, json_safe, terminal_safe
 from helix_assets.settings.rules_stamp import rules_stamp
@@ -87,15 +87,20 @@ def _print(path: str, row: Found, *, as_json: bool) -> int:
     _, text, mark, _, _ = row
     if not _is_proven(path, text, mark):
         return _complain("that digest is damaged: run `helix verify`", DAMAGED)
-    if as_json:
-        sys.stdout.write(json_safe(text) + "\n")
-        return FOUND
+    try:
+        for line in [json_safe(text)] if as_json else _fields(text):
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has gone, as in `| head`: else Python would complain when it flushes at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FOUND
+
+
+def _fields(text: str) -> Iterator[str]:
     import json
 
     for name, value in json.loads(text).items():
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        sys.stdout.write(cell(f"{name}: {shown}") + "\n")
-    return FOUND
+        yield cell(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
 
 
 def _is_withheld(row: Found) -> bool:
