@@ -38,7 +38,7 @@ def newest_session(store: Store, folder: str | None = None) -> str:
     return uid
 
 
-def closing_values(store: Store, session_uid: str) -> dict[str, str]:
+def closing_values(store: Store, session_uid: str) -> Mapping[str, str]:
     """The variables of a session. NotFoundError if it has no digest yet."""
     digest = proven_digest(store, session_uid)
     if digest is None:

@@ -34,8 +34,8 @@ _PATIENCE_S = 30.0
 class OpenSession:
     """A session at one time. Its files are kept open, so that its rows can be read even if it is evicted meanwhile."""
 
-    row: Any
-    sources: Sequence[Any]
+    row: Row
+    sources: Sequence[Row]
     digest: str | None
     files: Sequence[IO[bytes]]
 
@@ -91,12 +91,12 @@ def damage_of_catalog(settings: Settings) -> str | None:
         return next(catalog.damage(), None)
 
 
-def matching_uids(store: Store, text: str, limit: int = 20) -> list[str]:
+def matching_uids(store: Store, text: str, limit: int = 20) -> Sequence[str]:
     """The sessions that `text` may mean: its uid, or the first characters of its uid or native id."""
     with store.catalog.reading() as connection:
         if text in sessions.by_uid(connection, [text]):
-            return [text]
-        return sessions.uids_that_begin(connection, text, limit) if text else []
+            return (text,)
+        return sessions.uids_that_begin(connection, text, limit) if text else ()
 
 
 # -- reading while others write ------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class NamedFile(NamedTuple):
     hash: str
 
 
-def named_files(store: Store) -> list[NamedFile]:
+def named_files(store: Store) -> Sequence[NamedFile]:
     """Every file that the catalog names now: those of facts, then the parts of sessions, the newest first."""
     with store.catalog.reading() as connection:
         facts, parts = live_files.fact_files(connection), live_files.parts_with_sessions(connection)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 
 from helix_assets.ask.passages import Passage, passages_of
 from helix_assets.ask.query import Snippet, Term, parse_query, snippet
@@ -276,6 +275,7 @@ class Finder:
         def is_wanted(kind: str | None, role: str | None) -> bool:
             return filters.kind in (None, kind) and filters.role in (None, role)
 
+        found: Sequence[Passage]
         for place in places:
             document = state.segments[place.segment].documents[place.document]
             if document.name.startswith(DIGEST):
@@ -356,9 +356,3 @@ def _mark(store: Store) -> tuple[Any, ...]:
     except OSError:
         return (store.catalog.change(),)
     return store.catalog.change(), info.st_mtime_ns, info.st_size
-
-
-def to_dict(found: Found) -> dict[str, Any]:
-    """A result as plain data."""
-    made: dict[str, Any] = orjson.loads(orjson.dumps(found))
-    return made
