@@ -15,6 +15,7 @@ from helix_assets.ask.reading import OpenSession, open_existing, open_session
 from helix_assets.ask.timeline import events_of, head_of, payload_ref, source_line
 from helix_assets.cli.digest import digest_tables, pick_session
 from helix_assets.cli.output import Column, Table, emit, hand_over, human_count, print_tables, say
+from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.event import ROW_FIELDS, EventKind, Row
 from helix_assets.model.fields import JSON
 from helix_assets.model.time import iso
@@ -108,15 +109,15 @@ def _timeline_row(row: Row) -> list[str]:
 
 def _show_evicted(session: OpenSession, as_json: bool) -> None:
     """Show the digest instead of the events that are gone."""
-    found = session.digest_content()
     if as_json:
-        emit({**asdict(head_of(session)), "events": None, "digest": found}, as_json=True)
+        digest = None if session.digest_text is None else parsed_digest(session.digest_text)
+        emit({**asdict(head_of(session)), "events": None, "digest": digest}, as_json=True)
         return
     if session.evicted_at:
         say(f"The events of this session were evicted at {session.evicted_at}; this is what is kept of it:")
     else:
         say("This session has no records of its own (they belong to the session it was copied from).")
-    print_tables(digest_tables(found) if found else [])
+    print_tables(digest_tables(session.digest) if session.digest else [])
 
 
 def _show_payload(session: OpenSession, wanted: str, as_json: bool) -> None:
