@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from helix_assets.model.digest import Digest
 
 T = TypeVar("T")
+_Make = Callable[[Any], Any]
 
 
 def parsed_digest(text: str | bytes) -> dict[str, Any]:
@@ -52,19 +53,25 @@ def wrong_fields(text: str | bytes) -> Sequence[str]:
 
 def _made(kind: Callable[..., T], content: Mapping[str, Any]) -> T:
     """The dataclass with its fields of this content. A field that is not known is of a newer version, and left out."""
-    return kind(**{name: make(content[name]) for name, make in _makers(kind) if name in content})
+    fields = _fields(kind)
+    # Python passes names that are the program's own much faster than equal ones of a parsed text.
+    known = {name: content[name] for name in fields if name in content}
+    for name, make in fields.items():
+        if make is not None and name in known:
+            known[name] = make(known[name])
+    return kind(**known)
 
 
 @cache
-def _makers(kind: Callable[..., Any]) -> Sequence[tuple[str, Callable[[Any], Any]]]:
-    return [(name, _maker(hint)) for name, hint in get_type_hints(kind).items()]
+def _fields(kind: Callable[..., Any]) -> Mapping[str, _Make | None]:
+    return {name: _make_of(hint) for name, hint in get_type_hints(kind).items()}
 
 
-def _maker(hint: Any) -> Callable[[Any], Any]:
-    """What makes the value of a field of what is in JSON: an object of the digest's, tuples of a list, or the same."""
+def _make_of(hint: Any) -> _Make | None:
+    """What makes the value of a field: an object of the digest's, or tuples of a list; None if it is as in JSON."""
     if isinstance(hint, type) and is_dataclass(hint):
         return partial(_made, hint)
     if get_origin(hint) is tuple:
-        make = _maker(get_args(hint)[0])
-        return lambda values: tuple(map(make, values))
-    return lambda value: value
+        make = _make_of(get_args(hint)[0])
+        return tuple if make is None else lambda values: tuple(map(make, values))
+    return None
