@@ -77,7 +77,7 @@ def passages_of(
     group: int,
     terms: Sequence[Term],
     is_wanted: Callable[[str | None, str | None], bool],
-) -> list[Passage]:
+) -> Sequence[Passage]:
     """Passages with any of the terms, enough of each: first the plain texts of events, last ids and the like.
 
     `is_wanted` says by kind and role whether an event is searched for.

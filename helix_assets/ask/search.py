@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 
 from helix_assets.ask.passages import Passage, passages_of
 from helix_assets.ask.query import Snippet, Term, parse_query, snippet
@@ -296,6 +295,7 @@ class Finder:
         def is_wanted(kind: str | None, role: str | None) -> bool:
             return filters.kind in (None, kind) and filters.role in (None, role)
 
+        found: Sequence[Passage]
         for place in places:
             document = state.segments[place.segment].documents[place.document]
             if document.name.startswith(DIGEST):
@@ -376,9 +376,3 @@ def _mark(store: Store) -> tuple[Any, ...]:
     except OSError:
         return (store.catalog.change(),)
     return store.catalog.change(), info.st_mtime_ns, info.st_size
-
-
-def to_dict(found: Found) -> dict[str, Any]:
-    """A result as plain data."""
-    made: dict[str, Any] = orjson.loads(orjson.dumps(found))
-    return made
