@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -198,6 +199,8 @@ def run(options: argparse.Namespace) -> dict[str, Figures]:
 def main(arguments: Sequence[str]) -> None:
     """Measure and print."""
     options = _options(arguments)
+    # Ended from outside, it stops its servers and removes its folder as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     figures = run(options)
     rows = lines(figures, options)
     about = {"machine": machine(), "options": vars(options), "figures": {n: f.values for n, f in figures.items()}}
