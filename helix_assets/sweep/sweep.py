@@ -27,13 +27,12 @@ from helix_assets.hooks.inbox import read_notes, sessions_named, take_in
 from helix_assets.keep.backup import back_up_if_due
 from helix_assets.keep.evict import make_room, report_memory_over_cap
 from helix_assets.keep.writing import writing
+from helix_assets.model.days import next_mark
 from helix_assets.model.errors import HelixError, Problem, RetryLater, SkipSource, StoreError
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.model.time import iso, microseconds
-from helix_assets.store.catalog import live_files, meta, problems, retries, sessions, sources, sweeps
-from helix_assets.store.catalog.connection import Row
-from helix_assets.store.catalog.day_marks import count_day
-from helix_assets.store.catalog.ledger import shared_with
+from helix_assets.store.catalog import day_marks, ledger, live_files, meta, problems, retries, sessions, sources, sweeps
+from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.pages import truncate_log
 from helix_assets.store.catalog.problems import problem_rows
 from helix_assets.store.catalog.session_keys import keys_of, message_key
@@ -43,7 +42,7 @@ from helix_assets.store.key import hasher
 from helix_assets.store.store import MEMORY_REDACTED, RULES_STAMP, Store
 from helix_assets.store.words.keep import AT_ONCE_BYTES, keep_up
 from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, fault_of
-from helix_assets.sweep.look import EXCLUSIONS, exclusions_of, no_collection, scan
+from helix_assets.sweep.look import EXCLUSIONS, Scan, exclusions_of, no_collection, scan
 from helix_assets.sweep.merging import is_derived_now_or_never, merge_into_kept
 from helix_assets.sweep.plan import (
     Candidate,
@@ -58,9 +57,9 @@ from helix_assets.sweep.plan import (
     plan_session,
     was_evicted,
 )
-from helix_assets.sweep.pricing import reprice
+from helix_assets.sweep.pricing import Prices, reprice
 from helix_assets.sweep.settle import Standing, Wanted, settle
-from helix_assets.sweep.stale import code_versions, is_settled, note_settled, stale_sessions, unredacted_sessions
+from helix_assets.sweep.stale import code_versions, is_settled, settled, stale_sessions, unredacted_sessions
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
 from helix_assets.sweep.workers import IN_PLACE_BYTES, TASK_BYTES, Work, Workers
 
@@ -143,9 +142,11 @@ def sweep(
         if run.notes:
             take_in(store, run.notes)
         keep_up(store, changed=bool(report.touched or report.digests_repriced), words=run.words)
-        if report.touched:
-            report_memory_over_cap(store, clock())
-        back_up_if_due(store, clock())
+        with store.catalog.reading() as connection:
+            known = meta.every(connection)
+            if report.touched:
+                report_memory_over_cap(store, connection, clock())
+        back_up_if_due(store, clock(), known)
         return report
 
 
@@ -183,47 +184,54 @@ class _Sweep:
         self._workers: Workers | None = None
         self._skipped: list[dict[str, Any]] = []
         self._skipped_problems: list[dict[str, Any]] = []
+        self._behind: set[str] = set()
+        self._redacted_again = 0
         self.words: dict[str, Sequence[Words]] = {}
         self._words_of_bytes = 0
 
     def run(self) -> SweepReport:
         started, begin = self._clock(), time.perf_counter()
-        self._redacted_again = self._redact_memory()
-        retries.try_all_with_new_code(self._store.catalog, code_versions(), self._clock())
-        self._scan = scan(self._store, self._clock(), patient=self._is_patient)
-        report = self._report
+        self._scan = self._look()
+        known, report = self._scan.known, self._report
+        self._prices, self._order = Prices(self._store.settings, known.meta), known.meta.get(meta.ORDER)
+        self._is_first = known.is_empty
+        self._was_settled = self._is_first or is_settled(self._store, known.meta)
+        if known.meta.get(retries.TRIED_WITH) != code_versions() and not known.is_empty:
+            with self._store.catalog.writing() as connection:
+                retries.end_all_pauses(connection, code_versions(), self._clock())
         try:
             self._unfold()
             report.files_seen = len(self._scan.found)
-            was_settled = is_settled(self._store, self._scan.known.meta)
-            if not was_settled and self._natives is None:
+            if not self._was_settled and self._natives is None:
                 self._redact_texts()
-            groups = self._groups() if self._scan.changes else {}
+            groups = self._groups()
             # Otherwise the garbage collector searches all that was found: a fifth of the time of a small sweep.
-            with no_collection() if was_settled and _bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
-                self._take_in(groups, was_settled)
+            with no_collection() if self._was_settled and _bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
+                self._take_in(groups)
         finally:
             if self._shared:
                 self._shared.close()
             if self._workers:
                 self._workers.close()
         report.seconds = time.perf_counter() - begin
-        self._note_sweep(started)
+        self._note_end(started)
         if self._redacted_again:
             keep_up(self._store, changed=True, words=self.words)
             truncate_log(self._store.catalog)  # it contains the overwritten texts
         return report
 
-    def _redact_memory(self) -> int:
-        """Bring catalog and facts to new redaction rules, if there are any. Returns how much changed."""
+    def _look(self) -> Scan:
+        """Which files are there, and which are news. If there are new redaction rules, catalog and facts come first."""
         store = self._store
-        with store.catalog.reading() as connection:
-            known = meta.every(connection)
+        seen = scan(store, self._clock(), patient=self._is_patient)
+        known = seen.known.meta
+        store.recall_rules(known)
         if (known.get(MEMORY_REDACTED), known.get(RULES_STAMP)) == (store.rules_version, store.settings.rules_stamp):
-            return 0
+            return seen
         from helix_assets.sweep.rescan import redact_memory  # loads the rules
 
-        return redact_memory(store)
+        self._redacted_again = redact_memory(store)
+        return scan(store, self._clock(), patient=self._is_patient)
 
     def _unfold(self) -> None:
         """Open the shared files with news, so that each of their sessions becomes a source."""
@@ -240,16 +248,16 @@ class _Sweep:
             self._report.problems += [(candidate.shown, reason)] if reason else []
         self._note_skipped()
 
-    def _take_in(self, groups: dict[str, list[Candidate]], was_settled: bool) -> None:
+    def _take_in(self, groups: dict[str, list[Candidate]]) -> None:
         if self._natives is None:
             self._note_gone()
         self._progress.start(_bytes_of(groups))
         self._ingest(groups)
-        if not was_settled or self._report.touched:
-            self._follow_rules(was_settled)
-        self._report.digests_repriced = reprice(self._store, self._clock().date())
-        count_day(self._store.catalog, self._clock())
-        self._note_exclusions()
+        if self._natives is None:
+            self._follow_rules()
+        self._report.digests_repriced = reprice(
+            self._store, self._prices, self._clock().date(), is_first=self._is_first
+        )
 
     @property
     def _pool(self) -> Workers:
@@ -268,12 +276,10 @@ class _Sweep:
 
     def _groups(self) -> dict[str, list[Candidate]]:
         """Changed files by their session; excluded and unreadable files are noted instead."""
-        with self._store.catalog.reading() as connection:
-            known = sources.by_key(connection, self._scan.changes.changed)
         forgotten, later = self._scan.known.forgotten, self._scan.known.waiting.uids
         groups: dict[str, list[Candidate]] = {}
         for key in self._scan.changes.changed:
-            file, source = self._scan.found[key], known.get(key)
+            file, source = self._scan.found[key], self._scan.rows.get(key)
             if not self._is_pushed(file, source):
                 continue
             flavor = self._scan.seen.flavors[file.path]
@@ -348,9 +354,7 @@ class _Sweep:
         """Mark files that the agent has deleted, keeping what is stored of them, and note unreadable folders."""
         gone = self._scan.changes.gone
         self._report.files_gone = len(gone)
-        at = self._now()
-        with self._store.catalog.reading() as connection:
-            known = problems.of_places(connection)
+        at, known = self._now(), self._scan.known.troubles
         rows = [r for flavor, p in self._scan.seen.problems for r in problem_rows(self._store, flavor, [p], {}, at)]
         fresh = [row for row in rows if (row["path_key"], row["reason"]) not in known]
         here = {(row["path_key"], row["reason"]) for row in rows}
@@ -386,27 +390,30 @@ class _Sweep:
         """Ingest batch by batch. While one is committed the workers read the next, if neither affects the other."""
         before: _Round | None = None
         for batch in self._batches(groups):
-            if before is not None and not self._may_overlap(before, batch):
+            stored, states = self._stored(batch)
+            if before is not None and not self._may_overlap(before, batch, stored, states):
                 self._finish(before)
                 before = None
-            make_room(self._store, _bytes_of(batch), clock=self._clock)
-            work = self._begin(batch)
+                stored, states = self._stored(batch)
+            if make_room(self._store, stored, _bytes_of(batch), clock=self._clock):
+                states = self._states(batch)
+            work = self._begin(batch, states)
             if before is not None:
                 self._finish(before)
             before = work
         if before is not None:
             self._finish(before)
 
-    def _may_overlap(self, before: _Round, batch: dict[str, list[Candidate]]) -> bool:
+    def _may_overlap(
+        self, before: _Round, batch: dict[str, list[Candidate]], stored: int, states: Mapping[str, SessionState]
+    ) -> bool:
         """Whether all sessions of a batch are new, so that its plan cannot change, and there is room for both."""
-        with self._store.catalog.reading() as connection:
-            ahead = live_files.raw_usage(connection) + _bytes_of(before.groups) + _bytes_of(batch)
-            is_new = not sessions.by_uid(connection, batch.keys())
+        ahead = stored + _bytes_of(before.groups) + _bytes_of(batch)
+        is_new = all(state.row is None for state in states.values())
         return is_new and ahead <= self._store.settings.retention.raw_hard_cap_bytes
 
-    def _begin(self, groups: dict[str, list[Candidate]]) -> _Round:
+    def _begin(self, groups: dict[str, list[Candidate]], states: dict[str, SessionState]) -> _Round:
         """Plan a batch and pass it to the workers."""
-        states = self._states(groups.keys())
         tasks = []
         for uid, changed in groups.items():
             state = states[uid]
@@ -449,30 +456,13 @@ class _Sweep:
         return self._only is None or state.row is None or (state.flavor, state.row.day) in self._only
 
     def _states(self, uids: Collection[str]) -> dict[str, SessionState]:
-        foreign: dict[int, list[Any]] = {}
         with self._store.catalog.reading() as connection:
-            rows = sessions.by_uid(connection, uids)
-            ids = [row.id for row in rows.values()]
-            parts, files = live_files.parts_of(connection, ids), sources.of_sessions(connection, ids)
-            keys = shared_with(connection, ids) if ids else []
-        for shared in keys:
-            if shared.session_id != shared.owner_id:
-                foreign.setdefault(shared.session_id, []).append(shared)
-        states = {}
-        for uid in uids:
-            row = rows.get(uid)
-            theirs = foreign.get(row.id, ()) if row is not None else ()
-            states[uid] = SessionState(
-                uid=uid,
-                flavor=uid.partition(":")[0],
-                native_id=uid.partition(":")[2],
-                row=row,
-                sources=tuple(files.get(row.id, ())) if row is not None else (),
-                parts=tuple(parts.get(row.id, ())) if row is not None else (),
-                not_ours=frozenset(s.key for s in theirs),
-                foreign_messages=frozenset(s.message_id for s in theirs if s.message_id is not None),
-            )
-        return states
+            return states_of(connection, uids)
+
+    def _stored(self, uids: Collection[str]) -> tuple[int, dict[str, SessionState]]:
+        """The bytes of the raw cache, and what is known of these sessions, at one moment."""
+        with self._store.catalog.reading() as connection:
+            return live_files.raw_usage(connection), states_of(connection, uids)
 
     def _present(self, state: SessionState, changed: Iterable[Candidate] = ()) -> dict[str, Candidate]:
         """All files of a session that are on disk now and not excluded."""
@@ -489,7 +479,7 @@ class _Sweep:
         for task, outcome in self._pool.results(work.running):
             self._take(work, task, outcome)
             self._progress.advance(sum(c.file.size for c in work.groups.get(task.session_uid, ())), task.session_uid)
-        ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None}
+        ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None and s.shares_keys}
         is_settled = False
         while not is_settled:
             unmade, before = len(work.unmade), dict(work.results)
@@ -508,7 +498,11 @@ class _Sweep:
             )
         mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
         self._read_when_allowed(shares.stuck)
-        done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
+        batch = Batch(
+            work.results, work.states, shares, self._prices, self._scan.known.forgotten, self._clock(), mtimes
+        )
+        done = commit_batch(self._store, batch)
+        self._order = str(done.order)
         self._count(work, done)
         self._index(done)
 
@@ -584,7 +578,7 @@ class _Sweep:
             result = merge_into_kept(self._store, state, outcome) if outcome.task.merges else outcome
         except Exception as exc:  # noqa: BLE001 - any error is this session's failure
             return replace(outcome, digest=None, failure=f"{type(exc).__name__} while it was merged into its digest")
-        fault = fault_of(self._store, result)
+        fault = fault_of(self._prices, result)
         return replace(result, digest=None, failure=fault) if fault else result
 
     def _remake(self, work: _Round, wanted: Mapping[str, Wanted]) -> None:
@@ -649,19 +643,18 @@ class _Sweep:
         self._rederive([row.session_uid for row in now])
         self._redacted_again += len(now)
 
-    def _follow_rules(self, was_settled: bool) -> None:
-        """Derive again what was derived by older code, or not at all. Evicted sessions keep their digest.
+    def _follow_rules(self) -> None:
+        """Derive again what was derived by older code, or not at all. Evicted sessions keep their digest."""
+        among = self._may_be_stale()
+        stale = stale_sessions(self._store, self._clock(), self._only, among) if among != set() else []
+        self._rederive([row.session_uid for row in stale])
 
-        If no session was stale before, only those of this sweep can be.
+    def _may_be_stale(self) -> set[str] | None:
+        """The only sessions that can be stale, None if any can be.
+
+        If none was stale before, these are the sessions of this sweep that were not derived.
         """
-        touched = self._report.touched  # deriving some again may touch those that share history with them
-        if self._natives is None:
-            among = set(touched) if was_settled else None
-            stale = stale_sessions(self._store, self._clock(), self._only, among)
-            self._rederive([row.session_uid for row in stale])
-        if self._natives is None or was_settled:
-            with self._store.catalog.writing() as connection:
-                note_settled(self._store, connection, touched if was_settled else None)
+        return set(self._behind) if self._was_settled else None
 
     def _rederive(self, uids: Sequence[str]) -> None:
         """Derive sessions again from what is stored of them, in this order."""
@@ -743,6 +736,8 @@ class _Sweep:
             report.records_withheld += result.withheld
             report.problems += [(p.path, _where(p)) for p in result.problems]
             report.records_unparsed += result.bad_lines
+            if result.digest is None or result.task.is_bare:
+                self._behind.add(uid)
         report.touched |= results.keys()
         report.sessions_touched = len(report.touched)
         report.bytes_written += done.bytes_written
@@ -751,30 +746,40 @@ class _Sweep:
         report.problems += [(uid, results[uid].failure or "no digest was made") for uid in done.failed]
         report.partitions |= done.partitions
 
-    def _note_sweep(self, started: datetime) -> None:
-        """Store the sweep's numbers, unless it found nothing new."""
-        report = self._report
-        if not (report.touched or report.files_changed or report.files_gone or report.files_skipped):
+    def _note_end(self, started: datetime) -> None:
+        """Note what the next sweep needs to know, and this one's numbers, unless there is nothing new."""
+        report, known = self._report, self._scan.known
+        remembered = {**self._prices.to_remember(), retries.TRIED_WITH: code_versions()}
+        if self._only is None and self._natives is None:  # when they change, excluded files are checked again
+            remembered[EXCLUSIONS] = exclusions_of(self._store)
+        remembered = dict(remembered.items() - known.meta.items())
+        mark = next_mark(known.day, int(self._order or 0), self._clock())
+        is_news = bool(report.touched or report.files_changed or report.files_gone or report.files_skipped)
+        may_settle = bool(report.touched) if self._was_settled else self._natives is None
+        if not (remembered or mark or is_news or may_settle):
             return
-        policy = self._store.settings.retention
         with self._store.catalog.writing() as connection:
-            sweeps.put(
-                connection,
-                started_at=iso(microseconds(started)),
-                ended_at=self._now(),
-                seconds=report.seconds,
-                counters=report.counters(),
-                raw_bytes=live_files.raw_usage(connection),
-                soft_cap_bytes=policy.raw_soft_cap_bytes,
-                hard_cap_bytes=policy.raw_hard_cap_bytes,
-            )
+            if may_settle:
+                remembered |= settled(self._store, connection, self._order, self._may_be_stale())
+            meta.put_all(connection, remembered)
+            if mark is not None:
+                day_marks.put(connection, mark)
+            if is_news:
+                ledger.sort_in(connection)
+                self._put_numbers(connection, started)
 
-    def _note_exclusions(self) -> None:
-        """Remember which exclusions were applied: when they change, excluded files are checked again."""
-        is_whole = self._only is None and self._natives is None
-        if is_whole and self._are_exclusions_new:
-            with self._store.catalog.writing() as connection:
-                meta.put(connection, EXCLUSIONS, exclusions_of(self._store))
+    def _put_numbers(self, connection: Connection, started: datetime) -> None:
+        policy = self._store.settings.retention
+        sweeps.put(
+            connection,
+            started_at=iso(microseconds(started)),
+            ended_at=self._now(),
+            seconds=self._report.seconds,
+            counters=self._report.counters(),
+            raw_bytes=live_files.raw_usage(connection),
+            soft_cap_bytes=policy.raw_soft_cap_bytes,
+            hard_cap_bytes=policy.raw_hard_cap_bytes,
+        )
 
     @property
     def _are_exclusions_new(self) -> bool:
@@ -806,3 +811,31 @@ def _reason(error: Exception) -> str:
 
 def _where(problem: Problem) -> str:
     return problem.reason if problem.line is None else f"line {problem.line}: {problem.reason}"
+
+
+def states_of(connection: Connection, uids: Collection[str]) -> dict[str, SessionState]:
+    """What the catalog knows of these sessions."""
+    rows = sessions.by_uid(connection, uids)
+    ids = [row.id for row in rows.values()]
+    parts, files = live_files.parts_of(connection, ids), sources.of_sessions(connection, ids)
+    foreign: dict[int, list[ledger.Shared]] = {}
+    for one in (shared := ledger.shared_with(connection, ids)):
+        if one.session_id != one.owner_id:
+            foreign.setdefault(one.session_id, []).append(one)
+    sharing = {one.session_id for one in shared}
+    states = {}
+    for uid in uids:
+        row = rows.get(uid)
+        theirs = foreign.get(row.id, ()) if row is not None else ()
+        states[uid] = SessionState(
+            uid=uid,
+            flavor=uid.partition(":")[0],
+            native_id=uid.partition(":")[2],
+            row=row,
+            sources=tuple(files.get(row.id, ())) if row is not None else (),
+            parts=tuple(parts.get(row.id, ())) if row is not None else (),
+            not_ours=frozenset(s.key for s in theirs),
+            foreign_messages=frozenset(s.message_id for s in theirs if s.message_id is not None),
+            shares_keys=row is not None and row.id in sharing,
+        )
+    return states
