@@ -16,9 +16,10 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 from helix_assets.agents.jsonl import PACKED
-from helix_assets.ask.reading import OpenSession, open_session, parsed_digest, read_consistently, refuse_changed
+from helix_assets.ask.reading import OpenSession, open_session, read_consistently, refuse_changed
 from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.derive.tests import TestRun
+from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.errors import NotFoundError, StoreError, WithheldError
 from helix_assets.model.event import ROW_FIELDS, Usage
 from helix_assets.model.event import Row as EventRow

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from helix_assets.ask.reading import parsed_digest
 from helix_assets.ask.withheld import refuse_unredacted
+from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.time import iso
 from helix_assets.store.catalog import sessions
 from helix_assets.store.proof import is_proven

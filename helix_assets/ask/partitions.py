@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.spec import FoundFile
-from helix_assets.ask.reading import parsed_digest
+from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.store.catalog import digests, sessions, sources
 from helix_assets.store.catalog.connection import Connection, Row

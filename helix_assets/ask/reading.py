@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
-import orjson
-
 from helix_assets.ask.withheld import refuse_unredacted, refuse_withheld_texts
+from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.errors import ChangedError, NotFoundError, StoreError
 from helix_assets.model.event import Row as EventRow
 from helix_assets.settings import Settings
@@ -175,12 +174,6 @@ def _opened(store: Store, uid: str, stack: ExitStack, *, with_texts: bool) -> Op
 
 def _refuse_changed_parts(store: Store, parts: Iterable[Row]) -> None:
     refuse_changed(store, [(store.raw.path(part.name), part.hash) for part in parts])
-
-
-def parsed_digest(text: str) -> dict[str, Any]:
-    """The content of a digest. Whatever needs a digest as data gets it here."""
-    digest: dict[str, Any] = orjson.loads(text)
-    return digest
 
 
 def sound_digests(store: Store) -> Iterator[dict[str, Any]]:

@@ -19,8 +19,9 @@ import orjson
 
 from helix_assets.ask.passages import Passage, passages_of
 from helix_assets.ask.query import Snippet, Term, parse_query, snippet
-from helix_assets.ask.reading import parsed_digest, read_consistently
+from helix_assets.ask.reading import read_consistently
 from helix_assets.ask.withheld import has_withheld_texts, refuse_unredacted
+from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.errors import ChangedError, QueryError, StoreError
 from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog import digests, sessions

@@ -28,8 +28,9 @@ from helix_assets.model.time import iso, microseconds
 from helix_assets.settings import Settings
 from helix_assets.store.catalog import digests, live_files, meta, sessions, sources
 from helix_assets.store.catalog.catalog import CATALOG
-from helix_assets.store.catalog.connection import Connection, connect, connect_read_only
+from helix_assets.store.catalog.connection import Connection, connect_read_only
 from helix_assets.store.catalog.damage import damage
+from helix_assets.store.catalog.pages import copied
 from helix_assets.store.durable import naming, new_file, open_new, open_plain, sync
 from helix_assets.store.key import KEY, load_key, text_hash
 from helix_assets.store.proof import is_proven
@@ -217,9 +218,7 @@ def _write(store: Store, fresh: Path, now: datetime, content: _Content) -> Copy:
 def _copy_catalog(source: Path, target: Path) -> None:
     """SQLite's own online backup, without the text of unfinished records that parsers keep."""
     open_new(target).close()
-    with closing(connect_read_only(source)) as live, closing(connect(target, ["secure_delete=ON"])) as copy:
-        live.backup(copy)
-        copy.execute("PRAGMA journal_mode=DELETE")  # one file only
+    with copied(source, target) as copy:
         sources.forget_parser_states(copy)  # raw text must not outlive its eviction in a copy
 
 

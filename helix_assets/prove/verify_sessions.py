@@ -13,11 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import PACKED
 from helix_assets.ask.coverage import versions
+from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.errors import StoreError
 from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED, UNPLACED
 from helix_assets.model.identity import is_worldwide
@@ -64,8 +63,7 @@ class Session:
         """Its digest, None if it is missing or damaged: `prove.promises` names these."""
         if self.held is None or not is_proven(self.held, self.store.key):
             return None
-        digest: dict[str, Any] = orjson.loads(self.held.digest)
-        return digest
+        return parsed_digest(self.held.digest)
 
     @cached_property
     def agreed(self) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from helix_assets.agents.spec import SessionFacts
+from helix_assets.model.digest_text import whole_digest
 from helix_assets.model.errors import StoreError
 from helix_assets.store.catalog import digests
 from helix_assets.store.catalog.session_keys import SessionKeys, all_keys
@@ -83,8 +84,6 @@ def _state(kept: Digest | None, model: str | None) -> dict[str, Any] | None:
 
 
 def _kept_digest(store: Store, uid: str) -> Digest | None:
-    from helix_assets.model.digest import Digest  # loads pydantic
-
     with store.catalog.reading() as connection:
         text = digest_text(digests.of(connection, uid), store.key)
-    return None if text is None else Digest.model_validate_json(text)
+    return None if text is None else whole_digest(text)

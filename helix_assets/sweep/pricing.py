@@ -31,6 +31,7 @@ from helix_assets.derive.prices import (
     own_rates,
     picodollars,
 )
+from helix_assets.model.digest_text import whole_digest
 from helix_assets.model.errors import StopRun, StoreError
 from helix_assets.model.event import FACTS_SINCE
 from helix_assets.model.facts import SessionFactRows, TokenUsage
@@ -233,12 +234,10 @@ def reprice(store: Store, prices: Prices, today: date, *, is_first: bool) -> int
 
 
 def _digests(store: Store) -> Iterator[tuple[Digest, tuple[str, str]]]:
-    from helix_assets.model.digest import Digest
-
     with store.catalog.reading() as connection:
         rows = digests.every(connection)
     for row in rows:
-        yield Digest.model_validate_json(row.digest), (row.flavor, row.day)
+        yield whole_digest(row.digest), (row.flavor, row.day)
 
 
 def _reprice_partition(store: Store, prices: Prices, partition: tuple[str, str], stale: Sequence[Digest]) -> None:

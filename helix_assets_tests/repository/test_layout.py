@@ -46,7 +46,6 @@ BIG = {
     "store.parquet": "pyarrow",
     "store.fact_files": "pyarrow",
     "store.words.segment": "numpy",
-    "model.digest": "pydantic",
     "derive.merge": "pydantic",
     "redaction.engine": "re2",
     "ask.plots": "matplotlib",

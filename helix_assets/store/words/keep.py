@@ -14,8 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
+from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.errors import StoreError
 from helix_assets.store.catalog import digests, live_files, meta
 from helix_assets.store.catalog.catalog import INDEX_FOLDER, index_bytes
@@ -215,7 +214,7 @@ def _digest_texts(store: Store, uids: Sequence[str]) -> dict[str, bytes]:
     with store.catalog.reading() as connection:
         rows = digests.every(connection)
     return {
-        row.session_uid: "\n".join(text for _, text in digest_passages(orjson.loads(row.digest))).encode()
+        row.session_uid: "\n".join(text for _, text in digest_passages(parsed_digest(row.digest))).encode()
         for row in rows
         if row.session_uid in wanted and is_proven(row, store.key)
     }
