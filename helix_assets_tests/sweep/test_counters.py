@@ -19,7 +19,7 @@ from helix_assets_tests.home import Memory, conversation, cut, prompt, statement
 
 LINES_OF_A_TURN = 4
 ASKED = {"first": (38, 10), "new": (37, 9), "append": (41, 9), "nothing": (12, 4)}
-"""Statements and openings of a sweep, as docs/PERFORMANCE.md has them. A batch has ten statements at most beyond one for each table that it writes."""
+"""Statements and openings of a sweep, as docs/PERFORMANCE.md has them."""
 FINE_TO_WALK_OVER = {
     "SCAN sources USING COVERING INDEX sources_by_state",  # compared with what lies on the disk
     "SCAN raw_files",  # sums of bytes
