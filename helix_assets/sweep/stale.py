@@ -1,6 +1,6 @@
 """Stale sessions, which were derived by older rules: which they are, and the note that there are none.
 
-Belongs here: which of them can be tried now. Not here: deriving them again (`sweep.sweep`), or redacting them
+Belongs here: which of them can be tried now. Not here: deriving them again (`sweep.rounds`), or redacting them
 (`sweep.rescan`).
 """
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from helix_assets.model.event import DIGEST_VERSION
-from helix_assets.sweep.sweep import SweepReport
+from helix_assets.sweep.sweep_report import SweepReport
 from helix_assets_tests.home import Memory, conversation, cut, prompt, statements_of
 
 LINES_OF_A_TURN = 4
@@ -157,7 +157,7 @@ def test_newer_rules_derive_every_stored_row_again_and_read_no_log(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = sum(stored_rows(memory, f"s{number}") for number in range(10))
-    for module in ("ask.coverage", "sweep.commit", "sweep.sweep"):
+    for module in ("ask.coverage", "sweep.commit", "sweep.rounds"):
         monkeypatch.setattr(f"helix_assets.{module}.DIGEST_VERSION", DIGEST_VERSION + 1)
     report, opened = logs_opened(memory)
     assert did(report) == {

@@ -329,7 +329,7 @@ def test_changed_parser_derives_anew_from_stored_records_when_the_source_is_gone
 def test_changed_digest_rules_write_no_raw_file(memory: Memory, monkeypatch):
     memory.write("s1", *conversation(2))
     memory.sweep()
-    for module in ("ask.coverage", "sweep.commit", "sweep.sweep"):
+    for module in ("ask.coverage", "sweep.commit", "sweep.rounds"):
         monkeypatch.setattr(f"helix_assets.{module}.DIGEST_VERSION", 99)
     report = memory.sweep()
     assert (report.digests_written, report.bytes_written) == (1, 0)
