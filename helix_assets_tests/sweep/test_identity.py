@@ -21,7 +21,7 @@ from helix_assets.settings import load_settings
 from helix_assets.store.catalog import digests, live_files
 from helix_assets.store.catalog.catalog import index_bytes
 from helix_assets.store.catalog.schema import upgrade
-from helix_assets.store.catalog.session_keys import drop_keys, keys_of
+from helix_assets.store.catalog.session_keys import MAX_CHUNKS, drop_keys, keys_of
 from helix_assets.store.key import text_hash
 from helix_assets.store.store import open_store
 from helix_assets.sweep import read
@@ -443,7 +443,7 @@ def test_many_appends_leave_few_chunks_of_keys(memory: Memory) -> None:
         keys = keys_of(connection, memory.row(UID).id)
         chunks = connection.value("SELECT count(*) FROM session_keys")
     assert keys is not None
-    assert (len(keys.records), chunks <= 34, checks(memory)) == (50, True, set())
+    assert (len(keys.records), chunks <= MAX_CHUNKS, checks(memory)) == (50, True, set())
 
 
 # -- stores of earlier versions --------------------------------------------------------------------------------------
