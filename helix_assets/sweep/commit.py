@@ -7,13 +7,14 @@ store.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import failed_status
 from helix_assets.agents.roles import UNREADABLE
+from helix_assets.model.digest_text import written_digest
 from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.model.time import FIRST_DAY, day_of, iso, microseconds
@@ -147,7 +148,7 @@ def fault_of(prices: Prices, result: Ingested) -> str | None:
         return None
     try:
         (digest,) = price_sessions(prices, [(result.digest, dict(result.fact_rows))])
-        digest.model_dump_json()
+        written_digest(digest)
         for fact, rows in result.fact_rows.items():
             table_of(fact, [SessionRows(result.task.session_uid, result.task.generation, rows)])
     except Exception as exc:  # noqa: BLE001 - any error is reported in status and in a check
@@ -161,7 +162,7 @@ def _merged_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> M
     derived = [(r, r.digest) for r in kept.values() if r.digest is not None]
     priced = price_sessions(batch.prices, [(digest, r.fact_rows) for r, digest in derived]) if derived else []
     for (result, _), digest in zip(derived, priced, strict=True):
-        result.digest, result.digest_text = digest, digest.model_dump_json()
+        result.digest, result.digest_text = digest, written_digest(digest)
     merged = merge_facts(
         store,
         [
@@ -417,4 +418,4 @@ def name_no_forgotten_parent(store: Store, results: Iterable[Ingested], forgotte
     for result in parents if forgotten else ():
         if session_mark(store, f"{result.task.flavor}:{result.facts.parent_native_id}") in forgotten:
             result.facts.parent_native_id = None
-            result.digest = result.digest and result.digest.model_copy(update={"parent_uid": None})
+            result.digest = result.digest and replace(result.digest, parent_uid=None)

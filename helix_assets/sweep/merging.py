@@ -52,7 +52,7 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
 
 def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Ingested:
     """Merge later records into the kept digest and facts. If these are damaged, the digest waits."""
-    from helix_assets.derive.merge import merged  # loads pydantic
+    from helix_assets.derive.merge import merged
 
     earlier, row = result.task.earlier, state.row
     if not result.task.merges or result.digest is None or earlier is None or row is None:

@@ -11,6 +11,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, time
 from functools import cache
 from hashlib import blake2b
@@ -31,7 +32,7 @@ from helix_assets.derive.prices import (
     own_rates,
     picodollars,
 )
-from helix_assets.model.digest_text import whole_digest
+from helix_assets.model.digest_text import whole_digest, written_digest
 from helix_assets.model.errors import StopRun, StoreError
 from helix_assets.model.event import FACTS_SINCE
 from helix_assets.model.facts import SessionFactRows, TokenUsage
@@ -198,7 +199,7 @@ def price_sessions(prices: Prices, sessions: Iterable[tuple[Digest, SessionFactR
         fresh = price_rows(table, digest.flavor, usage)
         if fresh:
             rows["token_usage"] = list(fresh)
-        priced.append(digest.model_copy(update=costs(table, fresh, digest.assistant_messages)))
+        priced.append(replace(digest, **costs(table, fresh, digest.assistant_messages)))
     return priced
 
 
@@ -259,7 +260,7 @@ def _reprice_partition(store: Store, prices: Prices, partition: tuple[str, str],
     with store.catalog.writing() as connection:
         live_files.put_fact_files(connection, files, [])
         for digest in fresh:
-            text = digest.model_dump_json()
+            text = written_digest(digest)
             digests.change(connection, digest.session_uid, digest=text, hash=text_hash(store.key, text.encode()))
     for file in old:
         store.facts.remove(file.name)
@@ -295,7 +296,7 @@ def costs(table: PriceTable, usage: Sequence[TokenUsage], assistant_messages: in
         "cost_usd": None if main is None or sub is None else dollars(main + sub),
         "cost_usd_main": main if main is None else dollars(main),
         "cost_usd_subagent": sub if sub is None else dollars(sub),
-        "unpriced_models": sorted(unknown),
+        "unpriced_models": tuple(sorted(unknown)),
         "price_table": table.version,
     }
 

@@ -306,7 +306,7 @@ def test_no_byte_keeps_what_new_rules_hide(memory: Memory, evicted: bool):
     memory.sweep()
     assert WORD[:-4].encode() not in stored_bytes(store)
     assert verify(store) == []
-    uids = ask(store, sessions.by_uid, [row["uid"] for row in session_figures(store).values()])
+    uids = ask(store, sessions.by_uid, list(session_figures(store)))
     assert len(uids) == 3
     assert sum("house_word" in uid for uid in uids) == 1
     assert memory.sweep().touched == set()

@@ -102,14 +102,11 @@ def test_figures_of_a_session_list_its_test_runs(memory: Memory):
     memory.write("s1", *red_then_green())
     memory.sweep()
     (figures,) = session_figures(memory.store).values()
-    told = [(run["framework"], run["passed"], run["failed"], run["skipped"]) for run in figures["tests"]]
+    told = [(run.framework, run.passed, run.failed, run.skipped) for run in figures.tests or ()]
     assert told == [("pytest", 3, 2, 0), ("pytest", 5, 0, 1), ("pytest", 4, 0, 0), ("jest", 7, 0, 0)]
-    assert (figures["retries"], figures["errors"], figures["edits"]["count"], figures["outcome"]) == (
-        1,
-        1,
-        0,
-        "success",
-    )
+    digest = figures.digest
+    assert (digest.cost.retries, digest.kind_counts["error"]) == (1, 1)
+    assert (digest.edits.count, digest.outcome) == (0, "success")
 
 
 def test_figures_keep_the_test_runs_of_an_evicted_session(memory: Memory):
