@@ -30,7 +30,8 @@ from helix_assets.store.catalog.catalog import Catalog
 from helix_assets.store.catalog.connection import Connection, Row, connect
 from helix_assets.store.fact_files import FactFile
 from helix_assets.store.store import Store, open_store
-from helix_assets.sweep.sweep import SweepReport, sweep
+from helix_assets.sweep.sweep import sweep
+from helix_assets.sweep.sweep_report import SweepReport
 
 NOW = datetime(2026, 6, 20, 12, 0, tzinfo=UTC)
 Given = ParamSpec("Given")

@@ -279,7 +279,8 @@ def raw_cache_within_budget(store: Store) -> Answer:
 
 def memory_within_its_cap(store: Store) -> Answer:
     """Digests and facts are not above the cap at which somebody should look. They are never dropped."""
-    used, cap = memory_bytes(store), store.settings.retention.distilled_cap_bytes
+    with store.catalog.reading() as connection:
+        used, cap = memory_bytes(store, connection), store.settings.retention.distilled_cap_bytes
     return Answer(used <= cap, {"bytes": used, "cap_bytes": cap})
 
 

@@ -173,8 +173,8 @@ def test_newest_session_is_redacted_first_and_before_news_is_read(memory: Memory
         written.append(list(batch.results))
         return commit_batch(store, batch)
 
-    monkeypatch.setattr("helix_assets.sweep.sweep.REDERIVE_AT_ONCE", 1)
-    monkeypatch.setattr("helix_assets.sweep.sweep.commit_batch", commit)
+    monkeypatch.setattr("helix_assets.sweep.rounds.REDERIVE_AT_ONCE", 1)
+    monkeypatch.setattr("helix_assets.sweep.rounds.commit_batch", commit)
     memory.sweep()
     assert written == [["claude:s2"], ["claude:s1"], ["claude:s3"], ["claude:s4"]]
 
