@@ -185,7 +185,8 @@ def _test_runs(store: Store) -> dict[str, list[dict[str, Any]]]:
         if file.fact == "test_runs":
             for session in _rows_if_whole(store, file):
                 facts = (TestRunFact._make(row)._asdict() for row in session.rows)
-                runs[session.session_uid] = [{name: fact[name] for name in TestRun._fields} for fact in facts]
+                of_session = runs.setdefault(session.session_uid, [])
+                of_session += [{name: fact[name] for name in TestRun._fields} for fact in facts]
     return runs
 
 

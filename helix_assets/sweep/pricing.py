@@ -233,14 +233,15 @@ def _reprice_partition(store: Store, partition: tuple[str, str], stale: Sequence
         SessionRows(digest.session_uid, digest.coverage.generation, row["token_usage"])
         for digest, row in zip(fresh, rows, strict=True)
     ]
-    files = [new for file in old if (new := store.facts.replace("token_usage", partition, file, made)) is not None]
+    new = store.facts.replace("token_usage", partition, old, made) if old else None
+    files, gone = ([new], [file for file in old if file.is_recent]) if new is not None else ([], [])
     sync(store.data_dir, [store.facts.path(file.name) for file in files])
     with store.catalog.writing() as connection:
-        live_files.put_fact_files(connection, files, [])
+        live_files.put_fact_files(connection, files, gone)
         for digest in fresh:
             text = digest.model_dump_json()
             digests.change(connection, digest.session_uid, digest=text, hash=text_hash(store.key, text.encode()))
-    for file in old:
+    for file in old if new is not None else ():
         store.facts.remove(file.name)
 
 
