@@ -7,7 +7,7 @@ store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from helix_assets.store.catalog.sources import PRESENT_UNREADABLE
 from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark
 from helix_assets.store.durable import sync
 from helix_assets.store.fact_files import SessionRows
-from helix_assets.store.fact_merge import DerivedSession, MergedFacts, merge_facts
+from helix_assets.store.fact_merge import DerivedSession, MergedFacts, WrittenFacts, merge_facts
 from helix_assets.store.key import text_hash
 from helix_assets.store.store import Store, file_key
 from helix_assets.sweep.plan import SessionState
@@ -58,13 +58,14 @@ class Batch:
 
 @dataclass
 class Committed:
-    """What a commit wrote: partitions, bytes, digests, failed sessions, the words of the new part files."""
+    """What a commit wrote: partitions, bytes, digests, failed sessions, the words of the new part files, facts."""
 
     partitions: set[tuple[str, str]] = field(default_factory=set)
     bytes_written: int = 0
     digests: int = 0
     failed: list[str] = field(default_factory=list)
     words: dict[str, Sequence[Words]] = field(default_factory=dict)
+    facts: dict[str, WrittenFacts] = field(default_factory=dict)
 
 
 def commit_batch(store: Store, batch: Batch) -> Committed:
@@ -113,7 +114,7 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
             store.raw.remove(name)
     for file in facts.replaced + facts.gone:
         store.facts.remove(file.name)
-    return _committed(batch, kept, names)
+    return replace(_committed(batch, kept, names), facts=facts.written)
 
 
 def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
@@ -156,7 +157,14 @@ def _merged_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> M
     merged = merge_facts(
         store,
         [
-            DerivedSession(uid, _partition(batch, r), r.task.generation, r.fact_rows, batch.states[uid].row is not None)
+            DerivedSession(
+                uid,
+                _partition(batch, r),
+                r.task.generation,
+                r.fact_rows,
+                batch.states[uid].row is not None,
+                r.task.derived.facts if r.task.derived is not None else None,
+            )
             for uid, r in kept.items()
             if r.digest is not None
         ],

@@ -137,6 +137,7 @@ def _result(run: SessionRun, shop: Workshop) -> Ingested:
         keys=keys,
         evicted=len(run.evicted),
         light=len(run.light),
+        derived=run.derived() if digest is not None else None,
     )
 
 

@@ -36,6 +36,7 @@ from helix_assets.store.raw import PartFile, file_hash
 from helix_assets.store.words.hashing import WordHasher
 from helix_assets.sweep.source import NOT_UNDERSTOOD, UNPLACED_ROLES, Line, Rewritten, Source, identity, place, renewed
 from helix_assets.sweep.task import IngestTask, Workshop
+from helix_assets.sweep.warm import Derived
 
 
 class OutOfOrder(Exception):
@@ -73,18 +74,20 @@ class SessionRun:
         self._foreign = set(task.foreign_messages)
         words = vocabulary_of(task.flavor)
         self.linker = (BareLinker if task.is_bare else Linker)(words, self._foreign)
+        self.digests = DigestBuilder(words)
+        self.fact_builder = FactBuilder(words)
         self._earlier = task.earlier
         self._counted = task.earlier.keys.all if task.earlier else frozenset[int]()
         self._open_before: dict[int, Counter[str | None]] = {}
         self._light: set[int] = set()
         self._records: set[int] = set()
         self._bad_lines: set[int] = set()
+        self._written: set[int] = set()
         self.evicted: set[int] = set()
         self.light: set[int] = set()
         if task.merges and task.earlier is not None:
             self.linker.start_at(task.earlier.first_seq)
-        self.digests = DigestBuilder(words)
-        self.fact_builder = FactBuilder(words)
+        self._goes_on = self._continue()
         self.failure = task.no_digest_because
         self.changed: set[int] = set()
         self.sources = [Source(f, self.adapter, shop, self._hash64) for f in task.files]
@@ -98,11 +101,30 @@ class SessionRun:
         self.started_us, self.ended_us = task.started_us, task.ended_us
         self.last_row = task.last_row
 
+    def _continue(self) -> bool:
+        """Continue what was derived earlier in this process. False if there is none, or this is not an append."""
+        derived = self.task.derived
+        if derived is None or not self.task.append or self.task.merges or self.task.is_bare or not derived.use():
+            return False
+        self.linker, self.digests, self.fact_builder = derived.linker, derived.digests, derived.fact_builder
+        self._known, self._records, self._bad_lines = derived.keys, derived.records, derived.bad_lines
+        return True
+
+    def derived(self) -> Derived | None:
+        """What the next append can continue. None if it must read the stored rows."""
+        if self.failure is not None or self.task.is_bare or self.task.merges or self._earlier is not None:
+            return None
+        keys = self._known | self._written if self.task.append else self._written
+        return Derived(self.linker, self.digests, self.fact_builder, keys, self._records, self._bad_lines)
+
     def run(self) -> None:
         stored = [Path(path) for path, _ in self.task.stored]
-        self._refuse_damaged()
-        if stored:
-            self._take_in(stored)
+        if not self._goes_on:
+            self._refuse_damaged()
+            if stored:
+                self._take_in(stored)
+        for source in self.sources:
+            source.known = self._known if source.task.offset else set()
         streams = [source.read() for source in self.sources]
         if stored and not self.task.append:
             self._in_files = self._keys_in_files()
@@ -165,8 +187,6 @@ class SessionRun:
             self.linker.resume(rows)
             # In a merge only those stored while no digest could be made, which the kept one does not count.
             self._digest([row for row in rows if self._is_news(row)] if self.task.merges and self._counted else rows)
-        for source in self.sources:
-            source.known = self._known if source.task.offset else set()
 
     def _keys_in_files(self) -> set[int]:
         """The records in the files now. If a later reading misses one, a file was rewritten."""
@@ -380,6 +400,7 @@ class SessionRun:
             words = WordHasher(key) if self._shop.finds_words and not self.task.is_bare else None
             self._writer = SessionWriter(path, self.task.session_uid, key, hasher=words)
         self._writer.add(rows)
+        self._written.add(record)
 
     @property
     def has_counted(self) -> bool:

@@ -62,6 +62,7 @@ from helix_assets.sweep.pricing import reprice
 from helix_assets.sweep.settle import Standing, Wanted, settle
 from helix_assets.sweep.stale import code_versions, is_settled, note_settled, stale_sessions, unredacted_sessions
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
+from helix_assets.sweep.warm import Warm
 from helix_assets.sweep.workers import IN_PLACE_BYTES, TASK_BYTES, Work, Workers
 
 if TYPE_CHECKING:
@@ -123,22 +124,24 @@ class Progress:
         """Called when a session is done."""
 
 
-def sweep(
+def sweep(  # noqa: PLR0913 - each is a choice of who sweeps
     store: Store,
     *,
     clock: Clock = utc_now,
     progress: Progress | None = None,
     only: Collection[tuple[str, str]] | None = None,
     reach: Reach = "all",
+    warm: Warm | None = None,
 ) -> SweepReport:
     """Read what changed and digest it. Safe to kill, repeat and run while others read.
 
     `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A reach of "pushed"
     limits it to the sessions that hooks have named since the last sweep, or to all if a hook could not name one. With
-    "patient" it skips large sessions that were read a short while ago.
+    "patient" it skips large sessions that were read a short while ago. A process that sweeps often passes the same
+    `warm` each time.
     """
     with writing(store, "sweep"):
-        run = _Sweep(store, clock, progress or Progress(), only, reach)
+        run = _Sweep(store, clock, progress or Progress(), only, reach, warm)
         report = run.run()
         if run.notes:
             take_in(store, run.notes)
@@ -163,15 +166,16 @@ class _Round:
 class _Sweep:
     """One sweep while it holds the writer lock."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - as above
         self,
         store: Store,
         clock: Clock,
         progress: Progress,
         only: Collection[tuple[str, str]] | None,
         reach: Reach,
+        warm: Warm | None,
     ) -> None:
-        self._store, self._clock, self._progress = store, clock, progress
+        self._store, self._clock, self._progress, self._warm = store, clock, progress, warm
         self._is_patient = reach == "patient"
         self.notes = read_notes(store.data_dir)
         self._natives = sessions_named(self.notes) if reach == "pushed" else None
@@ -418,13 +422,33 @@ class _Sweep:
                 self._fail_unread(state, changed, exc)
                 continue
             if task is not None:
-                tasks.append(self._unless_waiting(state, task))
+                tasks.append(self._with_derived(state, self._unless_waiting(state, task)))
             reading = {f.path_key for f in task.files} if task else set()
             for candidate in changed:
                 if candidate.path_key not in reading:
                     self._skip(candidate, state.flavor, "superseded", None)
         self._note_skipped()
         return _Round(self._pool.start(self._with_opened(tasks)), states, groups)
+
+    def _with_derived(self, state: SessionState, task: IngestTask) -> IngestTask:
+        """The task with what an earlier sweep of this process derived of the session, if it can be continued."""
+        derived = self._warm.take(state, self._rules(state)) if self._warm is not None else None
+        return replace(task, derived=derived) if derived is not None and task.append else task
+
+    def _rules(self, state: SessionState) -> tuple[object, ...]:
+        """All by which a session is derived, and where it is stored."""
+        store = self._store
+        return store.data_dir, store.key, store.rules_version, DIGEST_VERSION, ADAPTERS[state.flavor].version
+
+    def _keep_derived(self, results: Mapping[str, Ingested], done: Committed) -> None:
+        """Remember what the next turns of committed sessions can continue."""
+        if self._warm is None:
+            return
+        found = {uid: r.derived for uid, r in results.items() if r.derived is not None and r.digest is not None}
+        last = dict(list(found.items())[-self._warm.sessions :])
+        for uid, state in self._states(last).items():
+            last[uid].facts = done.facts.get(uid)
+            self._warm.put(state, self._rules(state), last[uid])
 
     def _with_opened(self, tasks: Iterable[IngestTask]) -> list[IngestTask]:
         return [self._shared.with_opened(task) if self._shared else task for task in tasks]
@@ -509,6 +533,7 @@ class _Sweep:
         mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
         self._read_when_allowed(shares.stuck)
         done = commit_batch(self._store, Batch(work.results, work.states, shares, self._clock(), mtimes))
+        self._keep_derived(work.results, done)
         self._count(work, done)
         self._index(done)
 

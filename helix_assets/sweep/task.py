@@ -20,6 +20,7 @@ from helix_assets.store.raw import PartFile
 if TYPE_CHECKING:
     from helix_assets.model.digest import Digest
     from helix_assets.redaction import Redactor
+    from helix_assets.sweep.warm import Derived
 
 BEFORE_TIME = -(1 << 62)
 """An order that comes before every record."""
@@ -88,6 +89,8 @@ class IngestTask:
 
     `earlier` is set for a session of which something was evicted: records that it counts are derived, but not stored
     again. If not all of them can be read, the task becomes one that `merges`: then only new records count.
+
+    An append continues what was `derived` earlier in this process, if there is any; else it reads the stored rows.
     """
 
     session_uid: str
@@ -110,6 +113,7 @@ class IngestTask:
     is_bare: bool = False
     earlier: Earlier | None = None
     merges: bool = False
+    derived: Derived | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ class Ingested:
 
     `objects` are the lines that are records; `bad_lines` are those of this reading, `unparsed` all of the session.
     `outlived` are the ranks of files of which more is stored than they hold. `digest_text` is the digest as stored,
-    with its costs.
+    with its costs. `derived` is what the next append can continue.
     """
 
     task: IngestTask
@@ -183,3 +187,4 @@ class Ingested:
     light: int = 0
     is_merged: bool = False
     digest_text: str | None = None
+    derived: Derived | None = None
