@@ -30,6 +30,7 @@ from helix_assets.store.catalog.connection import Connection, Row, connect
 from helix_assets.store.fact_files import FactFile
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import SweepReport, sweep
+from helix_assets.sweep.warm import Warm
 
 NOW = datetime(2026, 6, 20, 12, 0, tzinfo=UTC)
 Given = ParamSpec("Given")
@@ -152,8 +153,8 @@ class Memory:
         path.symlink_to(target)
         return path
 
-    def sweep(self) -> SweepReport:
-        return sweep(self.store, clock=lambda: self.now)
+    def sweep(self, warm: Warm | None = None) -> SweepReport:
+        return sweep(self.store, clock=lambda: self.now, warm=warm)
 
     def exported(self) -> bytes:
         out = io.BytesIO()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import failed_status
@@ -18,7 +18,7 @@ from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.model.time import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.store.catalog import digests, live_files, meta, problems, sessions, sources
-from helix_assets.store.catalog.connection import Connection
+from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.ledger import claim, put_shared, unclaim
 from helix_assets.store.catalog.problems import problem_rows
 from helix_assets.store.catalog.retries import clear, is_waiting, next_try
@@ -29,6 +29,7 @@ from helix_assets.store.durable import sync
 from helix_assets.store.fact_files import SessionRows
 from helix_assets.store.fact_merge import DerivedSession, MergedFacts, WrittenFacts, merge_facts
 from helix_assets.store.key import text_hash
+from helix_assets.store.raw import PartFile
 from helix_assets.store.store import Store, file_key
 from helix_assets.sweep.plan import SessionState
 from helix_assets.sweep.settle import Shares, owner_rows
@@ -73,11 +74,12 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
     name_no_forgotten_parent(store, batch.results.values())
     kept = {uid: r for uid, r in batch.results.items() if _is_session(r, batch.states[uid])}
     for uid, result in batch.results.items():
-        if uid not in kept and result.part is not None:
-            (store.raw.staging / result.part.name).unlink()
-    names = {uid: _publish(store, batch, uid, r) for uid, r in kept.items()}
+        if uid not in kept:
+            discard(store, result)
+    parts = {uid: _publish(store, batch, uid, r) for uid, r in kept.items()}
+    names = {part.name for published in parts.values() for part in published}
     facts = _merge_facts(store, batch, kept)
-    written = [store.raw.path(name) for name in names.values() if name]
+    written = [store.raw.path(name) for name in names]
     sync(store.data_dir, written + [store.facts.path(file.name) for file in facts.files])
     at = iso(microseconds(batch.now)) or ""
     with store.catalog.writing() as connection:
@@ -89,9 +91,9 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
             connection, [{"id": ids[uid], **_session_row(store, batch, r, order, at)} for uid, r in kept.items()]
         )
         replaced = live_files.drop_parts(connection, [ids[uid] for uid, r in kept.items() if not r.task.append])
-        live_files.put_parts(
-            connection, [_file_row(batch, r, ids[uid], name) for uid, r in kept.items() if (name := names[uid])]
-        )
+        folded = [part.name for uid, r in kept.items() if r.folded for part in batch.states[uid].parts[r.task.folds :]]
+        live_files.drop_named(connection, folded)
+        live_files.put_parts(connection, [part.row(ids[uid]) for uid in kept for part in parts[uid]])
         digests.put(connection, [_digest_row(store, batch, r, at) for r in kept.values() if r.digest])
         live_files.put_fact_files(connection, facts.files, facts.gone)
         read = [f for r in batch.results.values() for f in r.task.files]
@@ -108,13 +110,18 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         put_shared(connection, owner_rows(batch.shares, ids))
         _put_keys(connection, kept, ids)
         clear(connection, batch.results)
-    live = set(names.values())
-    for name in replaced:
-        if name not in live:
+    for name in (*replaced, *folded):
+        if name not in names:
             store.raw.remove(name)
     for file in facts.replaced + facts.gone:
         store.facts.remove(file.name)
-    return replace(_committed(batch, kept, names), facts=facts.written)
+    return replace(_committed(batch, kept, parts), facts=facts.written)
+
+
+def discard(store: Store, result: Ingested) -> None:
+    """Remove what a result has in the staging folder, because it is not committed."""
+    for part in result.staged:
+        (store.raw.staging / part.name).unlink(missing_ok=True)
 
 
 def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
@@ -179,13 +186,13 @@ def _partition(batch: Batch, result: Ingested) -> tuple[str, str]:
     return result.task.flavor, _day(batch, result).isoformat()
 
 
-def _committed(batch: Batch, kept: Mapping[str, Ingested], names: Mapping[str, str | None]) -> Committed:
+def _committed(batch: Batch, kept: Mapping[str, Ingested], parts: Mapping[str, Sequence[_Published]]) -> Committed:
     return Committed(
         partitions={_partition(batch, r) for r in kept.values()},
-        bytes_written=sum(r.part.bytes for r in kept.values() if r.part),
+        bytes_written=sum(part.bytes for r in kept.values() for part in r.staged),
         digests=sum(r.digest is not None for r in kept.values()),
         failed=[uid for uid, r in kept.items() if r.digest is None],
-        words={name: r.part.words for uid, r in kept.items() if r.part and r.part.words and (name := names[uid])},
+        words={one.name: one.part.words for some in parts.values() for one in some if one.part.words},
     )
 
 
@@ -214,31 +221,45 @@ def _day(batch: Batch, result: Ingested) -> date:
         return FIRST_DAY if started < 0 else today
 
 
-def _publish(store: Store, batch: Batch, uid: str, result: Ingested) -> str | None:
-    if result.part is None:
-        return None
-    parts = batch.states[uid].parts if result.task.append else ()
-    stem = f"{file_key(store, uid)}.{result.task.generation}.{len(parts)}"
-    name = f"flavor={result.task.flavor}/day={_day(batch, result)}/{stem}.parquet"
-    store.raw.publish(result.part.name, name)
-    return name
+class _Published(NamedTuple):
+    """A part file in its place, and its number in the session."""
+
+    number: int
+    name: str
+    part: PartFile
+
+    def row(self, session_id: int) -> dict[str, Any]:
+        part = self.part
+        return {"session_id": session_id, "part": self.number, "name": self.name, "bytes": part.bytes,
+                "hash": part.hash, "row_count": part.rows, "record_count": part.records,
+                "text_bytes": part.text_bytes}  # fmt: skip
+
+
+def _publish(store: Store, batch: Batch, uid: str, result: Ingested) -> list[_Published]:
+    published = []
+    for number, part in enumerate(result.staged, len(_staying(batch.states[uid], result))):
+        stem = f"{file_key(store, uid)}.{result.task.generation}.{number}"
+        name = f"flavor={result.task.flavor}/day={_day(batch, result)}/{stem}.parquet"
+        store.raw.publish(part.name, name)
+        published.append(_Published(number, name, part))
+    return published
+
+
+def _staying(state: SessionState, result: Ingested) -> Sequence[Row]:
+    """The part files that the result neither replaces nor folds."""
+    if not result.task.append:
+        return ()
+    return state.parts[: result.task.folds] if result.folded is not None else state.parts
 
 
 def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: str) -> dict[str, Any]:
-    task, state, digest, part, facts = (
-        result.task,
-        batch.states[result.task.session_uid],
-        result.digest,
-        result.part,
-        result.facts,
-    )
-    row = state.row
-    old = state.parts if task.append else ()
+    task, state, digest, facts = result.task, batch.states[result.task.session_uid], result.digest, result.facts
+    row, old, new = state.row, _staying(state, result), result.staged
     failures = (row.failures if row is not None else 0) + 1 if result.failure else 0
     retry_at = next_try(batch.now, failures)
     if row is not None and result.failure and is_waiting(row, batch.now):
         failures, retry_at = row.failures, row.retry_at  # it was not tried again
-    evicted = part is None and not old
+    evicted = not new and not old
     return {
         "session_uid": task.session_uid,
         "flavor": task.flavor,
@@ -258,9 +279,9 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "ended_us": result.ended_us,
         "outcome": digest.outcome if digest else row.outcome if row is not None else "unknown",
         "source_bytes": _source_bytes(state, result),
-        "raw_bytes": sum(p.bytes for p in old) + (part.bytes if part else 0),
-        "row_count": sum(p.row_count for p in old) + (part.rows if part else 0),
-        "record_count": sum(p.record_count for p in old) + (part.records if part else 0),
+        "raw_bytes": sum(p.bytes for p in old) + sum(p.bytes for p in new),
+        "row_count": sum(p.row_count for p in old) + sum(p.rows for p in new),
+        "record_count": sum(p.record_count for p in old) + sum(p.records for p in new),
         "unparsed_count": result.unparsed,
         "last_row": list(result.last_row),
         "schema_version": SCHEMA_VERSION,
@@ -320,15 +341,6 @@ def _source_bytes(state: SessionState, result: Ingested) -> int:
     sizes = {s.path_key: s.size for s in state.sources if s.status != "gone"}
     sizes |= {cursor.path_key: cursor.size for cursor in result.cursors}
     return sum(sizes.values())
-
-
-def _file_row(batch: Batch, result: Ingested, session_id: int, name: str) -> dict[str, Any]:
-    part = result.part
-    if part is None:
-        raise ValueError("a session without a part has no file")
-    number = len(batch.states[result.task.session_uid].parts) if result.task.append else 0
-    return {"session_id": session_id, "part": number, "name": name, "bytes": part.bytes, "hash": part.hash,
-            "row_count": part.rows, "record_count": part.records, "text_bytes": part.text_bytes}  # fmt: skip
 
 
 def _digest_row(store: Store, batch: Batch, result: Ingested, at: str) -> dict[str, Any]:

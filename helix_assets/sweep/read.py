@@ -109,7 +109,7 @@ def _result(run: SessionRun, shop: Workshop) -> Ingested:
         run.facts.repo_root = _repository(run, shop)
         _settle_times(run)
     unparsed = sum(s.unparsed for s in sources) + run.unparsed_before
-    part = run.finish_part()
+    part, folded = run.finish_part(), run.fold()
     digest, fact_rows, keys, failure = digest_of(run, shop.places, unparsed)
     cursors = [c for s in sources if (c := s.cursor(_next_state(run, s, shop)))]
     return Ingested(
@@ -137,6 +137,7 @@ def _result(run: SessionRun, shop: Workshop) -> Ingested:
         keys=keys,
         evicted=len(run.evicted),
         light=len(run.light),
+        folded=folded,
         derived=run.derived() if digest is not None else None,
     )
 

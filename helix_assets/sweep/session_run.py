@@ -11,10 +11,11 @@ from __future__ import annotations
 import heapq
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 
 from helix_assets.agents import ADAPTERS, pieces_of, vocabulary_of
@@ -68,6 +69,7 @@ class SessionRun:
         self._in_files: set[int] = set()
         self.outlived: set[int] = set()
         self._writer: SessionWriter | None = None
+        self._fold: SessionWriter | None = None
         self.facts = replace(task.facts, unknown_types=dict(task.facts.unknown_types))
         if not task.append and not task.is_bare:  # what is carried over may be redacted by older rules
             self.facts = SessionFacts(**value_again(shop.redactor, asdict(self.facts)))
@@ -120,7 +122,7 @@ class SessionRun:
     def run(self) -> None:
         stored = [Path(path) for path, _ in self.task.stored]
         if not self._goes_on:
-            self._refuse_damaged()
+            self._refuse_damaged(self.task.stored)
             if stored:
                 self._take_in(stored)
         for source in self.sources:
@@ -171,9 +173,9 @@ class SessionRun:
             if is_continued and file.role == "about" and self.parser_state(rank) != file.state:
                 raise OutOfOrder
 
-    def _refuse_damaged(self) -> None:
+    def _refuse_damaged(self, stored: Iterable[tuple[str, str]]) -> None:
         """Refuse damaged files: nothing is derived from them, and nothing replaces them."""
-        for path, proof in self.task.stored:
+        for path, proof in stored:
             if file_hash(Path(path), self._shop.key) != proof:
                 raise StoreError(f"{os.path.basename(path)} is damaged: run `helix verify`")
 
@@ -395,12 +397,15 @@ class SessionRun:
             self.light.add(record)
             rows = [row._replace(raw=None) for row in rows]
         if self._writer is None:
-            name = f"{text_hash(self._shop.key, self.task.session_uid.encode('utf-8', 'replace'))[:20]}.{os.getpid()}"
-            path, key = Path(self._shop.staging) / name, self._shop.key
-            words = WordHasher(key) if self._shop.finds_words and not self.task.is_bare else None
-            self._writer = SessionWriter(path, self.task.session_uid, key, hasher=words)
+            self._writer = self._new_part("")
         self._writer.add(rows)
         self._written.add(record)
+
+    def _new_part(self, suffix: str) -> SessionWriter:
+        uid, key = self.task.session_uid, self._shop.key
+        name = f"{text_hash(key, uid.encode('utf-8', 'replace'))[:20]}.{os.getpid()}{suffix}"
+        words = WordHasher(key) if self._shop.finds_words and not self.task.is_bare else None
+        return SessionWriter(Path(self._shop.staging) / name, uid, key, hasher=words)
 
     @property
     def has_counted(self) -> bool:
@@ -433,6 +438,19 @@ class SessionRun:
             self.failure = self.failure or f"{self._writer.wordless_because} while its words were found"
         return part
 
+    def fold(self) -> PartFile | None:
+        """Make one file of the last stored parts, if the task says so."""
+        if self.task.folds is None or not self.task.append:
+            return None
+        stored = self.task.stored[self.task.folds :]
+        self._refuse_damaged(stored)
+        paths = [Path(path) for path, _ in stored]
+        self._fold = self._new_part(".folded")
+        for row in chain(read_unplaced(paths, raw=True), read_placed(paths, raw=True)):
+            self._fold.add([row])
+        return self._fold.close()
+
     def discard(self) -> None:
-        if self._writer:
-            self._writer.discard()
+        for writer in (self._writer, self._fold):
+            if writer:
+                writer.discard()

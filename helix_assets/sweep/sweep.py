@@ -42,7 +42,7 @@ from helix_assets.store.catalog.tombstones import session_mark, stay_forgotten
 from helix_assets.store.key import hasher
 from helix_assets.store.store import MEMORY_REDACTED, RULES_STAMP, Store
 from helix_assets.store.words.keep import AT_ONCE_BYTES, keep_up
-from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, fault_of
+from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, discard, fault_of
 from helix_assets.sweep.look import EXCLUSIONS, exclusions_of, no_collection, scan
 from helix_assets.sweep.merging import is_derived_now_or_never, merge_into_kept
 from helix_assets.sweep.plan import (
@@ -593,8 +593,7 @@ class _Sweep:
             if result.digest is not None or not is_derived_now_or_never(work.states[uid], result):
                 work.results[uid] = result
                 return True
-            if result.part is not None:
-                (self._store.raw.staging / result.part.name).unlink()
+            discard(self._store, result)
             reason = result.failure or "no digest was made"
         work.results.pop(uid, None)
         self._failed(task, reason, work)
@@ -625,8 +624,8 @@ class _Sweep:
                 (want.not_ours < state.not_ours and is_gone) or not can_read_covered(self._store, state, present)
             ):
                 continue  # what it would regain, or the rest of it, can no longer be read: it stays as it is
-            if first is not None and first.part is not None:
-                (self._store.raw.staging / first.part.name).unlink(missing_ok=True)
+            if first is not None:
+                discard(self._store, first)
             task = plan_remake(self._store, state, present)
             tasks.append(replace(task, not_ours=want.not_ours, foreign_messages=want.foreign_messages))
         again = []
@@ -650,8 +649,7 @@ class _Sweep:
             counted = keys_of(connection, row.id)
         if counted is None or counted.all.isdisjoint(task.not_ours):
             return []
-        if result.part is not None:
-            (self._store.raw.staging / result.part.name).unlink()
+        discard(self._store, result)
         work.unmade.add(task.session_uid)
         hash64 = hasher(self._store.key)
         theirs = {name for name in task.foreign_messages if message_key(hash64, name) not in counted.messages}

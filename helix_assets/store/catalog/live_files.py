@@ -101,6 +101,11 @@ def drop_parts(connection: Connection, session_ids: Collection[int]) -> list[str
     return [row.name for row in connection.for_each(statement, session_ids)]
 
 
+def drop_named(connection: Connection, names: Collection[str]) -> None:
+    """Remove the live part files of these names."""
+    connection.run_for("DELETE FROM raw_files WHERE name IN ({})", names)
+
+
 def fact_files(connection: Connection, partitions: Collection[tuple[str, str]] | None = None) -> list[FactFile]:
     """Live fact files, of these (flavor, day) partitions or of all; settled rows before recent ones."""
     where, values = "", list[str]()
