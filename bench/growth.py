@@ -26,7 +26,6 @@ from bench.corpora import append_line
 from helix_assets.demo import append
 from helix_assets.settings import load_settings
 from helix_assets.store.store import Store, open_store
-from helix_assets.sweep.look import scan
 from helix_assets.sweep.sweep import SweepReport, sweep
 
 TICK_S = 30
@@ -62,10 +61,7 @@ def hour(store: Store, home: Path, rounds: int) -> Figures:
     def tick(number: int) -> SweepReport:
         nonlocal now
         now += timedelta(seconds=TICK_S)
-        is_patient = number + 1 < rounds
-        if not scan(store, now, patient=is_patient).changes:
-            return SweepReport()
-        return sweep(store, clock=lambda: now, reach="patient" if is_patient else "all")
+        return sweep(store, clock=lambda: now)
 
     return _turns(store, home, rounds, tick)
 

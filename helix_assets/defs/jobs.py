@@ -17,11 +17,16 @@ from helix_assets.sweep.sweep import Reach, sweep
 
 
 def _sweep_and_log(
-    context: dg.OpExecutionContext, store: Store, only: Collection[Partition] | None = None, *, reach: Reach = "all"
+    context: dg.OpExecutionContext,
+    store: Store,
+    only: Collection[Partition] | None = None,
+    *,
+    reach: Reach = "all",
+    follows: bool = False,
 ) -> None:
     report = sweep(store, only=only, reach=reach)
     logged = record_all(context, store)
-    for answer in evaluations(store, asked_lately(context.instance, store) if reach == "patient" else frozenset()):
+    for answer in evaluations(store, asked_lately(context.instance, store) if follows else frozenset()):
         context.log_event(answer)  # type: ignore[arg-type]  # its own signature leaves out what its body handles
     figures = {name: number for name, number in report.counters().items() if number or name == "sessions_touched"}
     context.add_output_metadata(
@@ -32,10 +37,9 @@ def _sweep_and_log(
 class SweepConfig(dg.Config):
     """Options of a sweep."""
 
-    patient: bool = Field(
+    follows: bool = Field(
         default=False,
-        description="Leave large sessions that grew a short while ago alone, as the sensor does: "
-        "[sweep] rest_minutes in helix.toml.",
+        description="Leave out checks that were asked a short while ago, as the sensor does.",
     )
 
 
@@ -46,11 +50,11 @@ def take_in_changes(context: dg.OpExecutionContext, config: SweepConfig, store: 
     The very first run also shows today's `retention_report`.
     """
     with ending_well_when_busy(context), store.open() as opened:
-        _sweep_and_log(context, opened, reach="patient" if config.patient else "all")
+        _sweep_and_log(context, opened, follows=config.follows)
         report_at_first(context, opened)
 
 
-PATIENTLY = {"ops": {take_in_changes.name: {"config": {"patient": True}}}}
+FOLLOWING = {"ops": {take_in_changes.name: {"config": {"follows": True}}}}
 
 
 @dg.op(out=dg.Out(dg.Nothing))

@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 
 from helix_assets.ask.status import last_sweep_number, raw_cache_bytes
-from helix_assets.defs.jobs import PATIENTLY, eviction_job, push_sweep, sweep_job
+from helix_assets.defs.jobs import FOLLOWING, eviction_job, push_sweep, sweep_job
 from helix_assets.defs.record import is_recorded, state_of
 from helix_assets.defs.resources import StoreResource
 from helix_assets.hooks.inbox import Note, read_notes
@@ -40,24 +40,22 @@ LOST_AFTER_S = 600
 def tier0_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
     """Ask for a sweep when logs or the code of the tiers changed, or when Dagster does not know of an earlier sweep.
 
-    The cursor is a hash of these changes and how often a sweep was asked for because of them. The sweep is a patient
-    one: sensor and sweep leave large sessions that grow alone for a while.
+    The cursor is a hash of these changes and how often a sweep was asked for because of them.
     """
     with store.open() as opened:
         if is_locked(opened.data_dir):
             return dg.SkipReason(f"the store is in use by {holder(opened.data_dir)}")
-        seen = scan(opened, patient=True)
+        seen = scan(opened)
         news = _news(context.instance, opened, seen)
     if news is None:
-        rest = "; large sessions that grow rest for a while" if seen.resting else ""
-        return dg.SkipReason(f"no session log changed{rest}")
+        return dg.SkipReason("no session log changed")
     asked, _, count = (context.cursor or "").partition(":")
     attempt = int(count) if asked == news else 0
     if attempt and (wait := _wait_s(context.instance, _run_key(news, attempt), attempt)) > 0:
         return dg.SkipReason(f"sweep {attempt} of these changes is under way or has just ended; next in {wait:.0f} s")
     attempt += 1
     context.update_cursor(f"{news}:{attempt}")
-    return dg.RunRequest(run_key=_run_key(news, attempt), run_config=PATIENTLY)
+    return dg.RunRequest(run_key=_run_key(news, attempt), run_config=FOLLOWING)
 
 
 def _news(instance: dg.DagsterInstance, store: Store, seen: Scan) -> str | None:

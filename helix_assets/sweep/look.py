@@ -20,7 +20,6 @@ from helix_assets.model.changes import Changes, changed_sources
 from helix_assets.store.catalog import meta, retries, sources
 from helix_assets.store.catalog.tombstones import forgotten_marks, source_mark
 from helix_assets.store.store import HIDDEN, Store
-from helix_assets.sweep.resting import resting
 
 EXCLUSIONS = "exclusions"
 SHARED_FILE = "shared"
@@ -47,19 +46,17 @@ class Scan:
     seen: Discovery
     found: dict[str, FoundFile]
     changes: Changes
-    resting: frozenset[str] = frozenset()
     shared: tuple[FoundFile, ...] = ()
 
 
-def scan(store: Store, now: datetime | None = None, *, patient: bool = False) -> Scan:
+def scan(store: Store, now: datetime | None = None) -> Scan:
     """Compare the disk with the catalog. Reads no transcript and writes nothing.
 
-    Files of failed sessions are news again when it is time to retry them. `patient` skips large sessions that were
-    read a short while ago.
+    Files of failed sessions are news again when it is time to retry them.
     """
     with no_collection():
         seen = discover(store.settings.roots, store.settings.exclude.paths)
-    return compare(store, seen, now or datetime.now(UTC), patient=patient)
+    return compare(store, seen, now or datetime.now(UTC))
 
 
 def compare(
@@ -67,7 +64,6 @@ def compare(
     seen: Discovery,
     now: datetime,
     *,
-    patient: bool,
     listed: Mapping[str, Sequence[FoundFile]] | None = None,
 ) -> Scan:
     """Which of the files seen are news. `listed` are the sessions of the shared files that were opened."""
@@ -88,8 +84,7 @@ def compare(
         gone_before += [key for key in known.states if key.startswith(HIDDEN)]
     changes = changed_sources(found, known.states, gone_before, seen.unknown)
     wakes = {"gone", "failed"}
-    are_exclusions_new = remembered.meta.get(EXCLUSIONS) != exclusions_of(store)
-    if are_exclusions_new:
+    if remembered.meta.get(EXCLUSIONS) != exclusions_of(store):
         wakes |= {"excluded", SHARED_FILE, OPEN}  # of excluded sessions in shared files nothing is noted
     again = [
         key
@@ -103,12 +98,7 @@ def compare(
         changes = Changes(tuple(kept), changes.gone)
     if changes.changed and (later := remembered.waiting.path_keys):
         changes = Changes(tuple(key for key in changes.changed if key not in later), changes.gone)
-    # With new exclusions every file is checked once. If one rested then, the exclusions would stay new.
-    may_rest = patient and changes.changed and not are_exclusions_new
-    rest = resting(store, seen, found, changes.changed, now) if may_rest else frozenset()
-    if rest:
-        changes = Changes(tuple(key for key in changes.changed if key not in rest), changes.gone)
-    return Scan(remembered, seen, found, changes, rest, tuple(shared))
+    return Scan(remembered, seen, found, changes, tuple(shared))
 
 
 def _remembered(store: Store, now: datetime) -> Known:

@@ -74,7 +74,7 @@ RESCAN_BYTES = 256 << 20
 """How many bytes of stored sessions one sweep brings to new redaction rules."""
 
 Clock = Callable[[], datetime]
-Reach = Literal["all", "pushed", "patient"]
+Reach = Literal["all", "pushed"]
 
 
 def utc_now() -> datetime:
@@ -136,9 +136,8 @@ def sweep(  # noqa: PLR0913 - each is a choice of who sweeps
     """Read what changed and digest it. Safe to kill, repeat and run while others read.
 
     `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A reach of "pushed"
-    limits it to the sessions that hooks have named since the last sweep, or to all if a hook could not name one. With
-    "patient" it skips large sessions that were read a short while ago. A process that sweeps often passes the same
-    `warm` each time.
+    limits it to the sessions that hooks have named since the last sweep, or to all if a hook could not name one. A
+    process that sweeps often passes the same `warm` each time.
     """
     with writing(store, "sweep"):
         run = _Sweep(store, clock, progress or Progress(), only, reach, warm)
@@ -176,7 +175,6 @@ class _Sweep:
         warm: Warm | None,
     ) -> None:
         self._store, self._clock, self._progress, self._warm = store, clock, progress, warm
-        self._is_patient = reach == "patient"
         self.notes = read_notes(store.data_dir)
         self._natives = sessions_named(self.notes) if reach == "pushed" else None
         self._only = None if only is None else set(only)
@@ -194,7 +192,7 @@ class _Sweep:
         started, begin = self._clock(), time.perf_counter()
         self._redacted_again = self._redact_memory()
         retries.try_all_with_new_code(self._store.catalog, code_versions(), self._clock())
-        self._scan = scan(self._store, self._clock(), patient=self._is_patient)
+        self._scan = scan(self._store, self._clock())
         report = self._report
         try:
             self._unfold()
@@ -236,7 +234,7 @@ class _Sweep:
         from helix_assets.sweep.unfold import SharedFiles  # few homes have such files
 
         self._shared = SharedFiles(self._store, self._exclusions)
-        self._scan = self._shared.unfold(self._scan, self._clock(), patient=self._is_patient, natives=self._natives)
+        self._scan = self._shared.unfold(self._scan, self._clock(), natives=self._natives)
         self._report.problems += self._shared.refused.busy
         self._report.files_excluded += self._shared.refused.excluded
         for candidate, status, reason in self._shared.refused.skipped:

@@ -82,7 +82,7 @@ class SharedFiles:
         """Remove the private copies."""
         self._copies.close()
 
-    def unfold(self, scan: Scan, now: datetime, *, patient: bool, natives: Collection[str] | None) -> Scan:
+    def unfold(self, scan: Scan, now: datetime, *, natives: Collection[str] | None) -> Scan:
         """The look again, with the sessions of shared files instead of the files that have news.
 
         With `natives` only files are opened that are known to contain one of these sessions.
@@ -96,7 +96,7 @@ class SharedFiles:
         after = scan
         if opened:
             self._note(opened, scan, iso(microseconds(now)) or "", is_whole=natives is None)
-            after = compare(self._store, scan.seen, now, patient=patient, listed=listed)
+            after = compare(self._store, scan.seen, now, listed=listed)
         readable = [key for key in after.changes.changed if _is_readable(after.found[key], listed)]
         return replace(after, changes=Changes(tuple(readable), after.changes.gone))
 

@@ -1,8 +1,6 @@
 """The sensors ask for a sweep or an eviction when there is need, again when that failed, and never pile up."""
 
 import time
-from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -10,14 +8,12 @@ import pytest
 
 from helix_assets.defs.sensors import INTERVAL_S, budget_sensor, tier0_sensor
 from helix_assets.demo import append
-from helix_assets.settings import load_settings
 from helix_assets.store.catalog import live_files
 from helix_assets.store.lock import writer_lock
-from helix_assets.store.store import Store, open_store
-from helix_assets.sweep.look import scan
+from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import run_job
-from helix_assets_tests.home import ask, conversation
+from helix_assets_tests.home import ask
 
 
 def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> tuple[dg.RunRequest | dg.SkipReason, str]:
@@ -61,26 +57,6 @@ def test_a_grown_log_asks_under_another_key(logs: Path, instance: dg.DagsterInst
     assert isinstance(first, dg.RunRequest)
     assert isinstance(second, dg.RunRequest)
     assert first.run_key != second.run_key
-
-
-def test_large_sessions_that_grow_rest_and_do_not_hold_up_others(
-    logs: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    request, cursor = tick(instance)
-    answer_with(instance, request)
-    monkeypatch.setattr("helix_assets.sweep.resting.REST_PER_MB", timedelta(days=1000))
-    append(logs, share=1)
-    skip, _ = tick(instance, cursor)
-    assert skip == dg.SkipReason("no session log changed; large sessions that grow rest for a while")
-    new = logs / "claude" / "projects" / "-home-u-shop" / "4b1f7a52-5f0e-4a57-9a3c-0d6c6f0a9b11.jsonl"
-    new.parent.mkdir()
-    new.write_bytes(b"".join(conversation(1)))
-    request, _ = tick(instance, cursor)
-    assert isinstance(request, dg.RunRequest)
-    answer_with(instance, request)
-    with closing(open_store(load_settings())) as store:
-        assert scan(store).changes.changed
-        assert not scan(store, patient=True).changes
 
 
 def test_a_failed_sweep_is_asked_for_again_after_a_pause(
