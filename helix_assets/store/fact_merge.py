@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helix_assets.model.errors import StoreError
 from helix_assets.model.facts import FACTS, SessionFactRows
+from helix_assets.store import fact_files
 from helix_assets.store.catalog import live_files, sessions
 from helix_assets.store.fact_files import (
     FactFile,
@@ -25,7 +26,6 @@ from helix_assets.store.fact_files import (
     only,
     rows_of,
     say_the_same,
-    table_of,
     without,
 )
 from helix_assets.store.store import Store
@@ -180,13 +180,13 @@ class _Merge:
             before = self._before.get(session.session_uid)
             name, count = before.settled.get(self._fact, ("", 0)) if before is not None else ("", 0)
             if before is not None and name == settled.name:
-                is_same = before.rows.get(self._fact, [])[:count] == session.rows[:count]
+                is_same = _alike(before.rows.get(self._fact, ())[:count], session.rows) == count
             else:
                 table = self._files.read(settled) if table is None else table
                 mine = only(table, session.session_uid)
                 count = mine.num_rows
                 first = SessionRows(session.session_uid, session.generation, session.rows[:count])
-                is_same = say_the_same(mine, table_of(self._fact, [first]))
+                is_same = say_the_same(mine, fact_files.table_of(self._fact, [first]))
             if not is_same or count > len(session.rows):
                 return None
             counts.append(count)
@@ -208,7 +208,7 @@ class _Merge:
         rest = [SessionRows(s.session_uid, s.generation, s.rows[n:]) for s, n in parts if n < len(s.rows)]
         name = self._put([file for file in self._old if not file.is_recent], self._with_others(old, first))
         recent = [file for file in self._old if file.is_recent]
-        self._put(recent, table_of(self._fact, rest), is_recent=True)
+        self._put(recent, fact_files.table_of(self._fact, rest), is_recent=True)
         self._note(name, counts)
 
     def _rows_before(self, session: SessionRows) -> Sequence[tuple[Any, ...]]:
@@ -223,7 +223,7 @@ class _Merge:
         import pyarrow as pa
 
         others = [without(self._files.read(file), self._uids) for file in old]
-        return pa.concat_tables([*others, table_of(self._fact, sessions)])
+        return pa.concat_tables([*others, fact_files.table_of(self._fact, sessions)])
 
     def _put(self, old: Sequence[FactFile], table: pa.Table, *, is_recent: bool = False) -> str:
         """Write the successor of the old file, if any is needed. Returns the name of the file that has the rows."""

@@ -264,9 +264,14 @@ def read_without(memory: Memory, file: FactFile, column: str) -> Any:
 def test_stale_digest_version_makes_facts_anew(memory: Memory) -> None:
     memory.write("s1", *conversation(1))
     memory.sweep()
+    (file,) = (file for file in memory.fact_files() if file.fact == "tool_calls")
+    old = memory.store.facts.write("tool_calls", (file.flavor, file.day), 9, read_without(memory, file, "tool"))
+    with memory.store.catalog.writing() as connection:
+        live_files.put_fact_files(connection, [old], [])
+    memory.store.facts.remove(file.name)
     with memory.store.catalog.writing() as connection:
         connection.execute("UPDATE sessions SET derivation_version = 1")
         meta.put(connection, "settled", "by older rules")
     memory.sweep()
-    assert {row["generation"] for row in rows(memory, "tool_calls")} == {2}
+    assert [(row["generation"], row["tool"]) for row in rows(memory, "tool_calls")] == [(2, "Bash")]
     assert verify(memory.store) == []
