@@ -99,6 +99,25 @@ def merge_facts(store: Store, derived: Iterable[DerivedSession]) -> MergedFacts:
     return merged
 
 
+def fold_recent(store: Store) -> MergedFacts:
+    """Write all recent rows to the settled files. Of a partition with a damaged file nothing changes."""
+    with store.catalog.reading() as connection:
+        files = live_files.fact_files(connection)
+    merged = MergedFacts()
+    for recent in (file for file in files if file.is_recent):
+        key = (recent.fact, recent.flavor, recent.day)
+        old = [file for file in files if (file.fact, file.flavor, file.day) == key]
+        try:
+            fresh = store.facts.replace(recent.fact, (recent.flavor, recent.day), old, [])
+        except StoreError as exc:
+            merged.failed[recent.flavor, recent.day] = str(exc)
+            continue
+        merged.files += [fresh] if fresh is not None else []
+        merged.replaced += [file for file in old if not file.is_recent]
+        merged.gone.append(recent)
+    return merged
+
+
 def _merge_partition(
     store: Store,
     partition: Partition,

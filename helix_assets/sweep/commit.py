@@ -27,7 +27,7 @@ from helix_assets.store.catalog.sources import PRESENT_UNREADABLE
 from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark
 from helix_assets.store.durable import sync
 from helix_assets.store.fact_files import SessionRows
-from helix_assets.store.fact_merge import DerivedSession, MergedFacts, WrittenFacts, merge_facts
+from helix_assets.store.fact_merge import DerivedSession, MergedFacts, WrittenFacts, fold_recent, merge_facts
 from helix_assets.store.key import text_hash
 from helix_assets.store.raw import PartFile
 from helix_assets.store.store import Store, file_key
@@ -116,6 +116,17 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
     for file in facts.replaced + facts.gone:
         store.facts.remove(file.name)
     return replace(_committed(batch, kept, parts), facts=facts.written)
+
+
+def fold_facts(store: Store) -> None:
+    """Join the settled and the recent facts of each partition, so that what rests takes one file of each fact."""
+    facts = fold_recent(store)
+    if facts.files:
+        sync(store.data_dir, [store.facts.path(file.name) for file in facts.files])
+        with store.catalog.writing() as connection:
+            live_files.put_fact_files(connection, facts.files, facts.gone)
+        for file in facts.replaced + facts.gone:
+            store.facts.remove(file.name)
 
 
 def discard(store: Store, result: Ingested) -> None:

@@ -42,7 +42,7 @@ from helix_assets.store.catalog.tombstones import session_mark, stay_forgotten
 from helix_assets.store.key import hasher
 from helix_assets.store.store import MEMORY_REDACTED, RULES_STAMP, Store
 from helix_assets.store.words.keep import AT_ONCE_BYTES, keep_up
-from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, discard, fault_of
+from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, discard, fault_of, fold_facts
 from helix_assets.sweep.look import EXCLUSIONS, exclusions_of, no_collection, scan
 from helix_assets.sweep.merging import is_derived_now_or_never, merge_into_kept
 from helix_assets.sweep.plan import (
@@ -250,7 +250,8 @@ class _Sweep:
         if not was_settled or self._report.touched:
             self._follow_rules(was_settled)
         self._report.digests_repriced = reprice(self._store, self._clock().date())
-        count_day(self._store.catalog, self._clock())
+        if count_day(self._store.catalog, self._clock()):
+            fold_facts(self._store)
         self._note_exclusions()
 
     @property

@@ -11,8 +11,11 @@ from helix_assets.store.catalog.catalog import Catalog
 from helix_assets.store.catalog.connection import Connection, Row
 
 
-def count_day(catalog: Catalog, now: datetime) -> None:
-    """Mark a day of work, once a day; every sweep and eviction calls it. Needs the writer lock."""
+def count_day(catalog: Catalog, now: datetime) -> bool:
+    """Mark a day of work, once a day; every sweep and eviction calls it. Returns whether it was the first of the day.
+
+    Needs the writer lock.
+    """
     with catalog.reading() as connection:
         last = connection.execute("SELECT * FROM day_marks ORDER BY id DESC LIMIT 1").fetchone()
         order = int(meta.value(connection, meta.ORDER) or 0)
@@ -21,6 +24,7 @@ def count_day(catalog: Catalog, now: datetime) -> None:
         with catalog.writing() as connection:
             row = {"order": mark.order, "days": mark.days, "at": iso(microseconds(mark.at))}
             connection.insert("day_marks", [row])
+    return mark is not None
 
 
 def read_marks(connection: Connection) -> list[DayMark]:
