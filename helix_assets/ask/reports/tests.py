@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
+from typing import NamedTuple
+
 from helix_assets.ask.plots import DayTrend
 from helix_assets.ask.reports.frame import Asking, Report
 
@@ -21,6 +24,14 @@ _SUMS = """
     coalesce(sum(passed), 0)::BIGINT AS tests_passed, coalesce(sum(failed), 0)::BIGINT AS tests_failed,
     round(100.0 * sum(passed) / nullif(sum(passed) + sum(failed), 0), 1) AS pass_rate,
     round(median(duration_s), 1) AS median_s, count(DISTINCT session_uid) AS sessions"""
+
+
+class _Runs(NamedTuple):
+    start: date
+    passed_runs: int
+    failed_runs: int
+    unknown_runs: int
+    passed_share: float | None
 
 
 def make(asking: Asking) -> Report:
@@ -52,14 +63,15 @@ def make(asking: Asking) -> Report:
 
 def _trend(asking: Asking) -> DayTrend:
     """Runs and the share that passed, by day, or by week if there are too many days to distinguish."""
-    (span,) = asking.rows("SELECT coalesce(max(day) - min(day), 0) AS days FROM runs")
-    unit, days = ("week", 7) if span["days"] > _MOST_DAYS else ("day", 1)
+    span = asking.figures("SELECT coalesce(max(day) - min(day), 0) AS days FROM runs")
+    unit, days = ("week", 7) if (span["days"] or 0) > _MOST_DAYS else ("day", 1)
     found = asking.rows(
-        f"SELECT date_trunc('{unit}', day)::DATE AS start, {_SUMS} FROM runs GROUP BY start ORDER BY start"
+        f"SELECT date_trunc('{unit}', day)::DATE AS start, {_SUMS} FROM runs GROUP BY start ORDER BY start", _Runs
     )
     by_result = {
-        result: {str(row["start"]): float(row[f"{result}_runs"]) for row in found}
-        for result in ("passed", "failed", "unknown")
+        "passed": {str(row.start): float(row.passed_runs) for row in found},
+        "failed": {str(row.start): float(row.failed_runs) for row in found},
+        "unknown": {str(row.start): float(row.unknown_runs) for row in found},
     }
-    share = {str(row["start"]): row["passed_share"] for row in found if row["passed_share"] is not None}
+    share = {str(row.start): row.passed_share for row in found if row.passed_share is not None}
     return DayTrend(f"Test runs by {unit}", by_result, share, "runs", "passed, %", days=days)
