@@ -27,6 +27,7 @@ from helix_assets.store.lock import holder, is_locked
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.in_thread import LeftError
 from helix_assets.sweep.look import scan
+from helix_assets.sweep.warm import Warm
 
 SWEEP = "sweep"
 """The job that takes in what is left."""
@@ -84,6 +85,7 @@ class Follower:
         self.instance, self._settings, self._clock = instance, settings, clock
         self.said = "no news yet"
         self._store: Store | None = None
+        self._warm = Warm()
         self._file: tuple[int, int] | None = None
         now = clock()
         self._look_at, self._tell_at, self._kaizen_at, self._clean_at = now, now, now + KAIZEN_S, now + CLEAN_S
@@ -147,7 +149,7 @@ class Follower:
             self._look_at = self._clock() + EVERY_S
             return
         self._look_at = self._clock() + EVERY_S  # for a writer that comes first
-        taken = take_in(store) if store.settings.up.in_process else self._left_all(store)
+        taken = take_in(store, self._warm) if store.settings.up.in_process else self._left_all(store)
         self._worked_at = self._clock()
         self._look_at = self._worked_at + LOOK_S
         self.said = "no session log changed"
@@ -227,6 +229,7 @@ class Follower:
         if store is None or self._file != _identity(settings.catalog_path) or store.settings != settings:
             self.close()
             store = self._store = open_store(settings)
+            self._warm = Warm()
             self._file = _identity(settings.catalog_path)
         return store
 

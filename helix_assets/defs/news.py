@@ -15,7 +15,9 @@ from helix_assets.defs.checks import evaluations_without_a_run
 from helix_assets.defs.record import Touched, report, state_of, was_ever_recorded
 from helix_assets.store.store import Store
 from helix_assets.sweep.in_thread import LeftError, look
-from helix_assets.sweep.sweep import SweepReport, sweep, utc_now
+from helix_assets.sweep.sweep import sweep, utc_now
+from helix_assets.sweep.sweep_report import SweepReport
+from helix_assets.sweep.warm import Warm
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,14 @@ class Taken:
         return Touched(self.since, self.swept.partitions if self.swept else set())
 
 
-def take_in(store: Store) -> Taken:
+def take_in(store: Store, warm: Warm | None = None) -> Taken:
     """Look, and take in small news. BusyError if another writer holds the store."""
     since = state_of(store)
     try:
         news = look(store, utc_now())
         if not news:
             return Taken(since)
-        swept = sweep(store, small=news)
+        swept = sweep(store, warm=warm, small=news)
     except LeftError as exc:
         return Taken(since, left=str(exc))
     return Taken(since, swept, "; ".join(sorted(set(news.left.values()))) or None)
@@ -58,9 +60,9 @@ def tell(instance: dg.DagsterInstance, store: Store, touched: Touched) -> int:
     return sent
 
 
-def take_in_small_news(instance: dg.DagsterInstance, store: Store) -> Taken:
+def take_in_small_news(instance: dg.DagsterInstance, store: Store, warm: Warm | None = None) -> Taken:
     """Look, take in small news, and report it at once, with what Dagster missed before."""
-    taken = take_in(store)
+    taken = take_in(store, warm)
     if taken.left is None or taken.swept is not None:
         try:
             tell(instance, store, taken.touched)

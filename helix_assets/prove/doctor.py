@@ -44,6 +44,7 @@ State = Literal["fine", "note", "wrong"]
 _OLDEST_PYTHON, _OLDEST_SQLITE = (3, 11), (3, 35)
 _LEAST_FREE, _LEAST_WRITTEN = 256 << 20, 64 << 10
 _PROVEN_BYTES = 256 << 20
+_WITHOUT_EFFECT = ("sweep.rest_minutes",)
 _RUN_TAKES = timedelta(hours=6)
 # A note waits less than this for its session to get a log; an older one means that nobody reads the notes.
 _NOTE_WAITS = timedelta(hours=2)
@@ -74,6 +75,11 @@ def examine(now: datetime, environ: Mapping[str, str] | None = None) -> list[Fin
 
 def _with(settings: Settings, now: datetime) -> list[Finding]:
     found = [Finding("settings", "fine", f"read from {settings.config_file or 'the defaults'}")]
+    found += [
+        Finding("settings", "note", f"{name} has no effect any longer ({settings.origins[name]})", "remove it")
+        for name in _WITHOUT_EFFECT
+        if name in settings.origins
+    ]
     checks: list[Callable[[], Iterator[Finding]]] = [
         lambda: _logs(settings),
         lambda: _rights(settings.data_dir),

@@ -149,8 +149,8 @@ class SweepSettings:
     """[sweep]: how much is read at once, what one session may take, and when a silent session counts as over.
 
     `session_seconds` is the time limit of a small session; one of 64 MiB gets twice as long, and so on. The memory of a
-    worker is limited on Linux only. `rest_minutes` is the longest time that the sensor waits before it reads a large
-    growing session again (10 s for each MB that it has). An agent's database larger than `database_bytes` is not read.
+    worker is limited on Linux only. An agent's database larger than `database_bytes` is not read. `rest_minutes` has no
+    effect; it is accepted because earlier versions had it.
     """
 
     workers: int = setting("HELIX_SWEEP_WORKERS", COUNT, _default_workers)

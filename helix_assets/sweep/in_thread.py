@@ -76,6 +76,7 @@ class SmallNews:
         """The news as the sweep finds it, which holds the lock. LeftError if by now it is not small."""
         if self.store.catalog.change() != self.change:  # another writer may have taken it in, or forgotten a session
             self.seen, self.change = scan(self.store, self.now), self.store.catalog.change()
+            self.store.recall_rules(self.seen.known.meta)
             if self.seen.changes and (reason := why_large(self.store, self.seen, self.now)):
                 raise LeftError(reason)
         return self.seen
@@ -102,6 +103,7 @@ def look(store: Store, now: datetime) -> SmallNews:
     """What is news now. LeftError if it is more than a thread should take in."""
     change = store.catalog.change()
     news = SmallNews(store, scan(store, now), change, now)
+    store.recall_rules(news.seen.known.meta)
     if news.seen.changes and (reason := why_large(store, news.seen, now)):
         raise LeftError(reason)
     return news
@@ -124,7 +126,7 @@ def why_large(store: Store, seen: Scan, now: datetime) -> str | None:
         return "the prices are new"
     if known.get(EXCLUSIONS) != exclusions_of(store):
         return "other sessions are excluded"
-    if is_due(store, now, after_news=True):
+    if is_due(store, now, known, after_news=True):
         return "a copy of the memory is due"
     with store.catalog.reading() as connection:
         is_full = live_files.raw_usage(connection) + news > store.settings.retention.raw_hard_cap_bytes

@@ -320,7 +320,7 @@ def next_ids(connection: Connection, count: int) -> range:
 
 def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert or update sessions by uid. Columns that never change are kept. All rows have the same columns."""
-    keep = {"id", "day", "discovered_at", "file_key"} | (_AT_FIRST.keys() - rows[0].keys() if rows else set())
+    keep = {"id", "flavor", "day", "discovered_at", "file_key"} | (_AT_FIRST.keys() - rows[0].keys() if rows else set())
     connection.upsert("sessions", [{**_AT_FIRST, **row} for row in rows], ["session_uid"], keep)
 
 
