@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
-from typing import IO, TypeVar
+from typing import TypeVar
 
 from helix_assets.agents.jsonl import PACKED
 from helix_assets.agents.roles import SHARED
@@ -298,9 +298,9 @@ def _interrupt(thread: int, error: type[BaseException] | None) -> None:
 
 
 @cache
-def _nowhere() -> IO[bytes]:
+def _nowhere() -> int:
     """Where the dump of the threads goes when the process is ended, because it may contain private names."""
-    return open(os.devnull, "wb")
+    return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
 
 def _resident_bytes() -> int:
