@@ -48,6 +48,8 @@ _UNDER_WAY = [
 _STOPS_WITHIN_S = 1.0
 _LOST_AFTER_S = 300.0
 
+is_expected = False
+"""Set by the server's process before it loads the definitions: a thread of it will follow the logs."""
 _log = logging.getLogger(__name__)
 _current: Follower | None = None
 

@@ -14,7 +14,7 @@ from helix_assets.store.lock import holder, is_locked
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 
-INTERVAL_S = 30
+INTERVAL_S = 60 if follow.is_expected else 30
 
 _own: follow.Follower | None = None
 """What ticks do where no thread follows the logs, as under plain `dagster dev`."""
