@@ -91,7 +91,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> None:
         for step in steps:
             step()
 
-    monkeypatch.setattr("helix_assets.serve.up.serve", serve)
+    monkeypatch.setattr("helix_assets.cli.up.serve", serve)
 
 
 @pytest.mark.usefixtures("served")
