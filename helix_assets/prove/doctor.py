@@ -131,7 +131,7 @@ def _watching(data_dir: Path) -> Iterator[Finding]:
     note = data_dir / "dagster" / UNWATCHED
     if note.exists():
         what = f"`helix up` looks at the logs only every 30 seconds: {note.read_text(encoding='utf-8')}"
-        yield Finding("logs", "note", what, "with a limit of the system, raise it: sysctl fs.inotify.max_user_watches")
+        yield Finding("logs", "note", what, "if that is a limit of the system, raise it: fs.inotify.max_user_watches")
 
 
 def _rights(data_dir: Path) -> Iterator[Finding]:

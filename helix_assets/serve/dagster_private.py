@@ -7,7 +7,7 @@ tries each name of this module.
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,7 +56,12 @@ from dagster._core.storage.runs.schema import RunsTable, RunTagsTable
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.schedules.schema import AssetDaemonAssetEvaluationsTable, JobTickTable
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage, _event_logs_directory, _schedule_directory
+from dagster._core.storage.sqlite_storage import (
+    DagsterSqliteStorage,
+    _event_logs_directory,
+    _runs_directory,
+    _schedule_directory,
+)
 
 # Names of tags that Dagster gives to runs: which code server has the run, its partition, what its sensor called it.
 from dagster._core.storage.tags import GRPC_INFO_TAG, PARTITION_NAME_TAG, RUN_KEY_TAG
@@ -69,9 +74,6 @@ from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRe
 from dagster._serdes import ConfigurableClass, ConfigurableClassData
 
 if TYPE_CHECKING:
-    # The daemons as threads of our server. Public is the command `dagster-daemon`, a process of its own.
-    from dagster._daemon.controller import DagsterDaemonController
-
     # The webserver's ASGI app, for our guard and the read-only mode. Public is only the command, as above.
     from dagster_webserver.webserver import DagsterWebserver
 
@@ -103,10 +105,11 @@ __all__ = [
     "WorkspaceProcessContext",
     "WorkspaceRequestContext",
     "event_logs_folder",
+    "runs_folder",
     "schedules_folder",
 ]
 
-event_logs_folder, schedules_folder = _event_logs_directory, _schedule_directory
+event_logs_folder, runs_folder, schedules_folder = _event_logs_directory, _runs_directory, _schedule_directory
 LOGGED_BY_US: Mapping[str, Any] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Metadata of a result whose materializations we log ourselves."""
 _MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
@@ -249,9 +252,18 @@ def _keep_instance_at_ticks(context: WorkspaceProcessContext, name: str) -> None
         location.__class__ = Warm
 
 
-def daemons(context: WorkspaceProcessContext) -> "DagsterDaemonController":
+class Daemons(NamedTuple):
+    """Dagster's daemons: `check` raises an error if one has died, `stop` lets them end what they do and do no more."""
+
+    check: Callable[[], None]
+    stop: Callable[[], None]
+
+
+def start_daemons(context: WorkspaceProcessContext) -> Daemons:
     """Start Dagster's daemons as threads of this process."""
-    # As above, and which daemons an instance wants.
+    # The daemons, and which of them an instance wants. Public is the command `dagster-daemon`, a process of its own.
     from dagster._daemon.controller import DagsterDaemonController, create_daemons_from_instance
 
-    return DagsterDaemonController(context, create_daemons_from_instance(context.instance))
+    controller = DagsterDaemonController(context, create_daemons_from_instance(context.instance))
+    # Its own way to stop also waits for them, for half a minute each.
+    return Daemons(controller.check_daemon_threads, controller._daemon_shutdown_event.set)

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from dagster import DagsterInstance
 
-from helix_assets.serve.dagster_private import daemons, workspace
+from helix_assets.serve.dagster_private import start_daemons, workspace
 from helix_assets.serve.guard import GuardPolicy
 from helix_assets.serve.launcher import ChildRuns
 from helix_assets.serve.stale_runs import close_stale_runs
 from helix_assets.serve.token import ui_token
 from helix_assets.serve.up import Order
-from helix_assets.serve.webserver import answer
+from helix_assets.serve.webserver import answer, build_app
 from helix_assets.settings.folders import checkout
 
 LOCATION_NAME = "helix_assets"
@@ -73,16 +73,21 @@ def serve(order: Order, tasks: Mapping[str, Task]) -> None:
     folder = checkout() or Path(instance.root_directory)
     context = workspace(instance, order.module, LOCATION_NAME, folder, read_only=order.read_only)
     give_back_memory()
-    controller = daemons(context)
+    daemons = start_daemons(context)
     stop = threading.Event()
     for name, task in tasks.items():
         threading.Thread(target=_keep_up, args=(name, task, instance, stop), name=name, daemon=True).start()
-    threading.Thread(target=_watch_over, args=(controller.check_daemon_threads, stop), daemon=True).start()
-    try:
-        answer(listener, context, policy, ready=partial(os.write, order.ready, b"1"))
-    finally:
+    threading.Thread(target=_watch_over, args=(daemons.check, stop), daemon=True).start()
+
+    def ending() -> None:
+        # At once: runs get the signal, too, and nothing may be started in the place of one that ends.
+        daemons.stop()
         stop.set()
-        threading.Thread(target=controller.__exit__, args=(None, None, None), daemon=True).start()
+
+    try:
+        answer(listener, build_app(context, policy), ready=partial(os.write, order.ready, b"1"), ending=ending)
+    finally:
+        ending()
         if isinstance(instance.run_launcher, ChildRuns):
             instance.run_launcher.end_all(time.monotonic() + _END_S)
 

@@ -3,8 +3,10 @@
 Not here: the process that it runs in (`serve.process`).
 """
 
+import asyncio
 import socket
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -23,6 +25,8 @@ from helix_assets.serve.guard import Guard, GuardPolicy
 from helix_assets.serve.request_limits import limited
 
 _POLL_RATE_MS = 2000
+_LOOK_S = 0.5
+"""How long a signal to end waits."""
 
 
 class NoMutations(ASTValidationRule):
@@ -64,13 +68,24 @@ def build_app(context: WorkspaceProcessContext, policy: GuardPolicy) -> ASGIApp:
 
 
 def answer(
-    listener: socket.socket, context: WorkspaceProcessContext, policy: GuardPolicy, ready: Callable[[], object]
+    listener: socket.socket, app: ASGIApp, *, ready: Callable[[], object], ending: Callable[[], object] = lambda: None
 ) -> None:
-    """Answer on a listening socket until a signal comes; `ready` is called once that works."""
+    """Answer on a listening socket until a signal comes.
+
+    `ready` is called once that works, `ending` as soon as the signal is there.
+    """
 
     class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            ending()
+            super().handle_exit(sig, frame)
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             ready()
 
-    Server(limited(build_app(context, policy))).run(sockets=[listener])
+        async def main_loop(self) -> None:  # uvicorn's own wakes ten times a second, for the date in its answers
+            while not self.should_exit:
+                await asyncio.sleep(_LOOK_S)
+
+    Server(limited(app)).run(sockets=[listener])

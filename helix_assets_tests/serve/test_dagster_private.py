@@ -23,6 +23,7 @@ from helix_assets.serve.dagster_private import (
     last_logged,
     passed_since,
     run_of,
+    runs_folder,
     schedules_folder,
     version_tags,
     words_to_execute,
@@ -59,7 +60,8 @@ def test_another_name_is_refused() -> None:
 
 # What each class of ours replaces in Dagster's, and what it calls there.
 NEEDED = [
-    (dagster_storage.ScheduleStorage, {"update_tick", "get_ticks", "connect", "from_local"}),
+    (dagster_storage.ScheduleStorage, {"update_tick", "get_ticks", "connect", "from_local", "dispose"}),
+    (dagster_storage.RunStorage, {"connect", "from_local", "has_run_stats_index_cols", "dispose"}),
     (dagster_storage.EventLog, {"_connect", "has_table", "dispose", "path_for_shard", "conn_string_for_shard",
                                 "_initdb", "index_connection"}),
     (dagster_storage.HelixStorage, {"config_type", "from_config_value", "from_local"}),
@@ -72,7 +74,7 @@ NEEDED = [
 
 @pytest.mark.parametrize(("ours", "needed"), NEEDED, ids=lambda value: getattr(value, "__name__", ""))
 def test_dagster_still_has_what_our_classes_replace(ours: type, needed: set[str]) -> None:
-    theirs = ours.__mro__[1]
+    theirs = next(base for base in ours.__mro__ if base.__module__.startswith("dagster"))
     assert {name for name in needed if not hasattr(theirs, name)} == set()
     own = {name for name in vars(ours) if not name.startswith("__") and callable(getattr(ours, name))}
     assert own - needed <= {"_drop_same_before", "_open"}  # of our own
@@ -87,6 +89,7 @@ def test_folders_are_those_that_dagster_itself_uses(tmp_path: Path) -> None:
     storage = DagsterSqliteStorage.from_local(str(tmp_path))
     log = storage.event_log_storage
     assert isinstance(log, SqliteEventLogStorage)
+    assert (Path(runs_folder(str(tmp_path))) / "runs.db").exists()
     assert Path(log.path_for_shard("index")).parent == Path(event_logs_folder(str(tmp_path)))
     assert Path(schedules_folder(str(tmp_path))).is_dir()
 

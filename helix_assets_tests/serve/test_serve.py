@@ -29,11 +29,11 @@ from pathlib import Path
 from dagster import DagsterInstance
 from helix_assets.serve.dagster_private import workspace
 from helix_assets.serve.guard import GuardPolicy
-from helix_assets.serve.webserver import answer
+from helix_assets.serve.webserver import answer, build_app
 listener = socket.socket(fileno=int(sys.argv[1]))
 policy = GuardPolicy(listener.getsockname()[1], read_only=True)
 context = workspace(DagsterInstance.get(), "helix_assets.nothing", "nothing", Path("."), read_only=True)
-answer(listener, context, policy, ready=lambda: None)
+answer(listener, build_app(context, policy), ready=lambda: None)
 """
 EVENTS = "{assetNodes{assetMaterializations{runId}}}"
 

@@ -31,11 +31,12 @@ def slow():
 defs = dg.Definitions(assets=[toy, slow], executor=dg.in_process_executor)
 """
 _SERVE = """
+import json
 import sys
 from pathlib import Path
 from helix_assets.model.errors import HelixError
 from helix_assets.serve.up import ServeOptions, serve
-options = ServeOptions(port=int(sys.argv[2]), module=sys.argv[3], server="helix_assets.serve.process")
+options = ServeOptions(port=int(sys.argv[2]), **json.loads(sys.argv[3]))
 try:
     serve(Path(sys.argv[1]), options, lambda text: print(text, flush=True))
 except HelixError as exc:
@@ -63,8 +64,9 @@ def wait_until(is_so: Callable[[], bool], seconds: float = START_SECONDS) -> boo
 class Tree:
     """`helix up` without the first sweep, on a toy code location; start and end it as a person would."""
 
-    def __init__(self, folder: Path, definitions: Mapping[str, str] = {}) -> None:
-        self.module = next(iter(definitions), "toy_definitions")
+    def __init__(self, folder: Path, definitions: Mapping[str, str] = {}, options: Mapping[str, object] = {}) -> None:
+        module = next(iter(definitions), "toy_definitions")
+        self.options = {"module": module, "server": "helix_assets.serve.process", **options}
         self.data_dir = folder / "data"
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -83,7 +85,7 @@ class Tree:
 
     def start(self) -> None:
         """Start and wait until the UI answers."""
-        command = [sys.executable, "-c", _SERVE, str(self.data_dir), str(self.port), self.module]
+        command = [sys.executable, "-c", _SERVE, str(self.data_dir), str(self.port), json.dumps(self.options)]
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(command, env=self.environment, stdout=output, stderr=output)
         assert wait_until(lambda: b"Dagster UI on" in self.output.read_bytes()), self.output.read_text()
