@@ -11,31 +11,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from helix_assets.model.terminal import cell, json_safe, terminal_safe
 from helix_assets.settings.rules_stamp import rules_stamp
+from helix_assets.store.catalog.lookup import Found, digests_named
 
 FOUND, MISSING, MISUSED, DAMAGED, WITHHELD = 0, 1, 2, 65, 75
 _USAGE = "usage: python -m helix_assets.ask.digest_lookup UID [--json] | --schema"
 _SCHEMA = "digest.schema.json"
 _MANY = 20
-_Row = tuple[str, str, str, str | None, str | None]
-# The last two columns are the rules that all digests are redacted by (the second name is that of earlier versions, see
-# `store.store.redacted_with`), and the stamp of these rules (`rules_stamp`).
-_QUERY = """
-select d.session_uid, d.digest, d.hash, coalesce(
-    (select value from meta where name = 'memory_redacted_with'),
-    (select value from meta m where name = 'names_redacted_with'
-        and exists (select 1 from meta where name = 'names_read_as' and value = 'decoded')
-        and not exists (select 1 from sessions where redaction_version <> m.value))
-), (select value from meta where name = 'rules_stamp') from digests d where """
-_EXACT = _QUERY + "d.session_uid = ?"
-_PREFIX = (
-    _QUERY
-    + "substr(d.session_uid, 1, length(:p)) = :p "
-    + "or substr(d.session_uid, instr(d.session_uid, ':') + 1, length(:p)) = :p order by d.session_uid limit 21"
-)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -84,7 +69,7 @@ def schema() -> str:
         return file.read()
 
 
-def _rows(path: str, text: str) -> list[_Row]:
+def _rows(path: str, text: str) -> list[Found]:
     """The digest of exactly this uid, else those of sessions that begin with it."""
     try:
         text.encode()
@@ -93,27 +78,32 @@ def _rows(path: str, text: str) -> list[_Row]:
     escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection = sqlite3.connect(f"file:{escaped}?mode=ro", uri=True, timeout=10)
     try:
-        return connection.execute(_EXACT, (text,)).fetchall() or connection.execute(_PREFIX, {"p": text}).fetchall()
+        return digests_named(connection, text)
     finally:
         connection.close()
 
 
-def _print(path: str, row: _Row, *, as_json: bool) -> int:
+def _print(path: str, row: Found, *, as_json: bool) -> int:
     _, text, mark, _, _ = row
     if not _is_proven(path, text, mark):
         return _complain("that digest is damaged: run `helix verify`", DAMAGED)
-    if as_json:
-        sys.stdout.write(json_safe(text) + "\n")
-        return FOUND
-    import json
-
-    for name, value in json.loads(text).items():
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        sys.stdout.write(cell(f"{name}: {shown}") + "\n")
+    try:
+        for line in [json_safe(text)] if as_json else _fields(text):
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has gone, as in `| head`: else Python would complain when it flushes at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FOUND
 
 
-def _is_withheld(row: _Row) -> bool:
+def _fields(digest: str) -> Iterator[str]:
+    import json
+
+    for name, value in json.loads(digest).items():
+        yield cell(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+
+
+def _is_withheld(row: Found) -> bool:
     """Whether the digests are redacted by other rules than those in force.
 
     Computing the version of the rules takes longer than the whole answer, so it is done only if their stamp differs.

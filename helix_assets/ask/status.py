@@ -14,8 +14,8 @@ from pathlib import Path
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.ask.coverage import versions
-from helix_assets.ask.reading import parsed_digest
 from helix_assets.ask.withheld import Withheld, count_withheld
+from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.settings import Settings
 from helix_assets.store.catalog import digests, live_files, losses, problems, sessions, sources, sweeps

@@ -34,6 +34,7 @@ from helix_assets.store.catalog import live_files, losses, sessions, sources
 from helix_assets.store.catalog.catalog import CATALOG, INDEX_FOLDER, open_catalog
 from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.feed import go_on_after_restore
+from helix_assets.store.catalog.pages import truncate_log
 from helix_assets.store.catalog.tombstones import keep_tombstones
 from helix_assets.store.durable import drop, sync
 from helix_assets.store.key import KEY, load_key
@@ -186,8 +187,7 @@ def _fit(settings: Settings, staged: Path, now: datetime) -> _Fitted:
         with catalog.reading() as connection:
             named = frozenset(live_files.part_names(connection))
             keys = frozenset(row.file_key for row in sessions.every(connection))
-        with catalog.connection() as connection:  # a checkpoint takes no transaction
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        truncate_log(catalog)
     finally:
         store.close()
     uids = tuple(row.session_uid for row, _ in lost)

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from helix_assets.derive.prices import PICO, picodollars
+from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.errors import StoreError
 from helix_assets.model.event import FACTS_SINCE
 from helix_assets.prove.answer import Violation
@@ -141,7 +140,7 @@ def _wrong(store: Store, held: _Partition, counted: Counted) -> Iterator[Violati
         if not is_proven(row, store.key):
             yield damaged_digest(row.session_uid)
             continue
-        digest = orjson.loads(row.digest)
+        digest = parsed_digest(row.digest)
         counted.tokens_over_sessions += sum(_by_kind(digest["tokens"]))
         yield from digest_adds_up(row.session_uid, digest, held)
     if is_whole:
@@ -162,7 +161,7 @@ def _with_facts(store: Store, held: _Partition) -> Iterator[tuple[Row, dict[str,
     """Each undamaged digest that has facts."""
     for row in held.digests:
         if row.schema_version >= FACTS_SINCE and is_proven(row, store.key):
-            yield row, orjson.loads(row.digest)
+            yield row, parsed_digest(row.digest)
 
 
 def _twice(store: Store, file: FactFile, held: _Partition) -> Iterator[Violation]:

@@ -11,7 +11,6 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from helix_assets.redaction import Redactor
 from helix_assets.redaction.again import joined_rows
 from helix_assets.redaction.encoded import spelled
 from helix_assets.redaction.joined import Joiner
+from helix_assets.store.catalog.pages import every_row
 from helix_assets.store.lock import is_locked
 from helix_assets.store.parquet import read_rows
 from helix_assets.store.store import ENGINE, Store
@@ -211,15 +211,8 @@ def _session_of(path: Path) -> str:
 
 
 def _tables(probe: Probe, path: Path, place: str) -> Iterator[Survivor]:
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=60)) as connection:
-        connection.text_factory = bytes
-        names = connection.execute("select name from sqlite_master where type = 'table' and sql is not null")
-        for (name,) in names.fetchall():
-            table = name.decode()
-            rows = connection.execute('select * from "{}"'.format(table.replace('"', '""')))
-            columns = [column[0] for column in rows.description]
-            for row in rows:
-                yield from _row(probe, f"{place}, table {table}", dict(zip(columns, row, strict=True)))
+    for table, row in every_row(path):
+        yield from _row(probe, f"{place}, table {table}", row)
 
 
 def _row(probe: Probe, place: str, row: dict[str, Any]) -> Iterator[Survivor]:

@@ -2,7 +2,7 @@
 
 A sweep does this in two steps. First the memory: everything in the catalog, the facts and the notes, all at once,
 because it is small and every reader shows it. Then the texts of the stored sessions, a limited part each time: a
-session is derived again from its records (`sweep.sweep`), or, if these no longer contain all that its digest covers,
+session is derived again from its records (`sweep.rounds`), or, if these no longer contain all that its digest covers,
 its rows are edited where they are. Not here: how a text is redacted (`redaction.again`).
 """
 
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from helix_assets.agents import pieces_of
+from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.errors import StoreError
 from helix_assets.redaction.again import Remembering, digest_again, fields_again, rows_again, text_again, value_again
 from helix_assets.redaction.encoded import name_again
@@ -131,7 +132,7 @@ def _digests_again(store: Store, rules: Texts, connection: Connection) -> int:
         if text_hash(store.key, text.encode()) != row["hash"]:  # what is damaged stays so
             values = {"digest": store.redactor.text(text).text}
         else:
-            before = orjson.loads(text)
+            before = parsed_digest(text)
             clean = digest_again(rules, before) | {"session_uid": row["session_uid"]}
             text = text if clean == before else orjson.dumps(clean).decode()
             values = {"digest": text, "hash": text_hash(store.key, text.encode())}

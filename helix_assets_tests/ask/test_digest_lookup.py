@@ -15,12 +15,18 @@ from helix_assets.ask.digest_lookup import DAMAGED, FOUND, MISSING, MISUSED, WIT
 from helix_assets.ask.reading import proven_digest
 from helix_assets.keep.writing import writing
 from helix_assets.settings.rules_stamp import rules_stamp
-from helix_assets.store.catalog import meta
+from helix_assets.store.catalog import digests, meta
+from helix_assets.store.key import text_hash
 from helix_assets.store.store import open_store
 from helix_assets_tests.home import Memory, ask, conversation
 
-OURS = {"helix_assets.ask", "helix_assets.ask.digest_lookup", "helix_assets.model", "helix_assets.model.terminal",
-        "helix_assets.settings", "helix_assets.settings.rules_stamp"}  # fmt: skip
+OURS = {
+    f"helix_assets.{name}"
+    for name in (
+        *("ask", "ask.digest_lookup", "model", "model.terminal", "settings", "settings.rules_stamp"),
+        *("store", "store.catalog", "store.catalog.lookup"),
+    )
+}
 """All of the product that is loaded for a digest: it has five milliseconds."""
 UID = "claude:11111111-aaaa-4aaa-8aaa-000000000001"
 COLUMNS = ("session_uid", "digest", "flavor", "repo", "domain", "outcome", "started_at", "ended_at", "schema_version")
@@ -193,3 +199,16 @@ def test_lookup_loads_neither_dagster_nor_the_product(memory: Memory) -> None:
     loaded = ast.literal_eval(run.stdout.splitlines()[-1])
     assert {name for name in loaded if name.startswith("helix_assets.")} == OURS
     assert not {name.partition(".")[0] for name in loaded} & {"dagster", "sqlalchemy", "pydantic", "pyarrow", "click"}
+
+
+@pytest.mark.parametrize("options", ["", "--json"])
+def test_a_reader_who_leaves_early_sees_no_traceback(memory: Memory, options: str) -> None:
+    fields = {f"field {number}": "x" * 1000 for number in range(1000)}  # more than a pipe holds
+    with closing(open_store(memory.store.settings)) as store, store.catalog.writing() as connection:
+        text = orjson.dumps(fields).decode()
+        digests.change(connection, UID, digest=text, hash=text_hash(memory.store.key, text.encode()))
+    command = f"{sys.executable} -m helix_assets.digest_lookup {UID} {options}"
+    run = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} | head -c 1"], check=False, capture_output=True, text=True
+    )
+    assert (run.returncode, run.stderr) == (FOUND, "")

@@ -12,24 +12,13 @@ SQLALCHEMY = {
     "serve.dagster_storage": "Dagster's own databases, which are SQLAlchemy's",
     "serve.old_runs": "as above",
 }
-STATEMENTS = {
-    "ask.digest_lookup": "five milliseconds: it opens the catalog's file itself, and loads nothing",
-}
 SKINS_THAT_KNOW_IT = {"defs.columns": "the types of columns that Dagster shows: the schema, no question"}
 # DuckDB's views have the names of tables, but are not the catalog.
 VIEWS = ("ask.views", "ask.view_columns", "ask.reports.")
-PARSED_IN = "ask.reading"
+PARSED_IN = {"model.digest_text"}
 DIGESTS = {
-    "store.catalog.tombstones": "written again without a parent",
-    "sweep.merging": "merged with what is new, and written again",
-    "sweep.pricing": "priced, and written again",
-    "sweep.rescan": "redacted, and written again",
-    "store.words.keep": "the search index is made below the room that reads",
     "ask.views": "parts of a digest that DuckDB has extracted",
-    "prove.promises": "whether it has the fields of a digest",
-    "prove.verify_sessions": "the proof does not trust the readers",
-    "prove.verify_facts": "as above",
-    "ask.digest_lookup": "five milliseconds, as above",
+    "ask.digest_lookup": "five milliseconds for the command, and orjson takes nine to load",
 }
 
 _TABLE = f'(?:{{}}|"?(?:{"|".join(TABLES)})\\b)'
@@ -77,7 +66,7 @@ def parses_digest(node: ast.AST) -> bool:
     """Whether a function makes data of a digest's text."""
     names = {getattr(part, "attr", getattr(part, "id", "")) for part in ast.walk(node)}
     names |= {part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
-    if "model_validate_json" in names:
+    if "validate_json" in names:
         return "Digest" in names
     return "loads" in names and any(re.search(r"\bdigests?\b", name) for name in names)
 
@@ -104,8 +93,7 @@ def test_statements_about_the_catalog_are_in_the_catalog() -> None:
         for module in MODULES
         if not module.startswith(("store.catalog.", *VIEWS)) and (found := statements(tree(module)))
     }
-    assert {module: found for module, found in elsewhere.items() if module not in STATEMENTS} == {}
-    assert STATEMENTS.keys() - elsewhere.keys() == set()
+    assert elsewhere == {}
 
 
 def test_the_skins_ask_the_catalog_through_ask() -> None:
@@ -116,9 +104,8 @@ def test_the_skins_ask_the_catalog_through_ask() -> None:
 
 
 def test_a_digest_is_parsed_in_one_place() -> None:
-    elsewhere = {module for module in MODULES if any(map(parses_digest, functions(module)))} - {PARSED_IN}
-    assert elsewhere - DIGESTS.keys() == set()
-    assert DIGESTS.keys() - elsewhere == set()
+    elsewhere = {module for module in MODULES if any(map(parses_digest, functions(module)))}
+    assert elsewhere == PARSED_IN | DIGESTS.keys()
 
 
 def test_this_guard_sees_a_statement_a_write_a_catalog_and_a_parsed_digest() -> None:
@@ -131,5 +118,5 @@ def test_this_guard_sees_a_statement_a_write_a_catalog_and_a_parsed_digest() -> 
     assert statements(ast.parse('connection.upsert("digests", rows, ["session_uid"])'))
     assert not statements(ast.parse('"""Select one from sessions."""\nhelp("insert a coin, or select from the list")'))
     assert parses_digest(ast.parse("def f(row): return orjson.loads(row.digest)"))
-    assert parses_digest(ast.parse("def f(text): return Digest.model_validate_json(text)"))
+    assert parses_digest(ast.parse("def f(text): return TypeAdapter(Digest).validate_json(text)"))
     assert not parses_digest(ast.parse("def f(row): return orjson.loads(row.record)"))

@@ -30,6 +30,10 @@ def clone(tmp_path: Path) -> Path:
     environment = Path(sys.prefix)
     if not (environment / "installed").is_dir():
         pytest.skip("the tests do not run in an environment that scripts/make_environment made")
+    # Otherwise `./up` would install into it, under the name of the copy.
+    for name in ("requirements-dev.lock", "pyproject.toml"):
+        installed = environment / "installed" / name
+        assert installed.read_bytes() == (CHECKOUT / name).read_bytes(), "run scripts/make_environment first"
     folder = tmp_path / "clone"
     folder.mkdir()
     for name in _CLONED:

@@ -7,10 +7,14 @@ write-ahead log may contain an older copy, and another page a copy of a row that
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from sqlite3 import Cursor, OperationalError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from helix_assets.store.catalog.connection import Connection, connect, connect_read_only
 
 if TYPE_CHECKING:
     from helix_assets.store.catalog.catalog import Catalog
@@ -56,6 +60,28 @@ def shrink(catalog: Catalog) -> int:
         except OperationalError:
             return 0
         return pages - _ask(cursor, "page_count")
+
+
+@contextmanager
+def copied(source: Path, target: Path) -> Iterator[Connection]:
+    """SQLite's own online backup of a database into the file `target`, open for changes before anybody reads it."""
+    with closing(connect_read_only(source)) as live, closing(connect(target, ["secure_delete=ON"])) as copy:
+        live.backup(copy)
+        copy.execute("PRAGMA journal_mode=DELETE")  # one file only
+        yield copy
+
+
+def every_row(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All rows of all tables of any database, each with its table. Texts are bytes, because they may not be UTF-8."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=60)) as connection:
+        connection.text_factory = bytes
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL")
+        for (name,) in names.fetchall():
+            table = name.decode()
+            rows = connection.execute('SELECT * FROM "{}"'.format(table.replace('"', '""')))
+            columns = [column[0] for column in rows.description]
+            for row in rows:
+                yield table, dict(zip(columns, row, strict=True))
 
 
 def _ask(cursor: Cursor, name: str) -> int:

@@ -10,8 +10,10 @@ import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
+from helix_assets.model.digest_text import whole_digest, written_digest
 from helix_assets.store.catalog import digests, sessions
 from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.key import text_hash
@@ -83,13 +85,11 @@ def keep_tombstones(store: Store, catalog: Path) -> None:
 
 def without_parent(store: Store, connection: Connection, uids: Iterable[str]) -> None:
     """Remove these sessions as parents of others, in the catalog and in digests."""
-    from helix_assets.model.digest import Digest  # loads pydantic: only where something is forgotten
-
     children = """SELECT s.id, s.facts, d.session_uid, d.digest FROM sessions s
         LEFT JOIN digests d ON d.session_uid = s.session_uid WHERE s.parent_uid IN ({})"""
     for child in connection.for_each(children, list(uids)):
         facts = {**child.facts, "parent_native_id": None}
         sessions.change(connection, child.id, parent_uid=None, facts=facts)
         if child.digest is not None:
-            text = Digest.model_validate_json(child.digest).model_copy(update={"parent_uid": None}).model_dump_json()
+            text = written_digest(replace(whole_digest(child.digest), parent_uid=None))
             digests.change(connection, child.session_uid, digest=text, hash=text_hash(store.key, text.encode()))
