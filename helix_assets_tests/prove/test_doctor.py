@@ -16,7 +16,7 @@ import pytest
 
 from helix_assets.hooks.hook import write_note
 from helix_assets.hooks.inbox import inbox_of
-from helix_assets.prove.doctor import Finding, examine
+from helix_assets.prove.doctor import UNWATCHED, Finding, examine
 from helix_assets.prove.verify import verify
 from helix_assets.store.lock import writer_lock
 from helix_assets_tests.home import Memory, conversation
@@ -67,6 +67,15 @@ def test_no_logs_anywhere_are_named(memory: Memory) -> None:
 def test_a_missing_agent_is_only_a_note(memory: Memory) -> None:
     notes = [f.what for f in look(memory) if f.state == "note"]
     assert any(note.startswith("codex: no folder; looked for ") for note in notes)
+
+
+def test_logs_that_cannot_be_watched_are_named_with_the_reason(memory: Memory) -> None:
+    (memory.folder / "data" / "dagster").mkdir()
+    (memory.folder / "data" / "dagster" / UNWATCHED).write_text("/logs is on a network file system (nfs4)")
+    (found,) = [
+        finding for finding in look(memory) if finding.do and finding.check == "logs" and "nfs4" in finding.what
+    ]
+    assert (found.state, "every 30 seconds" in found.what) == ("note", True)
 
 
 @pytest.mark.parametrize("days", [-1, -3650])
