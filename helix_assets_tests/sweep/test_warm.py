@@ -205,6 +205,16 @@ def test_a_turn_reads_no_stored_row(memory: Memory, monkeypatch: pytest.MonkeyPa
     assert reads_stored(memory, Warm(), monkeypatch, 5)
 
 
+def test_a_record_that_the_log_repeats_counts_once(memory: Memory) -> None:
+    warm = Warm()
+    memory.sweep(warm)
+    for lines in (conversation(1, start=3), conversation(1), conversation(1, start=4)):
+        memory.write("s1", *lines, append=True)
+        memory.sweep(warm)
+    assert (memory.row("claude:s1").record_count, memory.digest("claude:s1")["record_count"]) == (20, 20)
+    assert verify(memory.store) == []
+
+
 def test_what_another_process_did_drops_it(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     warm = Warm()
     memory.sweep(warm)
