@@ -22,7 +22,9 @@ _SUMS = """
     count(*) FILTER (success IS NULL) AS unknown_runs,
     round(100.0 * count(*) FILTER (success) / nullif(count(success), 0), 1) AS passed_share,
     coalesce(sum(passed), 0)::BIGINT AS tests_passed, coalesce(sum(failed), 0)::BIGINT AS tests_failed,
-    round(100.0 * sum(passed) / nullif(sum(passed) + sum(failed), 0), 1) AS pass_rate,
+    count(*) FILTER (passed IS NULL OR failed IS NULL) AS runs_left_out,
+    round(100.0 * sum(passed) FILTER (failed IS NOT NULL)
+        / nullif(sum(passed + failed), 0), 1) AS pass_rate,
     round(median(duration_s), 1) AS median_s, count(DISTINCT session_uid) AS sessions"""
 
 
@@ -57,7 +59,11 @@ def make(asking: Asking) -> Report:
         figures=asking.figures(f"SELECT {_SUMS} FROM runs"),
         tables=tables,
         charts={"runs_by_day": _trend(asking)},
-        notes=("`passed_share` counts runs, `pass_rate` single tests if the output contains their number.",),
+        notes=(
+            "`passed_share` counts runs; those with an unknown result are left out (`unknown_runs`).",
+            "`pass_rate` counts single tests, of the runs that print how many passed and how many failed; "
+            "`runs_left_out` do not, such as `go test` without -v.",
+        ),
     )
 
 
