@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from helix_assets.store.fact_merge import WrittenFacts
     from helix_assets.sweep.plan import SessionState
 
-ROW_BYTES = 2_500
+ROW_BYTES = 1_500
 """About so much memory is held for each stored row."""
 
 

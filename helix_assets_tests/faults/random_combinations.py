@@ -44,7 +44,7 @@ from helix_assets.store.catalog import sessions
 from helix_assets.store.catalog.catalog import CATALOG, index_bytes
 from helix_assets.store.key import KEY_BYTES
 from helix_assets.store.words import hashing
-from helix_assets.sweep import commit, plan, pricing, sweep, workers
+from helix_assets.sweep import commit, plan, pricing, rounds, sweep, workers
 from helix_assets.sweep.in_thread import LeftError, look
 from helix_assets.sweep.warm import Warm
 from helix_assets_tests.faults.moving_logs import PROJECTS, Log, Logs
@@ -53,7 +53,7 @@ from helix_assets_tests.faults.strikes import KILLED, fill_disk, in_child, kill,
 from helix_assets_tests.home import NOW, Memory, ask
 from helix_assets_tests.store.consumer import Consumer
 
-_DERIVING = (commit, sweep, coverage, status)
+_DERIVING = (commit, rounds, coverage, status)
 _RULES = "[{name = 'house-word', pattern = 'quokkaword1234'}]"
 _PRICES = ("{}", '{"claude-opus-4-5" = {input = 1.0, output = 2.0}}')
 _BOUNDLESS = 1 << 40

@@ -59,6 +59,12 @@ def test_a_bad_setting_is_named(memory: Memory) -> None:
     assert (found.check, "HELIX_WEB_PORT" in found.what) == ("settings", True)
 
 
+def test_a_setting_without_effect_is_named_once(memory: Memory) -> None:
+    notes = [f for f in look(memory, HELIX_SWEEP_REST_MINUTES="5") if "no effect" in f.what]
+    assert [(f.state, f.do) for f in notes] == [("note", "remove it")]
+    assert not [f for f in look(memory) if "no effect" in f.what]
+
+
 def test_no_logs_anywhere_are_named(memory: Memory) -> None:
     shutil.rmtree(memory.folder / "home" / "claude")
     assert [f.what for f in wrong(memory) if f.check == "logs"] == ["no agent has any log"]

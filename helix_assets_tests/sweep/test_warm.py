@@ -24,8 +24,7 @@ from helix_assets.model.event import DIGEST_VERSION
 from helix_assets.prove.verify import verify
 from helix_assets.store import fact_merge
 from helix_assets.store.key import KEY_BYTES
-from helix_assets.sweep import commit, plan
-from helix_assets.sweep import sweep as sweeping
+from helix_assets.sweep import commit, plan, rounds
 from helix_assets.sweep.session_run import SessionRun
 from helix_assets.sweep.warm import Warm
 from helix_assets_tests.conftest import NIGHTLY
@@ -69,7 +68,7 @@ class Pair:
     def sweep(self) -> None:
         self._now += timedelta(minutes=1)
         with ExitStack() as stack:
-            for module in (sweeping, commit, coverage, status):
+            for module in (rounds, commit, coverage, status):
                 stack.enter_context(mock.patch.object(module, "DIGEST_VERSION", DIGEST_VERSION + self.newer))
             for memory, warm in zip(self.memories(), (self._warm, None), strict=True):
                 memory.sweep(warm)
@@ -206,6 +205,16 @@ def test_a_turn_reads_no_stored_row(memory: Memory, monkeypatch: pytest.MonkeyPa
     assert reads_stored(memory, Warm(), monkeypatch, 5)
 
 
+def test_a_record_that_the_log_repeats_counts_once(memory: Memory) -> None:
+    warm = Warm()
+    memory.sweep(warm)
+    for lines in (conversation(1, start=3), conversation(1), conversation(1, start=4)):
+        memory.write("s1", *lines, append=True)
+        memory.sweep(warm)
+    assert (memory.row("claude:s1").record_count, memory.digest("claude:s1")["record_count"]) == (20, 20)
+    assert verify(memory.store) == []
+
+
 def test_what_another_process_did_drops_it(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     warm = Warm()
     memory.sweep(warm)
@@ -218,7 +227,7 @@ def test_a_sweep_that_fails_drops_it(memory: Memory) -> None:
     warm = Warm()
     memory.sweep(warm)
     memory.write("s1", *conversation(1, start=3), append=True)
-    with mock.patch.object(sweeping, "commit_batch", side_effect=RuntimeError), pytest.raises(RuntimeError):
+    with mock.patch.object(rounds, "commit_batch", side_effect=RuntimeError), pytest.raises(RuntimeError):
         memory.sweep(warm)
     assert len(warm) == 0
     memory.sweep(warm)

@@ -145,7 +145,9 @@ TABLES: Mapping[str, str] = {
         hash TEXT NOT NULL,
         written_at TEXT NOT NULL,
         position BIGINT,
-        first_position BIGINT
+        first_position BIGINT,
+        -- Zeros that make large rows of growing sessions keep their size: see `store.catalog.digests`.
+        padding BLOB
     """,
     # The digests that are gone, by their first position; null if it is not known which.
     "removals": """
@@ -375,6 +377,7 @@ def _positions(connection: Connection) -> None:
 
 def _recent_facts(connection: Connection) -> None:
     """Partitions can have a second file of each fact, for recent rows. SQLite cannot change what must be unique."""
+    _add_columns(connection, "digests", "padding BLOB")
     there = _columns(connection, "fact_files")
     if "is_recent" in there:
         return

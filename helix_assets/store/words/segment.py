@@ -28,7 +28,7 @@ from helix_assets.store.words.hashing import Array, Words
 MAX_DOCUMENTS = 1 << 16
 MAX_PAIRS = 1 << 22
 """Segments of more pairs are not merged: merging takes 30 bytes of memory for each."""
-MERGED_AT_ONCE = 4
+MERGED_AT_ONCE = 6
 """Fewer segments of about the same size are left as they are: each merge writes all of them once more."""
 _MAGIC = b"helix words 1\n"
 _CHUNK = 1 << 16
