@@ -32,6 +32,7 @@ from helix_assets.store.catalog import live_files, retries
 from helix_assets.store.durable import new_file, open_plain
 from helix_assets.store.store import MEMORY_REDACTED, RULES_STAMP, Store, file_key
 from helix_assets.sweep.look import EXCLUSIONS, Scan, exclusions_of, scan
+from helix_assets.sweep.placing import is_placed
 from helix_assets.sweep.pricing import is_priced
 from helix_assets.sweep.stale import is_settled, stale_sessions, unredacted_sessions
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
@@ -104,7 +105,8 @@ def look(store: Store, now: datetime) -> SmallNews:
     change = store.catalog.change()
     news = SmallNews(store, scan(store, now), change, now)
     store.recall_rules(news.seen.known.meta)
-    if news.seen.changes and (reason := why_large(store, news.seen, now)):
+    is_work = news.seen.changes or not is_placed(store, news.seen.known.meta)  # a new map does not wait for news
+    if is_work and (reason := why_large(store, news.seen, now)):
         raise LeftError(reason)
     return news
 
@@ -124,6 +126,8 @@ def why_large(store: Store, seen: Scan, now: datetime) -> str | None:
         return "sessions are to be derived again"
     if not is_priced(store, known, now.date()):
         return "the prices are new"
+    if not is_placed(store, known):
+        return "the map of repositories, domains and tasks is new"
     if known.get(EXCLUSIONS) != exclusions_of(store):
         return "other sessions are excluded"
     if is_due(store, now, known, after_news=True):

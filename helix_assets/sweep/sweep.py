@@ -30,6 +30,7 @@ from helix_assets.sweep.found_files import Clock, Files
 from helix_assets.sweep.in_thread import WAIT_S as SMALL_WAIT_S
 from helix_assets.sweep.in_thread import SmallNews
 from helix_assets.sweep.look import EXCLUSIONS, Scan, exclusions_of, no_collection, scan
+from helix_assets.sweep.placing import PLACED_WITH, is_placed, place_again, places_mark
 from helix_assets.sweep.plan import Candidate
 from helix_assets.sweep.pricing import Prices, reprice
 from helix_assets.sweep.rounds import Rounds, bytes_of
@@ -67,7 +68,8 @@ def sweep(  # noqa: PLR0913 - each is a choice of who sweeps
         report = run.run()
         if run.notes:
             take_in(store, run.notes)
-        keep_up(store, changed=bool(report.touched or report.digests_repriced), words=run.rounds.words)
+        is_changed = bool(report.touched or report.digests_repriced or report.digests_placed)
+        keep_up(store, changed=is_changed, words=run.rounds.words)
         with store.catalog.reading() as connection:
             known = meta.every(connection)
             if report.touched:
@@ -147,6 +149,8 @@ class _Sweep:
         self._progress.start(bytes_of(groups))
         self.rounds.ingest(groups)
         self._follow_rules()
+        if not is_placed(self._store, self._known.meta):
+            self._report.digests_placed = place_again(self._store)
         self._report.digests_repriced = reprice(
             self._store, self._prices, self._clock().date(), is_first=self._known.is_empty
         )
@@ -178,6 +182,7 @@ class _Sweep:
         """Note what the next sweep needs to know, and this one's numbers, unless there is nothing new."""
         report, known = self._report, self._known
         remembered = {**self._prices.to_remember(), retries.TRIED_WITH: code_versions()}
+        remembered[PLACED_WITH] = places_mark(self._store.settings.places)
         if self._only is None:  # when they change, excluded files are checked again
             remembered[EXCLUSIONS] = exclusions_of(self._store)
         remembered = dict(remembered.items() - known.meta.items())

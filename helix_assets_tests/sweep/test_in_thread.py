@@ -353,6 +353,7 @@ def test_a_packed_file_is_large_news(memory: Memory) -> None:
     [
         ({"HELIX_REDACTION_RULES": "[{name = 'steps', pattern = 'do step [0-9]'}]"}, "the redaction rules are new"),
         ({"HELIX_PRICES": "{claude-opus-4-5 = {input = 1.0, output = 2.0}}"}, "the prices are new"),
+        ({"HELIX_REPO_DOMAINS": "{shop = 'sales'}"}, "the map of repositories, domains and tasks is new"),
         ({"HELIX_EXCLUDE_REPOS": "shop"}, "other sessions are excluded"),
         ({"HELIX_RAW_HARD_CAP_BYTES": "4KiB", "HELIX_RAW_SOFT_CAP_BYTES": "2KiB"}, "the raw cache is full"),
     ],
@@ -363,6 +364,16 @@ def test_news_under_other_settings_is_large(memory: Memory, environ: dict[str, s
     grow(other)
     with pytest.raises(LeftError, match=reason):
         news(other)
+    other.close()
+
+
+def test_new_map_is_for_a_run_even_without_news(memory: Memory) -> None:
+    memory.close()
+    other = Memory(memory.folder, {"HELIX_TASK_PATTERNS": "SHOP-[0-9]+"})
+    with pytest.raises(LeftError, match="the map of repositories, domains and tasks is new"):
+        news(other)
+    other.sweep()
+    assert not news(other)
     other.close()
 
 

@@ -90,6 +90,14 @@ def for_queries(connection: Connection, versions: Versions) -> list[Row]:
     return connection.rows(f"SELECT {', '.join(plain)}, {covered(versions)} AS is_covered FROM sessions ORDER BY id")
 
 
+def with_digests(connection: Connection) -> Iterator[Row]:
+    """Of every session with a digest its place, the facts it was found from, and the digest with its hash."""
+    query = """SELECT id, sessions.session_uid, sessions.repo, sessions.domain, task_ref, facts, digest, hash
+        FROM sessions JOIN digests ON digests.session_uid = sessions.session_uid"""
+    with closing(connection.execute(query)) as found:
+        yield from found
+
+
 def for_search(connection: Connection) -> list[Row]:
     """All sessions, with what a search filters by and shows."""
     return connection.rows("""SELECT id, session_uid, flavor, repo, title, day, started_us, ended_us, evicted_at,
