@@ -8,8 +8,9 @@ sessions (`sweep.rounds`), deleting raw bytes (`keep.evict`).
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 
@@ -43,6 +44,14 @@ RESCAN_BYTES = 256 << 20
 """How many bytes of stored sessions one sweep brings to new redaction rules."""
 
 
+@dataclass(frozen=True)
+class Again:
+    """Sessions to derive again, and nothing else. With `reparse` their records are parsed again in any case."""
+
+    uids: Sequence[str]
+    reparse: bool
+
+
 def utc_now() -> datetime:
     """The clock of every entry point; tests pass their own."""
     return datetime.now(UTC)
@@ -56,15 +65,16 @@ def sweep(  # noqa: PLR0913 - each is a choice of who sweeps
     only: Collection[tuple[str, str]] | None = None,
     warm: Warm | None = None,
     small: SmallNews | None = None,
+    again: Again | None = None,
 ) -> SweepReport:
     """Read what changed and digest it. Safe to kill, repeat and run while others read.
 
     `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A process that
     sweeps often passes the same `warm` each time. With `small` news the sweep stays in the calling thread and leaves
-    what is too much for one: LeftError if that is all.
+    what is too much for one: LeftError if that is all. What is derived `again` is all that is done.
     """
     with writing(store, "sweep", SMALL_WAIT_S if small else WAIT_S):
-        run = _Sweep(store, clock, progress or Progress(), only, warm, small)
+        run = _Sweep(store, clock, progress or Progress(), only, warm, small, again)
         report = run.run()
         if run.notes:
             take_in(store, run.notes)
@@ -90,7 +100,9 @@ class _Sweep:
         only: Collection[tuple[str, str]] | None,
         warm: Warm | None,
         small: SmallNews | None,
+        again: Again | None,
     ) -> None:
+        self._again = again
         self._started, self._began = clock(), time.perf_counter()
         self._store, self._clock, self._progress = store, clock, progress
         self._only = None if only is None else set(only)
@@ -115,7 +127,7 @@ class _Sweep:
             report.files_seen = len(self._files.scan.found)
             if not self._was_settled:
                 self._redact_texts()
-            groups = self._files.groups()
+            groups = self._files.groups() if self._again is None else {}
             # Otherwise the garbage collector searches all that was found: a fifth of the time of a small sweep.
             with no_collection() if self._was_settled and bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
                 self._take_in(groups)
@@ -145,7 +157,8 @@ class _Sweep:
         return scan(store, self._clock())
 
     def _take_in(self, groups: dict[str, list[Candidate]]) -> None:
-        self._files.note_gone()
+        if self._again is None:
+            self._files.note_gone()
         self._progress.start(bytes_of(groups))
         self.rounds.ingest(groups)
         self._follow_rules()
@@ -167,6 +180,9 @@ class _Sweep:
 
     def _follow_rules(self) -> None:
         """Derive again what was derived by older code, or not at all. Evicted sessions keep their digest."""
+        if self._again is not None:
+            self.rounds.rederive(self._again.uids, reparse=self._again.reparse)
+            return
         among = self._may_be_stale()
         stale = stale_sessions(self._store, self._clock(), self._only, among) if among != set() else []
         self.rounds.rederive([row.session_uid for row in stale])
@@ -183,7 +199,7 @@ class _Sweep:
         report, known = self._report, self._known
         remembered = {**self._prices.to_remember(), retries.TRIED_WITH: code_versions()}
         remembered[PLACED_WITH] = places_mark(self._store.settings.places)
-        if self._only is None:  # when they change, excluded files are checked again
+        if self._only is None and self._again is None:  # when they change, excluded files are checked again
             remembered[EXCLUSIONS] = exclusions_of(self._store)
         remembered = dict(remembered.items() - known.meta.items())
         mark = next_mark(known.day, int(self.rounds.order or 0), self._clock())
