@@ -490,7 +490,10 @@ class _SessionRun:
         self.shareable: set[int] = set()
         self.message_ids: dict[int, str] = {}
         self._last_message: str | None = None
-        self.started_us, self.ended_us = task.started_us, task.ended_us
+        self.held_since_us, self.ended_us = task.facts.held_since_us or task.started_us, task.ended_us
+        self.started_us = None if task.not_ours and not task.append else task.started_us
+        self._has_own = self.started_us is not None
+        self._copied_branch: str | None = None
         self.last_row = task.last_row
 
     def run(self) -> None:
@@ -616,10 +619,11 @@ class _SessionRun:
         record, obj = item
         ts_us = record.ts_us
         if ts_us is not None:
-            if self.started_us is None or ts_us < self.started_us:
-                self.started_us = ts_us
+            if self.held_since_us is None or ts_us < self.held_since_us:
+                self.held_since_us = ts_us
             if self.ended_us is None or ts_us > self.ended_us:
                 self.ended_us = ts_us
+            self._date(record, ts_us)
         is_given_up = record.key in self._stored_alone and record.key in self.task.not_ours
         if self._shares_history and is_worldwide(record.native_id) and not is_given_up:
             self.shareable.add(record.key)
@@ -643,6 +647,27 @@ class _SessionRun:
         elif record.key not in self.task.not_ours:
             self.last_row = _place(item)
             self._emit(self.linker.rows(record, events))
+
+    def _date(self, record: Record, ts_us: int) -> None:
+        """Start the session with its first own record; copied history before it also has another one's branch.
+
+        Records without an id are the history's, too, if copied ones follow them.
+        """
+        if record.key in self.task.not_ours:
+            if not self._has_own:
+                self.started_us = None
+        elif self.started_us is None or ts_us < self.started_us:
+            if self.started_us is None and self.task.not_ours:
+                self._copied_branch, self.facts.git_branch = self.facts.git_branch or self._copied_branch, None
+            self.started_us = ts_us
+            self._has_own |= is_worldwide(record.native_id)
+
+    def settle_start(self) -> None:
+        """Note since when the session holds records of another one. Without own records these date it."""
+        self.facts.git_branch = self.facts.git_branch or self._copied_branch
+        if self.started_us is None or self.facts.own_since_us is not None:
+            self.started_us = self.held_since_us
+        self.facts.held_since_us = self.held_since_us if self.held_since_us != self.started_us else None
 
     def _is_news(self, row: Row) -> bool:
         return row.native_type != DOCUMENT and row.record_key not in self._counted
@@ -890,6 +915,7 @@ def _result(run: _SessionRun, shop: Workshop) -> Ingested:
     sources = run.sources
     if run.task.merges and run.task.earlier is not None and not run.has_counted:
         run.facts = run.task.earlier.facts  # nothing new was read about the session
+    run.settle_start()
     if not run.task.is_bare:
         run.facts.cwd = run.facts.cwd or _cwd_of_path(run, shop)
         run.facts.repo_root = _repository(run, shop)
