@@ -34,7 +34,8 @@ _FORMS = (
           r"(?: *(?P<skipped2>#) todo\n)?(?: *# filtered out\n)? *(?P<failed1>#) fail$(?:\n *(?P<failed2>#) errors?$)?"
           r"(?:(?:\n *# [^\n]{1,80}){0,3}\nRan # tests? across # files?\.(?: \[<TIME>\])?)?"),
     _form("deno test", " passed", r"^(?:ok|(?P<broke>FAILED)) \| (?P<passed>#) passed[^|\n]{0,40}"
-          r"\| (?P<failed>#) failed[^|\n(]{0,40}(?:\(# steps?\) )?(?:\| (?P<skipped>#) ignored[^|\n(]{0,40})?(?:\| [^|\n(]{1,40}){0,2}"
+          r"\| (?P<failed>#) failed[^|\n(]{0,40}(?:\(# steps?\) )?(?:\| (?P<skipped>#) ignored[^|\n(]{0,40})?"
+          r"(?:\| [^|\n(]{1,40}){0,2}"
           r"(?:\(<TIME>\))?$"),
     _form("googletest", "[==========] ", r"^\[={10}\] (?P<total>#) tests? from # test (?:suite|case)s? ran\."
           r"(?: \(<TIME> total\))?\n\[  PASSED  \] # tests?\.(?:\n\[  SKIPPED \] (?P<skipped>#) tests?, listed below:"
