@@ -18,8 +18,8 @@ DIGEST_VERSION = 5
 FACTS_SINCE = 3
 """The first version of digests that come with facts."""
 SUMMARY_CHARS = 200
-MESSAGE_CHARS = 4000
-"""What a row keeps of a message."""
+MESSAGE_CHARS, PROMPT_CHARS = 4000, 400
+"""What a row keeps of a message: of an agent's all that matters, of a person's the beginning and the end."""
 CUT = "…"
 UNPARSED = "unparsed"
 """Native type of a line that is not a JSON object: its text is kept, but it yields no event and is not counted."""
@@ -206,16 +206,16 @@ def light(row: Row) -> Row:
 _DETAIL, _IDS = Row._fields.index("detail"), Row._fields.index("record_id")
 
 
-def whole_text(text: str) -> str | None:
+def whole_text(text: str, limit: int = MESSAGE_CHARS) -> str | None:
     """A message's text as its event's `detail`; None if the summary holds all of it.
 
-    Of a very long one the beginning and the end, both cut at a space, so that no mark of a redaction is cut in two.
+    Of one beyond the limit the beginning and the end, cut at a space, so that no mark of a redaction is cut in two.
     """
     said = text.strip()
     if len(said) <= SUMMARY_CHARS and "\n" not in said:
         return None
-    if len(said) > MESSAGE_CHARS:
-        half = MESSAGE_CHARS // 2
+    if len(said) > limit:
+        half = limit // 2
         said = f"{said[:half].rpartition(' ')[0]}\n{CUT}\n{said[-half:].partition(' ')[2]}"
     return orjson.dumps({"text": said.replace("\0", "").encode("utf-8", "replace").decode()}).decode()
 

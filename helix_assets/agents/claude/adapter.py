@@ -19,7 +19,7 @@ from helix_assets.agents.spec import FoundFile, Identity, JsonObject, SessionFac
 from helix_assets.agents.walk import entries
 from helix_assets.derive import commands
 from helix_assets.model.errors import Problem
-from helix_assets.model.event import EventKind, Record, SessionEvent, Usage, shorten, whole_text
+from helix_assets.model.event import PROMPT_CHARS, EventKind, Record, SessionEvent, Usage, shorten, whole_text
 
 _DESKTOP_HOMES = "local-agent-mode-sessions"
 _INJECTED = (
@@ -220,10 +220,10 @@ class ClaudeParser:
             if kind == "text":
                 said = _text(block.get("text"))
                 text = shorten(said)
-                end = whole_text(said)
+                whole = whole_text(said)
                 events.append(
                     SessionEvent(
-                        EventKind.ASSISTANT_MSG, "assistant", summary=text, detail=end, size=len(said), **place
+                        EventKind.ASSISTANT_MSG, "assistant", summary=text, detail=whole, size=len(said), **place
                     )
                 )
             elif kind in ("thinking", "redacted_thinking"):
@@ -299,8 +299,8 @@ class ClaudeParser:
         is_meta = obj.get("isCompactSummary") is True or obj.get("isMeta") is True
         if is_meta or _text(_dict(obj.get("origin")).get("kind")) in _MACHINES or start.startswith(_INJECTED):
             return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)
-        end = whole_text(text)
-        return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), detail=end, size=len(text), **place)
+        whole = whole_text(text, PROMPT_CHARS)
+        return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), detail=whole, size=len(text), **place)
 
     # -- the agent's own life ----------------------------------------------------------------------------------------
 
@@ -359,7 +359,7 @@ class ClaudeParser:
             text = prompt if isinstance(prompt, str) else "\n".join(_text(b.get("text")) for b in _blocks(prompt))
             if body.get("commandMode", "prompt") == "prompt" and not text.lstrip().startswith(_INJECTED):
                 said = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), **place)
-                return [said._replace(status="queued", detail=whole_text(text))]
+                return [said._replace(status="queued", detail=whole_text(text, PROMPT_CHARS))]
             return [SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)]
         if kind in ("hook_blocking_error", "hook_non_blocking_error"):
             exit_code = as_count(body.get("exitCode"))

@@ -14,7 +14,7 @@ from helix_assets.agents.grok.tools import model_name, read_call, read_result, t
 from helix_assets.agents.jsonl import count_or_zero
 from helix_assets.agents.loose import as_count, as_name, as_object, as_text, packed
 from helix_assets.agents.spec import JsonObject, SessionFacts
-from helix_assets.model.event import EventKind, Piece, Record, SessionEvent, Usage, shorten, whole_text
+from helix_assets.model.event import PROMPT_CHARS, EventKind, Piece, Record, SessionEvent, Usage, shorten, whole_text
 
 TICKS_PER_DOLLAR = 10_000_000_000
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.I)
@@ -30,7 +30,7 @@ def prompt_event(text: str, synthetic: bool, facts: SessionFacts, ts_us: int | N
     if synthetic or facts.is_subagent or said.lstrip().startswith(INJECTED):
         return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(said), status="injected", ts_us=ts_us)
     prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(said), size=len(said), ts_us=ts_us)
-    return prompt._replace(detail=whole_text(said))
+    return prompt._replace(detail=whole_text(said, PROMPT_CHARS))
 
 
 class _Run(NamedTuple):

@@ -203,6 +203,7 @@ class _Facts:
         self.edited = "ok" in edits
         self.edits_refused = bool(edits) and not self.edited
         results = [self._said(call, status) for call, status in turn.results]
+        self.has_failures = not {"error", "denied"}.isdisjoint(results)
         self.streak = len(results) == _STREAK and set(results) == {"error"}
 
     @cached_property
@@ -223,7 +224,9 @@ class _Facts:
         said = self.end.reply
         if self.done:
             return not self.wants_words and saying.ends_on_failure(said)
-        return saying.gives_up(said) if self.wants_words else saying.says_not_done(said)
+        if self.wants_words:
+            return saying.gives_up(said)
+        return saying.says_not_done(said, has_failures=self.has_failures)
 
     @property
     def is_automated(self) -> bool:
@@ -273,11 +276,9 @@ class _Facts:
     @property
     def is_proven(self) -> bool:
         """Whether what was edited passed its tests or its build, or was committed, whatever the reply says."""
-        return (
-            self.passed("commit")
-            or self.passed("push")
-            or (self.edited and (self.passed("test") or (self.passed("build") and not self.failed("lint"))))
-        )
+        turn = self.end.turn
+        kept = any(self.passed(kind) and turn.checks[kind].step >= turn.last_edit for kind in ("commit", "push"))
+        return kept or (self.edited and (self.passed("test") or (self.passed("build") and not self.failed("lint"))))
 
     def passed_and_said(self, kind: str) -> bool:
         """Whether the last check of the kind passed and the agent says it is done, or replies in another language."""

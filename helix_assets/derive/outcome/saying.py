@@ -51,10 +51,11 @@ def _sentences(text: str) -> tuple[_Sentence, ...]:
 
 # English past forms by their shape: -ed, and the irregular ones, whose number is fixed.
 _IRREGULAR = (
-    r"bound|brought|built|cast|caught|chose|chosen|cut|did|done|drawn|drew|fed|found|gave|given|grown|held|hid"
+    r"bound|brought|built|cast|caught|chose|chosen|cut|done|drawn|drew|fed|found|gave|gone ahead|given|grown|held|hid"
     r"|hidden|hooked|kept|laid|led|left|let|made|met|overrode|overridden|put|ran|rebuilt|redid|redone|remade|reran"
     r"|rerun|reset|resent|rewritten|rewrote|sent|set|shrank|shrunk|shut|sped|spent|split|swept|taken|taught|threw"
-    r"|thrown|took|undid|undone|went|withdrew|written|wrote"
+    r"|spun|dug|hung|wound|frozen|dealt|flown|won|swung|torn|worn|sewn|bent|lit|strung|thrown|took|undid|undone|went"
+    r"|withdrew|withdrawn|written|wrote"
 )
 # Past forms that report no result: what was thought, tried or met with, and participles that only describe.
 _NO_RESULT = (
@@ -67,7 +68,7 @@ _NO_RESULT = (
     r"|requested|scared|seemed|shared|skipped|started|stopped|struggled|suggested|supposed|suspected|timed|tried"
     r"|undefined|unexpected|unfinished|unrelated|unresolved|untested|unused|used|waited|wanted|warned|wished|wondered"
 )
-_PAST = rf"(?!(?:{_NO_RESULT})\b)(?:(?:[a-z]+-)?[a-z]{{2,}}(?<!e)ed|freed|{_IRREGULAR})\b"
+_PAST = rf"(?!(?:{_NO_RESULT})\b)(?:(?:[a-z]+-)?[a-z]{{2,}}(?<!e)ed|freed|{_IRREGULAR})\b(?! not\b)"
 _ADVERBS = r"(?: (?:all|also|already|both|just|now|only|then|[a-z]+ly)){0,3}"
 _BEGINNING = r"(?:(?:all|also|and|both|everything|finally|just|now|ok|okay|so|then|[a-z]+ly)[,:]? ){0,2}"
 _STATE = (
@@ -89,20 +90,30 @@ _RESULT = _any(
     # the agent's own past
     rf"\b(?:i|we)(?:'ve| have)?{_ADVERBS} {_PAST}",
     # a sentence or a point of a list that begins with its participle: "Spawned three workers"
-    rf"\A{_BEGINNING}{_PAST}(?![-'\w])(?! (?:by|in order|on|that|to be|upon)\b)",
+    rf"\A{_BEGINNING}{_PAST}(?![-'\w])(?! (?:are|be|by|has|in order|is|on|that|to be|upon|was|were)\b)",
     # a noun and its participle, as headlines have it: "Branch pushed", "7 remaining stories created"
     rf"\A(?!.{{0,90}}\b{_FINITE}\b)(?:[\w./&'-]+,? ){{1,7}}{_PAST}"
-    r"(?: (?:again|already|correctly|now|cleanly|fully|successfully|too|as well))?\W*\Z",
+    r"(?: (?:again|already|as well|away|back|correctly|down|now|off|out|over|too|up|[a-z]+ly)){0,2}"
+    r"(?:\W*\Z| (?:as|at|from|in|into|on|onto|to|under|via|with) )",
     # counts: "51 passed", "12 files changed"
     rf"(?<![\w.])[1-9]\d*(?: (?!of\b|to\b|is\b|are\b)[\w/-]+){{0,3}} {_PAST}(?! (?:by|to)\b)",
     r"(?<![\w.])[1-9]\d*(?:/\d+)?(?: [a-z]+){0,2} (?:pass|passing|green|succeed)\b",
     # the perfect passive, and states that were reached
     rf"\b(?:has|have|had){_ADVERBS} been{_ADVERBS} {_PAST}",
+    rf"\b(?:has|have){_ADVERBS} (?:run|{_PAST})",
+    r"\A(?:that|this|which) (?:also |just )?(?:did|fixed|resolved|solved|worked)\b|\bis (?:now )?live\b",
     rf"\b{_BE} (?:all|also now|now(?: all| also| both| fully)?|[a-z]+fully|already) {_PAST}(?! by\b)",
+    rf"\b(?:is|are|was|were) {_PAST} and {_PAST}(?! by\b)",
     rf"\b{_BE}{_ADVERBS} {_STATE}",
     r"\b(?:is|are|was|were) (?:added|applied|cleaned up|committed|completed|created|deleted|deployed|fixed|implemented"
-    r"|installed|inverted|merged|migrated|moved|pushed|removed|renamed|resolved|updated|verified)\b",
-    rf"\A(?!.{{0,60}}\b(?:how|no|not|until|what|when|why)\b)(?:[\w/&'-]+ ){{0,6}}(?:all (?:done|green|set)|complete|done|finished|fixed|good to go|in place|ready|success"
+    r"|installed|inverted|merged|migrated|moved|pushed|removed|renamed|resolved|updated|verified)\b"
+    r"(?! (?:after|before|by|each|every|if|only|on|once|until|when\w*)\b)",
+    rf"\A(?!.{{0,120}}\b(?:after|before|each|every|if|only|that|unless|until|when\w*|which)\b)"
+    rf"(?:\S+ ){{0,6}}\S+(?:'s| is| are) {_PAST}(?: (?:again|as well|down|in|now|off|on|out|together|too|up))*\W*\Z",
+    r"\b(?:completed|ended|exited|finished|passed|ran|went)"
+    r" (?:clean\w*|fine|ok|smoothly|through|well|with no|without)\b",
+    r"\A(?!.{0,60}\b(?:how|no|not|until|what|when|why)\b)(?:[\w/&'-]+ ){0,6}(?:all (?:done|green|set)|complete"
+    r"|done|finished|fixed|good to go|in place|ready|success"
     r"|successful|up to date|works)\s*(?:[.!:,;(]|and\b|for\b|on\b|\W*\Z)",
     rf"\b{_CHECKS}(?: \S+){{0,3}} (?:(?:is|are) )?(?:now |all |still |also )*(?:clean|green|pass|passed|passes|passing"
     r"|succeeded|succeeds?)\b",
@@ -113,9 +124,10 @@ _RESULT = _any(
     r"|this|was\b)[a-z]{3,}s\b(?! (?:is|are|the time)\b)",
     r"\b(?:is|are|does|do|has|have|works|shows|uses|returns|sits) (?:\w+ ){0,6}now\W*\Z",
     r"\b(?:can|should|will) now\b|\bnow be (?:able|\w+ed)\b|\bno longer [a-z]+s\b",
-    r"\bno (?:more |remaining )?(?:errors|failures|issues|problems|warnings)(?: (?:found|left|remain\w*))?\b",
+    r"\bno (?:\w+ ){0,3}(?:errors|failures|issues|problems|warnings)(?: (?:found|left|remain\w*))?\b",
     # a deliverable that is handed over
-    r"\A(?:here(?:'s| is| are)|you're welcome|glad )",
+    r"\A(?:here(?:'s| is| are)\b(?! (?:[\w'-]+ ){0,3}(?:alternatives|approaches|ideas|options|plan|possibilities"
+    r"|proposal|questions|steps|ways)\b)|you're welcome|glad )",
     r"\b(?:branch|issue|mr|pr|pull request|release|ticket) (?:#?\w+ )?(?:is (?:open|up)|opened)\b",
 )
 _HEADLINE = _any(
@@ -125,7 +137,7 @@ _HEADLINE = _any(
 )
 _DOUBT = _any(
     r"\?\W*\Z",
-    r"\A(?:if|once|unless|until|when|whenever|after|before|as soon as|assuming|should)\b",
+    r"\A(?:nothing|if|once|unless|until|when|whenever|after|before|as soon as|assuming|should)\b",
     r"\b(?:not|cannot|never|can't|couldn't|didn't|doesn't|don't|hasn't|haven't|isn't|aren't|wasn't|weren't|won't)"
     r"(?: \w+){0,2} (?:been|yet|fully|actually|be|pass|passed|\w+ed)\b",
     r"\b(?:would|could|might|may|ought|unable|neither)\b",
@@ -154,16 +166,19 @@ _GIVES_UP = _any(
     + _WORK,
     r"\b(?:gave up|give up|giving up|no luck|to no avail|without success)\b",
 )
-_STEP = r"(?:build|command|commit|deploy\w*|install\w*|merge|migration|push|release|request|run|upload)"
-_NOT_DONE = _any(
+_STILL_BROKEN = _any(
     r"\b(?:still|keeps?|continues? to) (?:crash|fail|hang|throw|time out)\w*",
     r"\bstill (?:broken|doesn't|does not|errors? out|not (?:pass|work)\w*|red\b)",
-    rf"\b{_STEP} (?:has |is |was |keeps )?(?:blocked|denied|failed|failing|refused|rejected)\b",
-    r"\b(?:bugs?|errors?|failures?|issues|problems|tests?|warnings) (?:are (?:still )?(?:left|open)|(?:still )?remain"
-    r"(?:s|ing)?)\b(?! (?:\w+ ){0,2}(?:green|passing|stable|unchanged|valid|intact|the same|in place))",
+    r"(?<!no )\b(?:bugs?|errors?|failures?|issues|problems|tests?|warnings) (?:are (?:still )?(?:left|open)"
+    r"|(?:still )?remain(?:s|ing)?)(?=\W*\Z| (?:after|and|broken|in|on|open|red|to|unfixed|unresolved|with)\b)",
     r"\bnothing (?:has been|is|was) (?:applied|changed|done|written)",
+)
+_STEP = r"(?:build|command|commit|deploy\w*|install\w*|merge|migration|push|release|request|run|upload)"
+# Failures that it may only explain: of somebody else's run, or of one that was mended since.
+_FAILURE = _any(
+    rf"\b{_STEP} (?:has |is |was |keeps )?(?:blocked|denied|failed|failing|refused|rejected)\b",
     r"\b(?:are|is|was|were) (?:left )?unchanged(?=\W*\Z)",
-    r"\b(?:is|was|were) not (?:applied|changed|created|fixed|resolved|saved|written)\b",
+    r"\b(?:was|were) not (?:applied|changed|created|fixed|resolved|saved|written)\b",
     r"\bunfortunately\b[^.]{0,120}\b(?:can't|couldn't|fail\w*|not|unable)\b",
     r"\b(?:can't|cannot) be (?:built|fixed|installed|reached|run)\b",
 )
@@ -193,11 +208,11 @@ _PLEASE_TELL = _any(
     r"\bplease (?:clarify|confirm|paste|provide|share|specify|tell me)\b[^.!?]{0,160}[.!?]?\s*\Z",
     r"\b(?:need|waiting for) your (?:answer|approval|confirmation|decision|input)\b[^.!?]{0,80}[.!?]?\s*\Z",
 )
+_FIRST = r"(?:\A|[.!?:\n] )(?:(?:first|good|great|next|now|ok|okay|perfect|so|then),? )?"
 _ANNOUNCED = _any(
-    r"(?:\A|[.!?:\n] )(?:(?:first|good|great|next|now|ok|okay|perfect|so|then),? )?(?:"
-    r"let me (?!know)|i'll (?:now )?(?!be |leave|stop|wait|stay|keep|hold|report|let )|i will (?:now )?(?!be |not |leave"
-    r"|stop|wait)|i'm going to |i'm (?:now )?(?:[a-z]+ing) |moving on|(?:[a-z]+ing) (?:it|that|the|them|this) |now "
-    r"(?:to|the|for) )[^.!?\n]*[.:…]?\s*\Z",
+    _FIRST + r"(?:let me (?!know)|(?:i'll|i will) (?:now )?(?!be |hold|keep|leave|let |not |report|stay|stop|wait)"
+    r"|i'm going to |i'm (?:now )?[a-z]+ing |moving on|(?:checking|running|verifying) )[^.!?\n]*[.:…]?\s*\Z",
+    _FIRST + r"(?:[a-z]+ing|now) (?:for|it|that|the|them|this|to) [^.!?\n]*[:…]\s*\Z",
 )
 _HEADING = re.compile(r"(?:\A|\s)(?:#{1,4} \S|\*\*[^*\n]{2,80}\*\*|```)")
 
@@ -220,9 +235,10 @@ def gives_up(text: str) -> bool:
     return any(_GIVES_UP.search(sentence) for sentence in _sentences(text))
 
 
-def says_not_done(text: str) -> bool:
-    """The agent says that something failed, is still broken or was not done."""
-    return any(_NOT_DONE.search(sentence) or _GIVES_UP.search(sentence) for sentence in _sentences(text))
+def says_not_done(text: str, *, has_failures: bool = True) -> bool:
+    """The agent says that something is still broken or was not done, or names a failure where its calls have one."""
+    patterns = (_GIVES_UP, _STILL_BROKEN, _FAILURE) if has_failures else (_GIVES_UP, _STILL_BROKEN)
+    return any(pattern.search(sentence) for sentence in _sentences(text) for pattern in patterns)
 
 
 def ends_on_failure(text: str) -> bool:
@@ -231,9 +247,10 @@ def ends_on_failure(text: str) -> bool:
     What could not be checked, or does not matter, is only a remark beside the results.
     """
     said = [each for each in _sentences(text) if not each.endswith("?")]
-    ends = {*said[:2], *said[-2:]}
+    ends = {*said[:1], *said[-2:]}
     return any(
-        (_NOT_DONE.search(each) or _GIVES_UP.search(each)) and not _CHECKING.search(each) and not _NOT_OURS.search(each)
+        (_STILL_BROKEN.search(each) or (_GIVES_UP.search(each) and not _CHECKING.search(each)))
+        and not _NOT_OURS.search(each)
         for each in ends
     )
 
