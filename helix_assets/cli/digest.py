@@ -43,6 +43,11 @@ def pick_session(store: Store, text: str) -> str:
     return found[0]
 
 
+def _lines(file: dict[str, Any]) -> str:
+    added, removed = ("?" if file[name] is None else file[name] for name in ("lines_added", "lines_removed"))
+    return f"+{added} -{removed}"
+
+
 def digest_tables(found: dict[str, Any]) -> list[Table]:
     """A digest as a person reads it: the session, its figures, its errors, its files."""
     tables = [Table([Column(found["session_uid"]), Column("")], [*_facts(found), *_figures(found)])]
@@ -53,9 +58,7 @@ def digest_tables(found: dict[str, Any]) -> list[Table]:
         rows = [[human_count(e["count"]), e["tool"] or "", e["sample"]] for e in found["error_snippets"]]
         tables.append(Table([Column("times", "right"), Column("tool"), Column("error")], rows))
     if found["files"]:
-        rows = [
-            [human_count(f["edits"]), f"+{f['lines_added']} -{f['lines_removed']}", f["path"]] for f in found["files"]
-        ]
+        rows = [[human_count(f["edits"]), _lines(f), f["path"]] for f in found["files"]]
         tables.append(Table([Column("edits", "right"), Column("lines", "right"), Column("file")], rows))
     return tables
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from helix_assets.derive.edits import EditTally
 from helix_assets.derive.failures import error_class
 from helix_assets.derive.outcome.ending import Ending, judge
 from helix_assets.derive.signals import SignalBuilder, SignalRow
@@ -20,9 +21,7 @@ from helix_assets.model.digest import (
     Cost,
     Coverage,
     Digest,
-    Edits,
     ErrorSnippet,
-    FileTouched,
     RunTally,
     Tokens,
 )
@@ -92,8 +91,8 @@ class DigestBuilder:
         self._messages: dict[bool, set[str | int]] = {False: set(), True: set()}
         self._models: dict[str, None] = {}
         self._errors: dict[str, ErrorSnippet] = {}
-        self._files: dict[str, FileTouched] = {}
-        self._edits: Counter[str] = Counter()
+        self._files: dict[str, EditTally] = {}
+        self._edits = EditTally()
         self._runs: Counter[str] = Counter()
         self._frameworks: Counter[str] = Counter()
         self._last_run: str | None = None
@@ -199,17 +198,10 @@ class DigestBuilder:
             self._note_part(row)
 
     def _on_edit(self, row: Row) -> None:
-        self._edits["count"] += 1
-        self._edits["lines_added"] += row.lines_added or 0
-        self._edits["lines_removed"] += row.lines_removed or 0
+        edit = EditTally(1, row.lines_added, row.lines_removed)
         path = _end_of(row.file_path or "?")
-        held = self._files.get(path) or FileTouched(path=path, edits=0, lines_added=0, lines_removed=0)
-        self._files[path] = FileTouched(
-            path=path,
-            edits=held.edits + 1,
-            lines_added=held.lines_added + (row.lines_added or 0),
-            lines_removed=held.lines_removed + (row.lines_removed or 0),
-        )
+        self._edits = self._edits.plus(edit)
+        self._files[path] = self._files.get(path, EditTally()).plus(edit)
 
     def _on_test(self, row: Row) -> None:
         detail = orjson.loads(row.detail) if row.detail else {}
@@ -253,7 +245,7 @@ class DigestBuilder:
         both = _sum(main, sub)
         verdict = judge(self._ending, self._overruled)
         errors, denied = self._results_with("error"), self._results_with("denied")
-        files = sorted(self._files.values(), key=lambda f: (-f.edits, f.path))
+        files = sorted(self._files.items(), key=lambda item: (-item[1].edits, item[0]))
         digest = Digest(
             session_uid=head.session_uid,
             flavor=head.flavor,
@@ -297,8 +289,8 @@ class DigestBuilder:
             compactions=self._counts["compactions"],
             longest_failure_streak=self._longest,
             tests=self._tally(),
-            edits=Edits(**self._edits),
-            files=files[:MAX_FILES],
+            edits=self._edits.of_session(),
+            files=[tally.of_file(path) for path, tally in files[:MAX_FILES]],
             files_touched=len(files),
             event_count=self._kinds.total(),
             record_count=self._records,

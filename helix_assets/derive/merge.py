@@ -7,12 +7,12 @@ such as a streak of failures across the boundary, stays unknown.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from helix_assets.derive.digest_builder import MAX_ERRORS, MAX_FILES, fitted
+from helix_assets.derive.edits import EditTally
 from helix_assets.model.digest import Cost, Digest, Edits, FileTouched, RunTally, Signal, Tokens
 from helix_assets.model.facts import SessionFactRows, TokenUsage
 
@@ -124,7 +124,7 @@ def sums(kept: Digest, new: Digest, facts: Mapping[str, int]) -> dict[str, Any]:
         "cost": _cost(kept, new),
         "longest_failure_streak": max(kept.longest_failure_streak, new.longest_failure_streak),
         "tests": _tests(kept.tests, new.tests),
-        "edits": Edits(**_added(kept.edits.model_dump(), new.edits.model_dump())),
+        "edits": _edits(kept.edits).plus(_edits(new.edits)).of_session(),
         "files": _files([*kept.files, *new.files]),
         "files_touched": kept.files_touched + more,
         "first_prompt": kept.first_prompt or new.first_prompt,
@@ -168,15 +168,17 @@ def _tests(kept: RunTally, new: RunTally) -> RunTally:
     )
 
 
+def _edits(edits: Edits) -> EditTally:
+    return EditTally(edits.count, edits.lines_added, edits.lines_removed)
+
+
 def _files(files: Iterable[FileTouched]) -> list[FileTouched]:
-    found: dict[str, Counter[str]] = {}
+    found: dict[str, EditTally] = {}
     for file in files:
-        found.setdefault(file.path, Counter()).update(
-            {"edits": file.edits, "lines_added": file.lines_added, "lines_removed": file.lines_removed}
-        )
-    names = ("edits", "lines_added", "lines_removed")
-    whole = [FileTouched(path=path, **{name: counts[name] for name in names}) for path, counts in found.items()]
-    return sorted(whole, key=lambda file: (-file.edits, file.path))[:MAX_FILES]
+        tally = EditTally(file.edits, file.lines_added, file.lines_removed)
+        found[file.path] = found.get(file.path, EditTally()).plus(tally)
+    most = sorted(found.items(), key=lambda item: (-item[1].edits, item[0]))[:MAX_FILES]
+    return [tally.of_file(path) for path, tally in most]
 
 
 def _errors(kept: Digest, new: Digest) -> list[Any]:

@@ -59,24 +59,24 @@ class ErrorSnippet(BaseModel):
 
 
 class FileTouched(BaseModel):
-    """A file that the session edited."""
+    """A file that the session edited. Lines are null where no edit of it says how many."""
 
     model_config = ConfigDict(frozen=True)
 
     path: str
     edits: int
-    lines_added: int
-    lines_removed: int
+    lines_added: int | None
+    lines_removed: int | None
 
 
 class Edits(BaseModel):
-    """All edits of the session, also those of files that `files` has no room for."""
+    """All edits of the session, also those of files that `files` has no room for. Lines as in `FileTouched`."""
 
     model_config = ConfigDict(frozen=True)
 
     count: int = 0
-    lines_added: int = 0
-    lines_removed: int = 0
+    lines_added: int | None = 0
+    lines_removed: int | None = 0
 
 
 class RunTally(BaseModel):

@@ -32,7 +32,8 @@ def test_very_long_message_keeps_both_ends(limit: int) -> None:
     found = str(kept(text, limit))
     beginning, _, end = found.partition(f"\n{CUT}\n")
     assert len(found) <= limit + len(CUT) + 2
-    assert text.startswith(beginning) and text.strip().endswith(end)
+    assert text.startswith(beginning)
+    assert text.strip().endswith(end)
     assert set(map(len, found.replace(CUT, "").split())) == {len("[redacted:password:00000]")}  # no mark is cut
 
 

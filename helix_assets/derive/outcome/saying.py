@@ -244,7 +244,7 @@ def says_not_done(text: str, *, has_failures: bool = True) -> bool:
 def ends_on_failure(text: str) -> bool:
     """The first or the last words of a message that also reports results say that the work as a whole failed.
 
-    What could not be checked, or does not matter, is only a remark beside the results.
+    What could not be checked, or does not matter, is only a remark.
     """
     said = [each for each in _sentences(text) if not each.endswith("?")]
     ends = {*said[:1], *said[-2:]}
