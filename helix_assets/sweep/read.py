@@ -492,7 +492,6 @@ class _SessionRun:
         self._last_message: str | None = None
         self.held_since_us, self.ended_us = task.facts.held_since_us or task.started_us, task.ended_us
         self.started_us = None if task.not_ours and not task.append else task.started_us
-        self._has_own = self.started_us is not None
         self._copied_branch: str | None = None
         self.last_row = task.last_row
 
@@ -651,16 +650,15 @@ class _SessionRun:
     def _date(self, record: Record, ts_us: int) -> None:
         """Start the session with its first own record; copied history before it also has another one's branch.
 
-        Records without an id are the history's, too, if copied ones follow them.
+        Behind copied history only a record with an id shows that it is the session's own.
         """
-        if record.key in self.task.not_ours:
-            if not self._has_own:
-                self.started_us = None
-        elif self.started_us is None or ts_us < self.started_us:
-            if self.started_us is None and self.task.not_ours:
-                self._copied_branch, self.facts.git_branch = self.facts.git_branch or self._copied_branch, None
+        is_resumed = bool(self.task.not_ours)
+        if is_resumed and (record.key in self.task.not_ours or not is_worldwide(record.native_id)):
+            return
+        if self.started_us is None or ts_us < self.started_us:
+            if self.started_us is None and is_resumed:
+                self._copied_branch, self.facts.git_branch = self.facts.git_branch, None
             self.started_us = ts_us
-            self._has_own |= is_worldwide(record.native_id)
 
     def settle_start(self) -> None:
         """Note since when the session holds records of another one. Without own records these date it."""

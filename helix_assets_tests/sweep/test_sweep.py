@@ -248,7 +248,7 @@ def test_resumed_session_starts_with_its_first_own_record(memory: Memory, order:
     queued = line("queue-operation", "", "10:00:01", operation="enqueue", content="x")  # a copied record without an id
     copied = [
         prompt("p1", "10:00:00", "begin", gitBranch="main"), queued,
-        answer("a1", "10:00:05", "done", message="m1", gitBranch="main"),
+        answer("a1", "10:00:05", "done", message="m1", gitBranch="main"), queued,
     ]  # fmt: skip
     logs = {
         "old": copied,
@@ -433,7 +433,7 @@ def test_tool_result_knows_its_call(memory: Memory):
     memory.write("s1", call("c1", "10:00:00", "Edit", "t1", file_path="/x.py"), result("r1", "10:00:03", "t1", "done"))
     memory.sweep()
     digest = memory.digest("claude:s1")
-    assert digest["files"] == [{"path": "/x.py", "edits": 1, "lines_added": 0, "lines_removed": 0}]
+    assert digest["files"] == [{"path": "/x.py", "edits": 1, "lines_added": None, "lines_removed": None}]
 
 
 def test_evicted_session_that_grows_twice_keeps_its_totals(memory: Memory):

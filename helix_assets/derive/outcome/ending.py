@@ -275,10 +275,12 @@ class _Facts:
 
     @property
     def is_proven(self) -> bool:
-        """Whether what was edited passed its tests or its build, or was committed, whatever the reply says."""
+        """Whether the turn edited and ended with passing tests or a build, or committed, whatever the reply says."""
         turn = self.end.turn
-        kept = any(self.passed(kind) and turn.checks[kind].step >= turn.last_edit for kind in ("commit", "push"))
-        return kept or (self.edited and (self.passed("test") or (self.passed("build") and not self.failed("lint"))))
+        if any(self.passed(kind) and turn.checks[kind].step >= turn.last_edit for kind in ("commit", "push")):
+            return True
+        last = {kind for kind, check in turn.checks.items() if check.step == turn.calls and self.passed(kind)}
+        return self.edited and not last.isdisjoint(("test", "build")) and not self.failed("lint")
 
     def passed_and_said(self, kind: str) -> bool:
         """Whether the last check of the kind passed and the agent says it is done, or replies in another language."""
@@ -344,7 +346,7 @@ RULES: tuple[Rule, ...] = (
          lambda f: (f.failed("build") or (f.failed("lint") and not f.done)) and not f.not_ours),
     Rule("no_edit_went_through", "fail", "medium", lambda f: f.edits_refused and (f.done or f.not_done)),
     Rule("agent_says_it_failed", "fail", "medium",
-         lambda f: f.replied and f.not_done and not f.is_proven),
+         lambda f: f.replied and f.not_done and not f.is_proven and not (f.done and f.edited and f.passed("test"))),
     Rule("ended_in_failures", "fail", "low", lambda f: f.replied and f.streak and not f.done),
     Rule("tests_passed", "success", "high", lambda f: f.passed_and_said("test")),
     Rule("committed", "success", "high", lambda f: f.passed_and_said("commit") or f.passed_and_said("push")),
