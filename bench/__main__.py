@@ -1,6 +1,7 @@
 """Measures the product: `python -m bench` makes its corpora, runs interleaved rounds, writes one JSON and one table.
 
     python -m bench [--rounds 3] [--only cold,line] [--scale 0.1] [--out FOLDER] [--agentsview PROGRAM]
+    python -m bench day [--only idle,turns,fresh] ...    what a day costs while it is served: see `bench.day`
 
 Everything happens in a temporary folder with an empty home. Rows are described in docs/PERFORMANCE.md.
 """
@@ -8,11 +9,12 @@ Everything happens in a temporary folder with an empty home. Rows are described 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench import contenders, report, slopes, sweeps
+from bench import contenders, day, report, slopes, sweeps
 from bench.stage import Bench, note
 
 PARTS = {
@@ -29,6 +31,9 @@ PARTS = {
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["day"]:
+        day.main(sys.argv[2:])
+        return
     options = _options()
     program, version = contenders.find_agentsview(options.agentsview)
     note(version)

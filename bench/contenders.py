@@ -67,19 +67,20 @@ def append_line(home: Path, state: Path, seed: int) -> None:
 
 def agentsview(program: str, home: Path, state: Path) -> Measured:
     """`agentsview sync` into a state folder of its own, without daemon, telemetry and update check."""
-    return measure(
-        [program, "sync"],
-        {
-            **bare_environ(state.parent / "home"),
-            "AGENTSVIEW_DATA_DIR": str(state),
-            "CLAUDE_PROJECTS_DIR": str(home / "claude" / "projects"),
-            "CODEX_SESSIONS_DIR": str(home / "codex" / "sessions"),
-            "GROK_DIR": str(home / "grok" / "sessions"),
-            "AGENTSVIEW_NO_DAEMON": "1",
-            "AGENTSVIEW_TELEMETRY_ENABLED": "0",
-            "AGENTSVIEW_DISABLE_UPDATE_CHECK": "1",
-        },
-    )
+    return measure([program, "sync"], agentsview_environ(home, state) | {"AGENTSVIEW_NO_DAEMON": "1"})
+
+
+def agentsview_environ(home: Path, state: Path) -> dict[str, str]:
+    """agentsview's settings for a home of logs."""
+    return {
+        **bare_environ(state.parent / "home"),
+        "AGENTSVIEW_DATA_DIR": str(state),
+        "CLAUDE_PROJECTS_DIR": str(home / "claude" / "projects"),
+        "CODEX_SESSIONS_DIR": str(home / "codex" / "sessions"),
+        "GROK_DIR": str(home / "grok" / "sessions"),
+        "AGENTSVIEW_TELEMETRY_ENABLED": "0",
+        "AGENTSVIEW_DISABLE_UPDATE_CHECK": "1",
+    }
 
 
 def find_agentsview(named: str | None) -> tuple[str | None, str]:

@@ -27,7 +27,8 @@ from helix_assets.demo import append
 from helix_assets.settings import load_settings
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.look import scan
-from helix_assets.sweep.sweep import SweepReport, sweep
+from helix_assets.sweep.sweep import sweep
+from helix_assets.sweep.sweep_report import SweepReport
 
 TICK_S = 30
 Figures = dict[str, list[float]]

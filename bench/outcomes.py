@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from helix_assets.ask.reading import open_session
 from helix_assets.derive.outcome.closing import is_automated
-from helix_assets.model.digest import Digest
+from helix_assets.model.digest_text import whole_digest
 from helix_assets.model.event import EventKind, Row
 from helix_assets.settings import load_settings
 from helix_assets.store.store import open_store
@@ -63,7 +63,7 @@ def judged(home: Path, folder: Path) -> dict[str, Judged]:
         known = connection.tuples("SELECT session_uid, digest FROM sessions LEFT JOIN digests USING (session_uid)")
     found = {}
     for each, text in known:
-        digest = Digest.model_validate_json(text) if text else None
+        digest = whole_digest(text) if text else None
         with open_session(store, each) as session:
             peers = peer_outcome(list(session.rows(raw=False)))
         found[each] = (

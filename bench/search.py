@@ -49,12 +49,13 @@ def needles(home: Path) -> list[tuple[str, str]]:
             if needle["term"].encode() in there]  # fmt: skip
 
 
-def common_words(home: Path) -> list[str]:
-    """Words that are in most logs."""
+def words(home: Path) -> tuple[list[str], list[str]]:
+    """Words that are in most logs, and some that are in few; each is searched for in all its forms."""
     held = Counter[bytes]()
     for entry in log_files(home):
         held.update(set(_WORD.findall(Path(entry.path).read_bytes()[: 1 << 20].lower())))
-    return [word.decode() for word, _ in held.most_common(QUERIES)]
+    ordered = [word.decode() for word, _ in held.most_common()]
+    return ordered[:QUERIES], ordered[-QUERIES:]
 
 
 def timed(queries: Sequence[str], run: Callable[[str], Any]) -> str:
@@ -98,8 +99,11 @@ def _measure(store: Store, home: Path) -> None:
     finder.find("warm")
     missed = [uid for uid, word in planted if uid not in {hit.session_uid for hit in finder.find(word).hits}]
     print(f"needles: {len(planted) - len(missed)} of {len(planted)} found")
-    print("rare words:", timed([word for _, word in planted[:QUERIES]], finder.find))
-    print("common words:", timed(common_words(home), finder.find))
+    common, few = words(home)
+    print("needles:", timed([word for _, word in planted[:QUERIES]], finder.find))
+    print("words in few logs:", timed(few, finder.find))
+    print("words in most logs:", timed(common, finder.find))
+    print("the same, exactly:", timed([f'"{word}"' for word in common], finder.find))
     for query in _REPORTS:
         print(f"sql, {timed([query] * 3, lambda one: ask(store, one))}: {query}")
 

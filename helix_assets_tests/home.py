@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
+import orjson
 import pytest
 
 from helix_assets.ask.export import export
-from helix_assets.model.digest import Digest
+from helix_assets.model.digest_text import whole_digest, written_digest
 from helix_assets.settings import load_settings
 from helix_assets.settings.folders import agent_variables
 from helix_assets.store.catalog import live_files, sessions
@@ -29,7 +30,8 @@ from helix_assets.store.catalog.catalog import Catalog
 from helix_assets.store.catalog.connection import Connection, Row, connect
 from helix_assets.store.fact_files import FactFile
 from helix_assets.store.store import Store, open_store
-from helix_assets.sweep.sweep import SweepReport, sweep
+from helix_assets.sweep.sweep import sweep
+from helix_assets.sweep.sweep_report import SweepReport
 
 NOW = datetime(2026, 6, 20, 12, 0, tzinfo=UTC)
 Given = ParamSpec("Given")
@@ -161,7 +163,8 @@ class Memory:
         return out.getvalue()
 
     def digest(self, uid: str) -> dict[str, Any]:
-        return Digest.model_validate_json(self.digest_text(uid)).model_dump()
+        whole: dict[str, Any] = orjson.loads(written_digest(whole_digest(self.digest_text(uid))))
+        return whole
 
     def digest_text(self, uid: str) -> str:
         """A session's digest as it is stored."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog import losses, sweeps
@@ -29,7 +30,15 @@ class Filled:
     hard_cap: int | None = None
 
 
-def history(store: Store) -> list[Filled]:
+class Outlook(NamedTuple):
+    """How many days of sessions the budget lasts at a rate, and how many are left until the soft cap."""
+
+    bytes_per_day: int
+    days_the_budget_holds: float
+    days_until_soft_cap: float
+
+
+def history(store: Store) -> Sequence[Filled]:
     """The newest sweeps and evictions, oldest first."""
     with store.catalog.reading() as connection:
         points = [Filled(*row) for row in sweeps.fill(connection, _NEWEST)]
@@ -59,12 +68,12 @@ def rate_of(points: Sequence[Filled], evicted_bytes: int) -> float | None:
     return taken_in / days if days >= 1 and taken_in > 0 else None
 
 
-def outlook(rate: float | None, used_bytes: int, soft_cap_bytes: int) -> dict[str, float]:
-    """How many days of sessions the budget lasts at this rate, and how many are left until the soft cap."""
+def outlook(rate: float | None, used_bytes: int, soft_cap_bytes: int) -> Outlook | None:
+    """How long the budget lasts at this rate; None without one."""
     if rate is None:
-        return {}
-    return {
-        "bytes_per_day": round(rate),
-        "days_the_budget_holds": round(soft_cap_bytes / rate, 1),
-        "days_until_soft_cap": round(max(0, soft_cap_bytes - used_bytes) / rate, 1),
-    }
+        return None
+    return Outlook(
+        bytes_per_day=round(rate),
+        days_the_budget_holds=round(soft_cap_bytes / rate, 1),
+        days_until_soft_cap=round(max(0, soft_cap_bytes - used_bytes) / rate, 1),
+    )

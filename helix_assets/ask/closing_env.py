@@ -11,11 +11,11 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from helix_assets.ask.reading import proven_digest
 from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.derive.overhead import infra_overhead_share
+from helix_assets.model.digest import Digest
 from helix_assets.model.errors import NotFoundError
 from helix_assets.store.catalog import sessions
 from helix_assets.store.store import Store
@@ -38,26 +38,26 @@ def newest_session(store: Store, folder: str | None = None) -> str:
     return uid
 
 
-def closing_values(store: Store, session_uid: str) -> dict[str, str]:
+def closing_values(store: Store, session_uid: str) -> Mapping[str, str]:
     """The variables of a session. NotFoundError if it has no digest yet."""
     digest = proven_digest(store, session_uid)
     if digest is None:
         raise NotFoundError(f"{session_uid} has no digest yet: run `helix sweep`")
     return {
-        "HELIX_SESSION_UID": digest["session_uid"],
-        "HELIX_REPO": digest["repo"] or "",
-        "HELIX_FLAVOR": digest["flavor"],
+        "HELIX_SESSION_UID": digest.session_uid,
+        "HELIX_REPO": digest.repo or "",
+        "HELIX_FLAVOR": digest.flavor,
         "HELIX_TOKENS": str(tokens_of(digest)),
         "HELIX_INFRA_OVERHEAD_SHARE": str(
-            infra_overhead_share(digest["tool_histogram"], store.settings.kaizen.infra_tools)
+            infra_overhead_share(digest.tool_histogram, store.settings.kaizen.infra_tools)
         ),
         "HELIX_STORE_DB": os.path.abspath(store.settings.catalog_path),
     }
 
 
-def tokens_of(digest: Mapping[str, Any]) -> int:
+def tokens_of(digest: Digest) -> int:
     """Input and output tokens together, without the cache: the token figure of kaizen records."""
-    return int(digest["cost"]["input_tokens"] + digest["cost"]["output_tokens"])
+    return digest.cost.input_tokens + digest.cost.output_tokens
 
 
 def as_bash(values: Mapping[str, str]) -> str:

@@ -96,10 +96,10 @@ def _print(path: str, row: Found, *, as_json: bool) -> int:
     return FOUND
 
 
-def _fields(text: str) -> Iterator[str]:
+def _fields(digest: str) -> Iterator[str]:
     import json
 
-    for name, value in json.loads(text).items():
+    for name, value in json.loads(digest).items():
         yield cell(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
 
 

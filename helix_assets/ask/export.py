@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
@@ -19,7 +19,8 @@ from helix_assets.agents.jsonl import PACKED
 from helix_assets.ask.reading import OpenSession, open_session, read_consistently, refuse_changed
 from helix_assets.ask.withheld import refuse_unredacted
 from helix_assets.derive.tests import TestRun
-from helix_assets.model.digest_text import parsed_digest
+from helix_assets.model.digest import Digest
+from helix_assets.model.digest_text import parsed_digest, whole_digest
 from helix_assets.model.errors import NotFoundError, StoreError, WithheldError
 from helix_assets.model.event import ROW_FIELDS, Usage
 from helix_assets.model.event import Row as EventRow
@@ -29,7 +30,6 @@ from helix_assets.model.time import iso
 from helix_assets.redaction import strip_tags
 from helix_assets.settings import Settings
 from helix_assets.store.catalog import digests, live_files, sessions, sources
-from helix_assets.store.catalog.connection import Row
 from helix_assets.store.fact_files import FactFile, SessionRows
 from helix_assets.store.proof import digest_text
 from helix_assets.store.store import Store
@@ -40,15 +40,6 @@ _EXPORTED = [field for field in ROW_FIELDS if field.is_exported]
 _JSON = [field.name for field in _EXPORTED if field.text == JSON]
 _OTHERWISE = {"ts_us", "tokens", *_USAGE.values(), "file", "raw", *_JSON}
 _PLAIN = [field.name for field in _EXPORTED if field.name not in _OTHERWISE]
-# Figures of the session export that have the same name in the digest.
-_FIGURES = (
-    "parent_uid", "started_at", "ended_at", "models", "cwd", "git_branch", "tokens", "tokens_main", "tokens_subagent",
-    "tool_calls", "tool_calls_subagent", "tool_errors", "tool_denied", "tool_cancelled", "user_prompts", "interrupts",
-    "assistant_messages", "assistant_messages_subagent", "compactions", "unparsed_lines", "repo", "domain", "task_ref",
-    "title", "outcome",
-)  # fmt: skip
-# Null if a model's price is unknown, and in digests that are older than prices.
-_COSTS = ("cost_usd", "cost_usd_main", "cost_usd_subagent", "price_table")
 
 
 class Exported(NamedTuple):
@@ -59,6 +50,14 @@ class Exported(NamedTuple):
     lines: int
     bytes: int
     withheld: int
+
+
+class SessionFigures(NamedTuple):
+    """What is kept of a session: its digest, the names of its files, its test runs (None if their facts lack)."""
+
+    digest: Digest
+    files: Sequence[str]
+    tests: Sequence[TestRun] | None
 
 
 def export(store: Store, out: BinaryIO) -> Exported:
@@ -101,7 +100,7 @@ def session_lines(session: OpenSession) -> Iterator[bytes]:
         "flavor": row.flavor,
         "files": sorted({_file_name(source.path) for source in session.sources}),
         "is_evicted": session.evicted_at is not None,
-        "digest": _logical_digest(session.digest),
+        "digest": _logical_digest(session.digest_text),
     }
     yield _line(head)
     names = {source.file_rank: _file_name(source.path) for source in session.sources}
@@ -140,53 +139,44 @@ def _logical_row(event: EventRow, names: dict[int, str]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def session_figures(store: Store) -> dict[str, dict[str, Any]]:
+def session_figures(store: Store) -> Mapping[str, SessionFigures]:
     """The figures of every session that has a digest, by uid."""
     refuse_unredacted(store)
     return read_consistently(lambda: _session_figures(store))
 
 
-def _session_figures(store: Store) -> dict[str, dict[str, Any]]:
-    figures: dict[str, dict[str, Any]] = {}
+def _session_figures(store: Store) -> Mapping[str, SessionFigures]:
+    found: dict[str, Digest] = {}
     with store.catalog.reading() as connection:
         files_of: dict[str, list[str]] = {}
         for uid, flavor, path, _ in sources.with_sessions(connection):
             files_of.setdefault(uid, []).append(shown_path(store.settings, flavor, path))
         for row in digests.every(connection):
-            figures[row.session_uid] = _figures(store, row, files_of.get(row.session_uid, ()))
+            if (text := digest_text(row, store.key)) is not None:
+                found[row.session_uid] = whole_digest(text)
     runs = _test_runs(store)
-    for uid, figure in figures.items():
-        if figure["tests"] is None:
-            figure["tests"] = runs.get(uid)
-    return figures
-
-
-def _figures(store: Store, row: Row, files: Sequence[str]) -> dict[str, Any]:
-    digest = parsed_digest(digest_text(row, store.key) or "{}")
     return {
-        "uid": row.session_uid,
-        "files": sorted(files),
-        **{name: digest[name] for name in _FIGURES},
-        **{name: digest.get(name) for name in _COSTS},
-        "tools": digest["tool_histogram"],
-        "records": digest["record_count"],
-        "edits": digest.get("edits"),
-        "retries": digest["cost"]["retries"],
-        "errors": digest["kind_counts"].get("error", 0),
-        "tests": [] if "test_run" not in digest["kind_counts"] else None,
+        uid: SessionFigures(
+            digest=digest,
+            files=tuple(sorted(files_of.get(uid, ()))),
+            tests=runs.get(uid) if "test_run" in digest.kind_counts else (),
+        )
+        for uid, digest in found.items()
     }
 
 
-def _test_runs(store: Store) -> dict[str, list[dict[str, Any]]]:
+def _test_runs(store: Store) -> Mapping[str, Sequence[TestRun]]:
     """Every session's test runs in order, from facts, which outlive eviction. Damaged files are left out."""
-    runs: dict[str, list[dict[str, Any]]] = {}
+    runs: dict[str, Sequence[TestRun]] = {}
     with store.catalog.reading() as connection:
         files = live_files.fact_files(connection)
     for file in files:
         if file.fact == "test_runs":
             for session in _rows_if_whole(store, file):
-                facts = (TestRunFact._make(row)._asdict() for row in session.rows)
-                runs[session.session_uid] = [{name: fact[name] for name in TestRun._fields} for fact in facts]
+                facts = map(TestRunFact._make, session.rows)
+                runs[session.session_uid] = tuple(
+                    TestRun(*(getattr(fact, name) for name in TestRun._fields)) for fact in facts
+                )
     return runs
 
 

@@ -5,15 +5,18 @@ Belongs here: what is shown of a session in a list. Not here: opening one (`ask.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helix_assets.ask.withheld import refuse_unredacted
-from helix_assets.model.digest_text import parsed_digest
+from helix_assets.model.digest_text import whole_digest
 from helix_assets.model.time import iso
 from helix_assets.store.catalog import sessions
 from helix_assets.store.proof import is_proven
 from helix_assets.store.store import Store
+
+if TYPE_CHECKING:
+    from helix_assets.model.digest import Tokens
 
 Wanted = sessions.Wanted
 """Which sessions are listed."""
@@ -37,7 +40,7 @@ class ListedSession:
     ended_at: str | None
     outcome: str
     events: int | None
-    tokens: dict[str, int | None] | None
+    tokens: Tokens | None
     raw_bytes: int
     evicted_at: str | None
     is_pinned: bool
@@ -92,8 +95,7 @@ def agents_in(store: Store) -> frozenset[str]:
 
 
 def _listed(store: Store, row: Any) -> ListedSession:
-    digest = parsed_digest(row.digest) if row.digest and is_proven(row, store.key) else {}
-    return ListedSession(
+    listed = ListedSession(
         session_uid=row.session_uid,
         flavor=row.flavor,
         day=row.day,
@@ -101,15 +103,20 @@ def _listed(store: Store, row: Any) -> ListedSession:
         domain=row.domain,
         git_branch=row.git_branch,
         task_ref=row.task_ref,
-        title=row.title or digest.get("first_prompt"),
+        title=row.title,
         model=row.model,
         parent_uid=row.parent_uid,
         started_at=iso(row.started_us),
         ended_at=iso(row.ended_us),
         outcome=row.outcome,
-        events=digest.get("event_count"),
-        tokens=digest.get("tokens"),
         raw_bytes=row.raw_bytes,
         evicted_at=row.evicted_at,
         is_pinned=row.is_pinned,
+        events=None,
+        tokens=None,
     )
+    if not row.digest or not is_proven(row, store.key):
+        return listed
+    digest = whole_digest(row.digest)
+    title = listed.title or digest.first_prompt
+    return replace(listed, title=title, events=digest.event_count, tokens=digest.tokens)

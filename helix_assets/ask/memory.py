@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from helix_assets.ask.reading import open_existing, proven_digest
 from helix_assets.ask.withheld import note_on_texts, refuse_unredacted, refuse_withheld_texts
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from helix_assets.ask.reports.frame import Report
     from helix_assets.ask.search import Filters, Finder, Found
     from helix_assets.ask.sql import Answer
+    from helix_assets.model.digest import Digest
 
 # The time that `since` is compared with. Facts and events without a time of their own count for the day of the session.
 _TIMES = {"sessions": "coalesce(started_at, day)", "digests": "started_at", "patterns": "last_seen",
@@ -81,8 +82,8 @@ class Memory:
         days = (day_of_text(which, day) for which, day in (("since", since), ("until", until)))
         return make_report(self._store, name, Span(*days))
 
-    def digest(self, session_uid: str) -> dict[str, Any]:
-        """One digest. NotFoundError if there is none."""
+    def digest(self, session_uid: str) -> Digest:
+        """One digest, with all fields of docs/digest.schema.json. NotFoundError if there is none."""
         found = proven_digest(self._store, session_uid)
         if found is None:
             raise NotFoundError(f"no digest of {session_uid!r} in the memory; `helix sessions` lists the sessions")

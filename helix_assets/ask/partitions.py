@@ -67,7 +67,7 @@ _QUESTIONS: Mapping[str, _Questions] = {
 }
 
 
-def data_versions(store: Store, tier: str, on_disk: OnDisk | None = None) -> dict[Partition, str]:
+def data_versions(store: Store, tier: str, on_disk: OnDisk | None = None) -> Mapping[Partition, str]:
     """The version of every partition of a tier: a hash of its sessions and of the code that made them.
 
     That of sources is over the files as the catalog knows them, or as they are on disk now if that is given.
@@ -104,7 +104,7 @@ def _as_on_disk(source: Row, on_disk: OnDisk) -> tuple[Any, ...]:
 
 def figures_of(
     store: Store, tier: str, wanted: Collection[Partition], on_disk: OnDisk | None = None
-) -> dict[Partition, PartitionFigures]:
+) -> Mapping[Partition, PartitionFigures]:
     """The figures of some partitions of a tier; a partition without sessions has no rows."""
     count = {SOURCE_FILES: _count_sources, SESSION_EVENTS: _count_events, SESSION_DIGESTS: _count_digests}[tier]
     totals: dict[Partition, Counter[str]] = {partition: Counter({_ROWS: 0}) for partition in wanted}
@@ -121,7 +121,7 @@ def row_count(store: Store, tier: str) -> int:
         return _QUESTIONS[tier].row_count(connection)
 
 
-def sessions_by_partition(store: Store, first_day: str) -> dict[Partition, int]:
+def sessions_by_partition(store: Store, first_day: str) -> Mapping[Partition, int]:
     """How many sessions each partition has, from this day on."""
     with store.catalog.reading() as connection:
         return {(flavor, day): count for flavor, day, count in sessions.count_by_day(connection, first_day)}

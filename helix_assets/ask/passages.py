@@ -77,7 +77,7 @@ def passages_of(
     group: int,
     terms: Sequence[Term],
     is_wanted: Callable[[str | None, str | None], bool],
-) -> list[Passage]:
+) -> Sequence[Passage]:
     """Passages with any of the terms, enough of each: first the plain texts of events, last ids and the like.
 
     `is_wanted` says by kind and role whether an event is searched for.
@@ -190,10 +190,11 @@ def _lines_with(lower: bytes, starts: Sequence[int], needles: Sequence[bytes]) -
 
 def _needles(term: Term) -> list[bytes]:
     r"""What the bytes of a line contain if it contains the term; non-ASCII letters may be written as \uXXXX."""
-    word = term.longest
-    if word.isascii():
-        return [word.lower().encode()]
-    return [one.encode().lower() for one in (word, word.lower(), word.upper(), word.capitalize())] + [b"\\u"]
+    begins = term.begins
+    if all(map(str.isascii, begins)):
+        return [begin.lower().encode() for begin in begins]
+    cases = {case for word in begins for case in (word, word.lower(), word.upper(), word.capitalize())}
+    return [*sorted(case.encode().lower() for case in cases), b"\\u"]
 
 
 def _texts_with(line: bytes, terms: Sequence[Term]) -> list[tuple[bool, str]]:

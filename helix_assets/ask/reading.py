@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeVar
 
 from helix_assets.ask.withheld import refuse_unredacted, refuse_withheld_texts
-from helix_assets.model.digest_text import parsed_digest
+from helix_assets.model.digest_text import whole_digest
 from helix_assets.model.errors import ChangedError, NotFoundError, StoreError
 from helix_assets.model.event import Row as EventRow
 from helix_assets.settings import Settings
@@ -25,6 +25,9 @@ from helix_assets.store.catalog.connection import Row
 from helix_assets.store.proof import digest_text, is_proven, stream_hash
 from helix_assets.store.store import Store, open_store, refuse_lost_catalog
 
+if TYPE_CHECKING:
+    from helix_assets.model.digest import Digest
+
 T = TypeVar("T")
 _PATIENCE_S = 30.0
 
@@ -33,9 +36,9 @@ _PATIENCE_S = 30.0
 class OpenSession:
     """A session at one time. Its files are kept open, so that its rows can be read even if it is evicted meanwhile."""
 
-    row: Any
-    sources: Sequence[Any]
-    digest: str | None
+    row: Row
+    sources: Sequence[Row]
+    digest_text: str | None
     files: Sequence[IO[bytes]]
 
     @property
@@ -44,9 +47,10 @@ class OpenSession:
         at: str | None = self.row.evicted_at or self.row.evicting_at
         return at
 
-    def digest_content(self) -> dict[str, Any] | None:
-        """Its digest as data; None before there is one."""
-        return None if self.digest is None else parsed_digest(self.digest)
+    @property
+    def digest(self) -> Digest | None:
+        """Its digest; None before there is one."""
+        return None if self.digest_text is None else whole_digest(self.digest_text)
 
     def rows(self, *, raw: bool) -> Iterator[EventRow]:
         """All stored rows in `seq` order; without `raw` the source lines are not read."""
@@ -90,12 +94,12 @@ def damage_of_catalog(settings: Settings) -> str | None:
         return next(catalog.damage(), None)
 
 
-def matching_uids(store: Store, text: str, limit: int = 20) -> list[str]:
+def matching_uids(store: Store, text: str, limit: int = 20) -> Sequence[str]:
     """The sessions that `text` may mean: its uid, or the first characters of its uid or native id."""
     with store.catalog.reading() as connection:
         if text in sessions.by_uid(connection, [text]):
-            return [text]
-        return sessions.uids_that_begin(connection, text, limit) if text else []
+            return (text,)
+        return sessions.uids_that_begin(connection, text, limit) if text else ()
 
 
 # -- reading while others write ------------------------------------------------------------------------------------
@@ -122,7 +126,7 @@ class NamedFile(NamedTuple):
     hash: str
 
 
-def named_files(store: Store) -> list[NamedFile]:
+def named_files(store: Store) -> Sequence[NamedFile]:
     """Every file that the catalog names now: those of facts, then the parts of sessions, the newest first."""
     with store.catalog.reading() as connection:
         facts, parts = live_files.fact_files(connection), live_files.parts_with_sessions(connection)
@@ -176,23 +180,23 @@ def _refuse_changed_parts(store: Store, parts: Iterable[Row]) -> None:
     refuse_changed(store, [(store.raw.path(part.name), part.hash) for part in parts])
 
 
-def sound_digests(store: Store) -> Iterator[dict[str, Any]]:
+def sound_digests(store: Store) -> Iterator[Digest]:
     """Every digest in one snapshot. Leaves out damaged ones, which `helix verify` names. WithheldError as above."""
     refuse_unredacted(store)
     with store.catalog.reading() as connection:
         rows = digests.every(connection)
     for row in rows:
         if is_proven(row, store.key):
-            yield parsed_digest(row.digest)
+            yield whole_digest(row.digest)
 
 
-def proven_digest(store: Store, session_uid: str) -> dict[str, Any] | None:
+def proven_digest(store: Store, session_uid: str) -> Digest | None:
     """A session's digest, None if it has none. StoreError if it is damaged, WithheldError as above."""
     refuse_unredacted(store)
     with store.catalog.reading() as connection:
         row = digests.of(connection, session_uid)
     text = digest_text(row, store.key)
-    return None if text is None else parsed_digest(text)
+    return None if text is None else whole_digest(text)
 
 
 def _from_catalog(store: Store, uid: str) -> tuple[Row, Sequence[Row], Sequence[Row], Row | None]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 
 from helix_assets.ask.passages import Passage, passages_of
 from helix_assets.ask.query import Snippet, Term, parse_query, snippet
@@ -145,12 +146,14 @@ class Finder:
         filters = filters or Filters()
         if filters.since and filters.until and filters.since >= filters.until:
             raise QueryError(f"the search ends ({filters.until:%Y-%m-%d}) before it begins ({filters.since:%Y-%m-%d})")
-        terms = parse_query(query)
+        parse_query(query)  # what is wrong with it is said before anything is read
         until = time.monotonic() + seconds
 
         def find() -> Found:
             try:
-                return self._found(self._fresh(), terms, filters, limit, until)
+                state = self._fresh()
+                terms = parse_query(query, partial(self._known, state))
+                return self._found(state, terms, filters, limit, until)
             except ChangedError:
                 self._state = None
                 raise
@@ -232,23 +235,38 @@ class Finder:
             some.sort(reverse=True)
         return sorted(places.items(), key=lambda item: (-item[1][0].score, -item[0]))
 
+    def _known(self, state: _State, forms: Sequence[str]) -> list[str]:
+        """Those of some words that are in the index."""
+        numbers, is_there = self._hasher.each(forms), np.zeros(len(forms), bool)
+        for segment in state.segments:
+            with self._noting_damage(segment):
+                is_there |= segment.has(numbers)
+        return [form for form, found in zip(forms, is_there, strict=True) if found]
+
+    @contextmanager
+    def _noting_damage(self, segment: Segment) -> Iterator[None]:
+        """ChangedError if a segment is damaged; then it is left out."""
+        try:
+            yield
+        except StoreError as exc:
+            self._damaged.add(segment.path)
+            raise ChangedError(f"{exc}: run `helix search` again") from exc
+
     def _counts(self, segment: Segment, term: Term) -> Array:
         """How often a term may occur in each document of a segment: as often as the rarest of its words."""
         counts = np.full(len(segment.documents), np.inf)
         for place, word in enumerate(term.words):
             is_begin = term.is_prefix and place == len(term.words) - 1
-            hashes = [self._hasher.prefix(one) if is_begin else [self._hasher.word(one)] for one in _cases(word)]
+            written = _cases(word).union(term.forms)
+            hashes = [self._hasher.prefix(one) if is_begin else [self._hasher.word(one)] for one in written]
             of_word = np.zeros(len(segment.documents))
             for some in hashes:
                 if some is None:  # too short a beginning for the index: any document may contain it
                     of_word += 1
                     continue
                 for one in some:
-                    try:
+                    with self._noting_damage(segment):
                         documents, times = segment.find(one)
-                    except StoreError as exc:
-                        self._damaged.add(segment.path)
-                        raise ChangedError(f"{exc}: run `helix search` again") from exc
                     of_word[documents] += times
             counts = np.minimum(counts, of_word)
         return counts
@@ -277,6 +295,7 @@ class Finder:
         def is_wanted(kind: str | None, role: str | None) -> bool:
             return filters.kind in (None, kind) and filters.role in (None, role)
 
+        found: Sequence[Passage]
         for place in places:
             document = state.segments[place.segment].documents[place.document]
             if document.name.startswith(DIGEST):
@@ -357,9 +376,3 @@ def _mark(store: Store) -> tuple[Any, ...]:
     except OSError:
         return (store.catalog.change(),)
     return store.catalog.change(), info.st_mtime_ns, info.st_size
-
-
-def to_dict(found: Found) -> dict[str, Any]:
-    """A result as plain data."""
-    made: dict[str, Any] = orjson.loads(orjson.dumps(found))
-    return made

@@ -6,7 +6,7 @@ Belongs here: reading that snapshot and checking its files by their hashes. Not 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,12 +48,12 @@ class Snapshot:
     losses: Sequence[Row] = ()
     sources: Sequence[Row] = ()
     rows: Sequence[LiveFile] = ()
-    facts: dict[str, list[LiveFile]] = field(default_factory=dict)
+    facts: Mapping[str, Sequence[LiveFile]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     withheld: int = 0
 
     @property
-    def files(self) -> list[LiveFile]:
+    def files(self) -> Sequence[LiveFile]:
         """Every live file that was asked for."""
         return [*self.rows, *(file for files in self.facts.values() for file in files)]
 

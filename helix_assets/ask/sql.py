@@ -8,7 +8,7 @@ the live files; and the limits. Not here: what the views are (`ask.views`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ class Answer:
     """
 
     columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
+    rows: Sequence[tuple[Any, ...]]
     is_cut: bool
     left_out: tuple[str, ...]
     withheld: int

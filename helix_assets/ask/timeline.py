@@ -8,21 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import orjson
+from typing import NamedTuple
 
 from helix_assets.ask.reading import OpenSession
 from helix_assets.model.errors import NotFoundError
-from helix_assets.model.event import ROW_FIELDS, Row
-from helix_assets.model.fields import JSON
+from helix_assets.model.event import Row
 from helix_assets.model.time import iso
 
 _NUMBER = re.compile(r"-?\d{1,19}")
-_JSON = [field.name for field in ROW_FIELDS if field.text == JSON]
-_DETAILS = [
-    field.name for field in ROW_FIELDS if field.is_exported and field.name not in ("ts_us", "file", "raw", *_JSON)
-]
 
 
 @dataclass(frozen=True)
@@ -80,12 +73,9 @@ def events_of(
             yield row
 
 
-def event_details(session: OpenSession, row: Row) -> dict[str, Any]:
-    """An event with all that is known of it, without nulls."""
-    values = {name: getattr(row, name) for name in _DETAILS}
-    values |= {"ts": iso(row.ts_us)} | {name: orjson.loads(text) for name in _JSON if (text := getattr(row, name))}
-    values["payload_ref"] = f"{_payloads(session)}{row.record_key}"
-    return {name: value for name, value in values.items() if value is not None}
+def payload_ref(session: OpenSession, row: Row) -> str:
+    """The name of the record behind an event, for `source_line`."""
+    return f"{_payloads(session)}{row.record_key}"
 
 
 def source_line(session: OpenSession, wanted: str) -> SourceLine:

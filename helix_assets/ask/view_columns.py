@@ -6,6 +6,7 @@ rows a view has, or the views over the catalog (`ask.views`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from helix_assets.model.event import ROW_FIELDS
@@ -53,7 +54,7 @@ _FIRST: dict[str, tuple[str, ...]] = {
 _MORE = {"events": [_PAYLOAD], "file_operations": [_ACCEPTED]}
 
 
-def columns_of(view: str) -> list[Column]:
+def columns_of(view: str) -> Sequence[Column]:
     """The columns of a view over stored rows or facts."""
     fields = fields_of_fact(view)[1:] if view in FACTS else [field for field in ROW_FIELDS if view in field.views]
     first = _FIRST.get(view, ())

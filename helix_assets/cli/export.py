@@ -5,18 +5,29 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
+from helix_assets.ask.export import SessionFigures, session_figures
 from helix_assets.ask.export import export as write_export
-from helix_assets.ask.export import session_figures
 from helix_assets.ask.reading import open_existing
 from helix_assets.ask.withheld import note_on_texts
 from helix_assets.cli.output import emit, handing_over, say, to_json
 from helix_assets.model.errors import StopRun
 from helix_assets.settings import load_settings
 from helix_assets.store.durable import new_file
+
+# Figures that have the same name in the digest. Costs are null if a model's price is unknown, and in digests that are
+# older than prices.
+_FIGURES = (
+    "parent_uid", "started_at", "ended_at", "models", "cwd", "git_branch", "tokens", "tokens_main", "tokens_subagent",
+    "tool_calls", "tool_calls_subagent", "tool_errors", "tool_denied", "tool_cancelled", "user_prompts", "interrupts",
+    "assistant_messages", "assistant_messages_subagent", "compactions", "unparsed_lines", "repo", "domain", "task_ref",
+    "title", "outcome", "cost_usd", "cost_usd_main", "cost_usd_subagent", "price_table",
+)  # fmt: skip
+_EDITS_SINCE = 4
+"""The first version of digests that counts edits."""
 
 
 @click.command()
@@ -29,7 +40,7 @@ def export(out: Path | None, figures_only: bool, as_json: bool) -> None:
         raise click.UsageError("--json describes a file that was written: name it with --out")
     with closing(open_existing(load_settings())) as store, _opened(out) as file:
         if figures_only:
-            text = to_json(session_figures(store)).encode() + b"\n"
+            text = to_json({uid: _figures(found) for uid, found in session_figures(store).items()}).encode() + b"\n"
             file.write(text)
             data = {"sha256": hashlib.sha256(text).hexdigest(), "bytes": len(text)}
         else:
@@ -44,6 +55,21 @@ def export(out: Path | None, figures_only: bool, as_json: bool) -> None:
     emit({"out": out, **data}, as_json)
     if not as_json:
         say(f"sha256 {data['sha256']}  {out}")
+
+
+def _figures(found: SessionFigures) -> dict[str, Any]:
+    digest = found.digest
+    return {
+        "uid": digest.session_uid,
+        "files": found.files,
+        **{name: getattr(digest, name) for name in _FIGURES},
+        "tools": digest.tool_histogram,
+        "records": digest.record_count,
+        "edits": digest.edits if digest.schema_version >= _EDITS_SINCE else None,
+        "retries": digest.cost.retries,
+        "errors": digest.kind_counts.get("error", 0),
+        "tests": None if found.tests is None else [run._asdict() for run in found.tests],
+    }
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import click
 
 from helix_assets.ask.query import Snippet
 from helix_assets.ask.reading import open_existing
-from helix_assets.ask.search import LIMIT, SECONDS, Excerpt, Filters, Finder, Found, Hit, to_dict
+from helix_assets.ask.search import LIMIT, SECONDS, Excerpt, Filters, Finder, Found, Hit
 from helix_assets.ask.withheld import note_on_texts
 from helix_assets.cli.limits import AGENT, SINCE, UNTIL, refuse_backwards, refuse_unknown_agent
 from helix_assets.cli.output import emit, human_count, say, say_marked
@@ -44,7 +44,7 @@ def search(query: str, limit: int, seconds: float, as_json: bool, **limits: Any)
         if found.unindexed and _is_updated(store):
             found = Finder(store).find(query, filters, limit=limit, seconds=seconds)
     if as_json:
-        emit(to_dict(found), as_json=True)
+        emit(found, as_json=True)
     else:
         for hit in found.hits:
             _print_hit(hit)

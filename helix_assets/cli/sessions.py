@@ -77,7 +77,7 @@ def _row(name: str, item: ListedSession) -> list[str]:
     stored = "evicted" if item.evicted_at else human_size(item.raw_bytes)
     if item.is_pinned:
         stored += ", pinned"
-    events, tokens = _count(item.events), _count((item.tokens or {}).get("output"))
+    events, tokens = _count(item.events), _count(item.tokens.output if item.tokens else None)
     started = (item.started_at or item.day)[:16].replace("T", " ")
     return [name, started, item.repo or "", item.outcome, events, tokens, stored, (item.title or "")[:60]]
 

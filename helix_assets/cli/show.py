@@ -6,19 +6,27 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import asdict
 from itertools import islice
+from typing import Any
 
 import click
+import orjson
 
 from helix_assets.ask.reading import OpenSession, open_existing, open_session
-from helix_assets.ask.timeline import event_details, events_of, head_of, source_line
+from helix_assets.ask.timeline import events_of, head_of, payload_ref, source_line
 from helix_assets.cli.digest import digest_tables, pick_session
 from helix_assets.cli.output import Column, Table, emit, hand_over, human_count, print_tables, say
-from helix_assets.model.event import EventKind, Row
+from helix_assets.model.digest_text import parsed_digest
+from helix_assets.model.event import ROW_FIELDS, EventKind, Row
+from helix_assets.model.fields import JSON
 from helix_assets.model.time import iso
 from helix_assets.settings import load_settings
 
 _RANGE = re.compile(r"(\d*)\.\.(\d*)|(\d+)")
 _SHOWN_AT_ONCE = 200
+_JSON = [field.name for field in ROW_FIELDS if field.text == JSON]
+_DETAILS = [
+    field.name for field in ROW_FIELDS if field.is_exported and field.name not in ("ts_us", "file", "raw", *_JSON)
+]
 
 
 def _event_range(_: click.Context, param: click.Parameter, value: str | None) -> range | None:
@@ -64,7 +72,7 @@ def show(uid: str, wanted: range | None, kinds: tuple[str, ...], payload: str | 
 def _show_events(session: OpenSession, wanted: range | None, kinds: frozenset[str], as_json: bool) -> None:
     events, named = events_of(session, wanted, kinds), asdict(head_of(session))
     if as_json:
-        emit({**named, "events": [event_details(session, row) for row in events]}, as_json=True)
+        emit({**named, "events": [_details(session, row) for row in events]}, as_json=True)
         return
     shown = list(events if wanted is not None else islice(events, _SHOWN_AT_ONCE))
     head = Table([Column("session"), Column("")], [[name, str(v)] for name, v in named.items() if v])
@@ -72,6 +80,14 @@ def _show_events(session: OpenSession, wanted: range | None, kinds: frozenset[st
     left = sum(1 for _ in events)
     if left:
         say(f"{human_count(left)} more events: --events {shown[-1].seq + 1}.. shows them.")
+
+
+def _details(session: OpenSession, row: Row) -> dict[str, Any]:
+    """An event with all that is known of it, without nulls."""
+    values = {name: getattr(row, name) for name in _DETAILS}
+    values |= {"ts": iso(row.ts_us)} | {name: orjson.loads(text) for name in _JSON if (text := getattr(row, name))}
+    values["payload_ref"] = payload_ref(session, row)
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _timeline(rows: Iterable[Row]) -> Table:
@@ -93,15 +109,15 @@ def _timeline_row(row: Row) -> list[str]:
 
 def _show_evicted(session: OpenSession, as_json: bool) -> None:
     """Show the digest instead of the events that are gone."""
-    found = session.digest_content()
     if as_json:
-        emit({**asdict(head_of(session)), "events": None, "digest": found}, as_json=True)
+        digest = None if session.digest_text is None else parsed_digest(session.digest_text)
+        emit({**asdict(head_of(session)), "events": None, "digest": digest}, as_json=True)
         return
     if session.evicted_at:
         say(f"The events of this session were evicted at {session.evicted_at}; this is what is kept of it:")
     else:
         say("This session has no records of its own (they belong to the session it was copied from).")
-    print_tables(digest_tables(found) if found else [])
+    print_tables(digest_tables(session.digest) if session.digest else [])
 
 
 def _show_payload(session: OpenSession, wanted: str, as_json: bool) -> None:

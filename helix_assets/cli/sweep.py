@@ -8,8 +8,8 @@ import click
 from helix_assets.cli.output import Advance, Column, Table, emit, human_count, human_size, print_tables, progress, say
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.store import Store, open_store
-from helix_assets.sweep.sweep import Progress, SweepReport
 from helix_assets.sweep.sweep import sweep as run_sweep
+from helix_assets.sweep.sweep_report import Progress, SweepReport
 
 LISTED_PROBLEMS = 20
 _NO_LOGS = "No session logs were found; `helix config` shows where they are looked for, `helix up --demo` a sample."

@@ -102,7 +102,8 @@ def report_of(store: Store, day: date, policy: RetentionPolicy) -> dict[str, Any
     if day == utc_now().date():
         now = plan(store, now=utc_now(), policy=policy)
         metadata |= _planned(now) | _next(now) | _pictures(store, day)
-        metadata |= outlook(bytes_per_day(store, utc_now()), now.usage_before, now.soft_cap)
+        if (lasts := outlook(bytes_per_day(store, utc_now()), now.usage_before, now.soft_cap)) is not None:
+            metadata |= lasts._asdict()
     return metadata
 
 

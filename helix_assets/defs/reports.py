@@ -92,9 +92,9 @@ def _answers(store: Store, name: str, made: Report, connect: Connect) -> Iterato
         asset_key=name, check_name=WHOLE, passed=not left_out, severity=severity, metadata={"left_out": left_out}
     )
     if totals := totals_of_digests(store, name, connect):
-        figures = {f"{figure}/report": reported for figure, (reported, _) in totals.items()}
-        figures |= {f"{figure}/digests": summed for figure, (_, summed) in totals.items()}
-        passed = all(reported == summed for reported, summed in totals.values())
+        figures = {f"{figure}/report": both.reported for figure, both in totals.items()}
+        figures |= {f"{figure}/digests": both.of_digests for figure, both in totals.items()}
+        passed = all(both.reported == both.of_digests for both in totals.values())
         yield dg.AssetCheckResult(asset_key=name, check_name=ADD_UP, passed=passed, metadata=figures)
 
 

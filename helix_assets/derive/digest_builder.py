@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -22,9 +22,11 @@ from helix_assets.model.digest import (
     Coverage,
     Digest,
     ErrorSnippet,
+    FileTouched,
     RunTally,
     Tokens,
 )
+from helix_assets.model.digest_text import written_digest
 from helix_assets.model.event import AFTER_THE_END, DOCUMENT, UNPARSED, UNPLACED, EventKind, Row, light
 from helix_assets.model.fingerprint import fingerprint
 from helix_assets.model.time import SECOND_US, iso
@@ -190,7 +192,7 @@ class DigestBuilder:
         mark = fingerprint(text)
         held = self._errors.get(mark)
         if held:
-            self._errors[mark] = held.model_copy(update={"count": held.count + 1})
+            self._errors[mark] = replace(held, count=held.count + 1)
         else:
             kind = error_class(text, row.exit_code)
             self._errors[mark] = ErrorSnippet(fingerprint=mark, sample=text, count=1, tool=row.tool, error_class=kind)
@@ -245,7 +247,6 @@ class DigestBuilder:
         both = _sum(main, sub)
         verdict = judge(self._ending, self._overruled)
         errors, denied = self._results_with("error"), self._results_with("denied")
-        files = sorted(self._files.items(), key=lambda item: (-item[1].edits, item[0]))
         digest = Digest(
             session_uid=head.session_uid,
             flavor=head.flavor,
@@ -259,7 +260,7 @@ class DigestBuilder:
             started_at=iso(head.started_us),
             ended_at=iso(head.ended_us),
             model=max(self._model_counts(), default=(0, None))[1],
-            models=sorted(self._models),
+            models=tuple(sorted(self._models)),
             outcome=verdict.outcome,
             outcome_reason=verdict.reason,
             outcome_confidence=verdict.confidence,
@@ -290,8 +291,8 @@ class DigestBuilder:
             longest_failure_streak=self._longest,
             tests=self._tally(),
             edits=self._edits.of_session(),
-            files=[tally.of_file(path) for path, tally in files[:MAX_FILES]],
-            files_touched=len(files),
+            files=largest_files(tally.of_file(path) for path, tally in self._files.items()),
+            files_touched=len(self._files),
             event_count=self._kinds.total(),
             record_count=self._records,
             unparsed_lines=head.unparsed_lines,
@@ -300,7 +301,7 @@ class DigestBuilder:
             | {"errors": errors + denied},
             first_prompt=self.first_prompt,
             last_assistant=self._last_assistant,
-            error_snippets=sorted(self._errors.values(), key=lambda e: (-e.count, e.fingerprint))[:MAX_ERRORS],
+            error_snippets=largest_errors(self._errors.values()),
             signals=self._signals.finish(),
             coverage=Coverage(
                 generation=head.generation,
@@ -313,10 +314,10 @@ class DigestBuilder:
 
         return fitted(digest)
 
-    def _ranges(self) -> list[tuple[int, int]]:
+    def _ranges(self) -> tuple[tuple[int, int], ...]:
         firsts = [0, *(after for _, after in self._gaps)]
         lasts = [*(before for before, _ in self._gaps), self._last_seq]
-        return [(first, last) for first, last in zip(firsts, lasts, strict=True) if first <= last]
+        return tuple((first, last) for first, last in zip(firsts, lasts, strict=True) if first <= last)
 
     def _tally(self) -> RunTally:
         return RunTally(
@@ -356,20 +357,29 @@ def _end_of(path: str) -> str:
     return path if len(path) <= MAX_NAME else "…" + path[-MAX_NAME:]
 
 
+def largest_errors(errors: Iterable[ErrorSnippet]) -> tuple[ErrorSnippet, ...]:
+    """The most frequent errors, as many as a digest has room for."""
+    return tuple(sorted(errors, key=lambda error: (-error.count, error.fingerprint))[:MAX_ERRORS])
+
+
+def largest_files(files: Iterable[FileTouched]) -> tuple[FileTouched, ...]:
+    """The most edited files, as many as a digest has room for."""
+    return tuple(sorted(files, key=lambda file: (-file.edits, file.path))[:MAX_FILES])
+
+
 def fitted(digest: Digest) -> Digest:
     """The digest with its lists cut to the most frequent items until it fits; its counts stay complete."""
     room = MAX_TOOLS
-    while room > 1 and len(digest.model_dump_json()) > MAX_BYTES:
+    while room > 1 and len(written_digest(digest)) > MAX_BYTES:
         room //= 2
         tools = Counter(digest.tool_histogram).most_common(room)
-        digest = digest.model_copy(
-            update={
-                "files": digest.files[:room],
-                "error_snippets": digest.error_snippets[:room],
-                "signals": digest.signals[:room],
-                "tool_histogram": dict(sorted(tools)),
-                "models": digest.models[:room],
-            }
+        digest = replace(
+            digest,
+            files=digest.files[:room],
+            error_snippets=digest.error_snippets[:room],
+            signals=digest.signals[:room],
+            tool_histogram=dict(sorted(tools)),
+            models=digest.models[:room],
         )
     return digest
 

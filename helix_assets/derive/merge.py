@@ -8,12 +8,13 @@ such as a streak of failures across the boundary, stays unknown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
-from helix_assets.derive.digest_builder import MAX_ERRORS, MAX_FILES, fitted
+from helix_assets.derive.digest_builder import fitted, largest_errors, largest_files
 from helix_assets.derive.edits import EditTally
-from helix_assets.model.digest import Cost, Digest, Edits, FileTouched, RunTally, Signal, Tokens
+from helix_assets.model.digest import Cost, Digest, Edits, ErrorSnippet, FileTouched, RunTally, Signal, Tokens
 from helix_assets.model.facts import SessionFactRows, TokenUsage
 
 _SUMS = (
@@ -41,9 +42,9 @@ def merged(
     `continued` are messages with lines on both sides: the record whose usage counts for each, before and now.
     """
     if not new.coverage.records:
-        coverage = kept.coverage.model_copy(update={"generation": new.coverage.generation})
+        coverage = replace(kept.coverage, generation=new.coverage.generation)
         same = {name: getattr(new, name) for name in ("unparsed_lines", "started_at", "ended_at")}
-        return kept.model_copy(update={"coverage": coverage, **same}), old_facts
+        return replace(kept, coverage=coverage, **same), old_facts
     usage, superseded = _usage(old_facts.get("token_usage", []), new_facts.get("token_usage", []), continued)
     facts = {name: [*old_facts.get(name, []), *new_facts.get(name, [])] for name in {**old_facts, **new_facts}}
     facts |= {"token_usage": usage} if usage else {}
@@ -73,17 +74,20 @@ def _without(digest: Digest, superseded: Sequence[TokenUsage]) -> Digest:
     sub = [row for row in superseded if row.is_sidechain]
     main = [row for row in superseded if not row.is_sidechain]
     tokens = _less(digest.tokens, superseded)
-    cost = {"input_tokens": tokens.input, "output_tokens": tokens.output,
-            "cache_tokens": tokens.cache_read + tokens.cache_write}  # fmt: skip
-    return digest.model_copy(
-        update={
-            "tokens": tokens,
-            "tokens_main": _less(digest.tokens_main, main),
-            "tokens_subagent": _less(digest.tokens_subagent, sub),
-            "cost": digest.cost.model_copy(update=cost),
-            "assistant_messages": digest.assistant_messages - len(superseded),
-            "assistant_messages_subagent": digest.assistant_messages_subagent - len(sub),
-        }
+    cost = replace(
+        digest.cost,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        cache_tokens=tokens.cache_read + tokens.cache_write,
+    )
+    return replace(
+        digest,
+        tokens=tokens,
+        tokens_main=_less(digest.tokens_main, main),
+        tokens_subagent=_less(digest.tokens_subagent, sub),
+        cost=cost,
+        assistant_messages=digest.assistant_messages - len(superseded),
+        assistant_messages_subagent=digest.assistant_messages_subagent - len(sub),
     )
 
 
@@ -101,17 +105,18 @@ def _less(tokens: Tokens, rows: Sequence[TokenUsage]) -> Tokens:
 
 
 def _added_up(kept: Digest, new: Digest, facts: Mapping[str, int]) -> Digest:
-    return fitted(new.model_copy(update=sums(kept, new, facts)))
+    return fitted(replace(new, **sums(kept, new, facts)))
 
 
 def sums(kept: Digest, new: Digest, facts: Mapping[str, int]) -> dict[str, Any]:
     """The figures of both digests together: every field but those in LATER_WINS."""
-    coverage = {
-        "records": kept.coverage.records + new.coverage.records,
-        "events": kept.coverage.events + new.coverage.events,
-        "ranges": [*kept.coverage.ranges, *new.coverage.ranges],
-        "facts": dict(facts),
-    }
+    coverage = replace(
+        new.coverage,
+        records=kept.coverage.records + new.coverage.records,
+        events=kept.coverage.events + new.coverage.events,
+        ranges=(*kept.coverage.ranges, *new.coverage.ranges),
+        facts=dict(facts),
+    )
     paths = {file.path for file in kept.files}
     how_it_ended = new if new.user_prompts or new.assistant_messages else kept
     more = sum(file.path not in paths for file in new.files) + new.files_touched - len(new.files)
@@ -120,7 +125,7 @@ def sums(kept: Digest, new: Digest, facts: Mapping[str, int]) -> dict[str, Any]:
         **{name: _added(getattr(kept, name), getattr(new, name)) for name in _MAPS},
         **{name: _tokens(getattr(kept, name), getattr(new, name)) for name in _TOKENS},
         "model": new.model or kept.model,
-        "models": sorted({*kept.models, *new.models}),
+        "models": tuple(sorted({*kept.models, *new.models})),
         "cost": _cost(kept, new),
         "longest_failure_streak": max(kept.longest_failure_streak, new.longest_failure_streak),
         "tests": _tests(kept.tests, new.tests),
@@ -131,7 +136,7 @@ def sums(kept: Digest, new: Digest, facts: Mapping[str, int]) -> dict[str, Any]:
         "last_assistant": new.last_assistant or kept.last_assistant,
         "error_snippets": _errors(kept, new),
         "signals": _signals([*kept.signals, *new.signals]),
-        "coverage": new.coverage.model_copy(update=coverage),
+        "coverage": coverage,
         "schema_version": min(kept.schema_version, new.schema_version),
         **{name: getattr(how_it_ended, name) for name in ("outcome", "outcome_reason", "outcome_confidence")},
     }
@@ -146,7 +151,7 @@ def _tokens(a: Tokens, b: Tokens) -> Tokens:
         known = [value for value in (getattr(a, name), getattr(b, name)) if value is not None]
         return sum(known) if known else None
 
-    return Tokens(**{name: both(name) for name in Tokens.model_fields})  # type: ignore[arg-type]
+    return Tokens(**{name: both(name) for name in asdict(a)})  # type: ignore[arg-type]
 
 
 def _cost(kept: Digest, new: Digest) -> Cost:
@@ -154,7 +159,7 @@ def _cost(kept: Digest, new: Digest) -> Cost:
     wall_clock = 0
     if started and ended:
         wall_clock = int((datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds())
-    sums = {name: getattr(kept.cost, name) + getattr(new.cost, name) for name in Cost.model_fields}
+    sums = {name: getattr(kept.cost, name) + getattr(new.cost, name) for name in asdict(kept.cost)}
     return Cost(**{**sums, "wall_clock_s": max(0, wall_clock)})
 
 
@@ -172,31 +177,30 @@ def _edits(edits: Edits) -> EditTally:
     return EditTally(edits.count, edits.lines_added, edits.lines_removed)
 
 
-def _files(files: Iterable[FileTouched]) -> list[FileTouched]:
+def _files(files: Iterable[FileTouched]) -> tuple[FileTouched, ...]:
     found: dict[str, EditTally] = {}
     for file in files:
         tally = EditTally(file.edits, file.lines_added, file.lines_removed)
         found[file.path] = found.get(file.path, EditTally()).plus(tally)
-    most = sorted(found.items(), key=lambda item: (-item[1].edits, item[0]))[:MAX_FILES]
-    return [tally.of_file(path) for path, tally in most]
+    return largest_files(tally.of_file(path) for path, tally in found.items())
 
 
-def _errors(kept: Digest, new: Digest) -> list[Any]:
+def _errors(kept: Digest, new: Digest) -> tuple[ErrorSnippet, ...]:
     found = {error.fingerprint: error for error in kept.error_snippets}
     for error in new.error_snippets:
         held = found.get(error.fingerprint)
-        found[error.fingerprint] = held.model_copy(update={"count": held.count + error.count}) if held else error
-    return sorted(found.values(), key=lambda error: (-error.count, error.fingerprint))[:MAX_ERRORS]
+        found[error.fingerprint] = replace(held, count=held.count + error.count) if held else error
+    return largest_errors(found.values())
 
 
-def _signals(signals: Iterable[Signal]) -> list[Signal]:
+def _signals(signals: Iterable[Signal]) -> tuple[Signal, ...]:
     found: dict[tuple[str, int, str | None, str | None], Signal] = {}
     for signal in signals:
         key = (signal.name, signal.version, signal.tool, signal.file_path)
         held = found.get(key)
         if held is not None:
-            evidence = [*held.evidence, *signal.evidence][:_EVIDENCE]
-            found[key] = held.model_copy(update={"count": held.count + signal.count, "evidence": evidence})
+            evidence = (*held.evidence, *signal.evidence)[:_EVIDENCE]
+            found[key] = replace(held, count=held.count + signal.count, evidence=evidence)
         else:
             found[key] = signal
-    return list(found.values())
+    return tuple(found.values())

@@ -310,20 +310,20 @@ class SignalBuilder:
         errors = [item for item in found if item[0] == "error"][:MAX_ERRORS]
         return [item for item in found if item[0] != "error"][: MAX_SIGNALS - len(errors)] + errors
 
-    def finish(self) -> list[Signal]:
+    def finish(self) -> tuple[Signal, ...]:
         """The signals of what was added so far, for the digest."""
-        return [
+        return tuple(
             Signal(
                 name=name,
                 version=VERSIONS[name],
                 count=sign.count,
-                evidence=[f"{key & _MASK:016x}" for key in sign.keys],
+                evidence=tuple(f"{key & _MASK:016x}" for key in sign.keys),
                 sample=sign.sample,
                 tool=sign.tool,
                 file_path=sign.file_path,
             )
             for name, sign in self._kept()
-        ]
+        )
 
     def facts(self) -> list[SignalRow]:
         """The same signals as rows of the fact table `signals`."""

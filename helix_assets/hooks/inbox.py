@@ -72,16 +72,12 @@ def take_in(store: Store, notes: Sequence[Note]) -> int:
     A note about a session without a log stays until that is swept, for an hour at most. One about a forgotten session
     is removed. Needs the writer lock.
     """
-    with store.catalog.reading() as connection:
+    with store.catalog.writing() as connection:
         known = sessions.uids_by_native(connection, {note.session for note in notes if note.session})
-    rows = [_row(store, note, known[note.session]) for note in notes if note.session in known and note.event]
-    added = 0
-    if rows:
-        with store.catalog.writing() as connection:
-            added = hook_events.put(connection, rows)
-    too_old = (time.time() - WAITS_S) * 1e6
-    with store.catalog.reading() as connection:
+        rows = [_row(store, note, known[note.session]) for note in notes if note.session in known and note.event]
+        added = hook_events.put(connection, rows)
         forgotten = forgotten_marks(connection)
+    too_old = (time.time() - WAITS_S) * 1e6
     for note in notes:
         is_awaited = note.session is not None and note.session not in known and note.at_us >= too_old
         if not is_awaited or session_mark(store, f"{note.agent}:{note.session}") in forgotten:

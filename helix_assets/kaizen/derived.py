@@ -8,8 +8,8 @@ whatever erases or redacts just drops them. Not here: the join and the figures (
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -19,6 +19,7 @@ from helix_assets.derive.overhead import infra_overhead_share
 from helix_assets.kaizen.executions import Correlation, Link, SessionSpan, correlate
 from helix_assets.kaizen.metrics import read_executions
 from helix_assets.kaizen.scorecard import Score, scores
+from helix_assets.model.digest import Digest
 from helix_assets.model.time import iso, microseconds_of
 from helix_assets.store.durable import replace_file
 from helix_assets.store.store import Store
@@ -41,13 +42,13 @@ class CorrelatedRow:
     reported_tokens: int | None
     link: str | None
     session_uid: str | None
-    flavor: str | None
-    outcome: str | None
-    tokens: int | None
-    cost_usd: float | None
-    infra_overhead_share: float | None
-    errors: int | None
-    tool_errors: int | None
+    flavor: str | None = None
+    outcome: str | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    infra_overhead_share: float | None = None
+    errors: int | None = None
+    tool_errors: int | None = None
 
 
 @dataclass(frozen=True)
@@ -68,16 +69,15 @@ def write_correlated(store: Store) -> Correlation:
     named = {execution.session_uid for execution in executions}
     # The other digests are not needed, and there may be many thousands.
     known = sound_digests(store) if executions else ()
-    kept = {d["session_uid"]: d for d in known if d["repo"] in repos or d["session_uid"] in named}
+    kept = {d.session_uid: d for d in known if d.repo in repos or d.session_uid in named}
     spans = [
-        SessionSpan(uid, d["repo"], microseconds_of(d["started_at"]), microseconds_of(d["ended_at"]))
-        for uid, d in kept.items()
+        SessionSpan(uid, d.repo, microseconds_of(d.started_at), microseconds_of(d.ended_at)) for uid, d in kept.items()
     ]
     found = correlate(executions, spans)
     tools = store.settings.kaizen.infra_tools
     rows = [_correlated(link, kept.get(link.uid or ""), tools) for link in found.links]
     alone = [
-        UnmatchedSession(**{field.name: kept[uid][field.name] for field in fields(UnmatchedSession)})
+        UnmatchedSession(**{field.name: getattr(kept[uid], field.name) for field in fields(UnmatchedSession)})
         for uid in found.unmatched_sessions
     ]
     _write(store, CORRELATED, CorrelatedRow, rows)
@@ -143,10 +143,9 @@ def _cell(name: str) -> str:
     return f"`{plain}`" if plain.strip() else ""
 
 
-def _correlated(link: Link, digest: Mapping[str, Any] | None, infra_tools: Sequence[str]) -> CorrelatedRow:
+def _correlated(link: Link, digest: Digest | None, infra_tools: Sequence[str]) -> CorrelatedRow:
     execution = link.execution
-    known = digest or {}
-    return CorrelatedRow(
+    row = CorrelatedRow(
         project=execution.project,
         agent=execution.agent,
         place=execution.place,
@@ -157,13 +156,18 @@ def _correlated(link: Link, digest: Mapping[str, Any] | None, infra_tools: Seque
         reported_tokens=execution.tokens,
         link=link.by,
         session_uid=link.uid,
-        flavor=known.get("flavor"),
-        outcome=known.get("outcome"),
-        tokens=None if digest is None else tokens_of(digest),
-        cost_usd=known.get("cost_usd"),
-        infra_overhead_share=None if digest is None else infra_overhead_share(digest["tool_histogram"], infra_tools),
-        errors=None if digest is None else digest["kind_counts"].get("error", 0),
-        tool_errors=known.get("tool_errors"),
+    )
+    if digest is None:
+        return row
+    return replace(
+        row,
+        flavor=digest.flavor,
+        outcome=digest.outcome,
+        tokens=tokens_of(digest),
+        cost_usd=digest.cost_usd,
+        infra_overhead_share=infra_overhead_share(digest.tool_histogram, infra_tools),
+        errors=digest.kind_counts.get("error", 0),
+        tool_errors=digest.tool_errors,
     )
 
 

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
 
 from helix_assets.derive.overhead import is_infra
+from helix_assets.model.digest import Digest
 
 _Z = 1.96
 TREND_WEEKS = 4
@@ -62,40 +62,39 @@ class _Sums:
     calls: int = 0
     infra: int = 0
 
-    def add(self, digest: Mapping[str, Any], infra_tools: Sequence[str]) -> None:
-        success = digest["outcome"] == "success"
+    def add(self, digest: Digest, infra_tools: Sequence[str]) -> None:
+        success = digest.outcome == "success"
         self.sessions += 1
-        self.judged += digest["outcome"] in JUDGED
+        self.judged += digest.outcome in JUDGED
         self.successes += success
-        if digest.get("cost_usd") is not None:
+        if digest.cost_usd is not None:
             self.priced += 1
             self.priced_successes += success
-            self.cost_usd += digest["cost_usd"]
-        self.retries += digest["cost"]["retries"]
-        self.interventions += digest["interventions"]
-        tests = digest.get("tests") or {}
-        self.passed += tests.get("passed", 0)
-        self.failed += tests.get("failed", 0)
-        for tool, count in digest["tool_histogram"].items():
+            self.cost_usd += digest.cost_usd
+        self.retries += digest.cost.retries
+        self.interventions += digest.interventions
+        self.passed += digest.tests.passed
+        self.failed += digest.tests.failed
+        for tool, count in digest.tool_histogram.items():
             self.calls += count
             self.infra += count if is_infra(tool, infra_tools) else 0
 
 
-def week_of(digest: Mapping[str, Any]) -> str | None:
+def week_of(digest: Digest) -> str | None:
     """The Monday of the week in which the session began; None if its time is not known."""
-    if not digest["started_at"]:
+    if not digest.started_at:
         return None
-    day = date.fromisoformat(digest["started_at"][:10])
+    day = date.fromisoformat(digest.started_at[:10])
     return (day - timedelta(days=day.weekday())).isoformat()
 
 
-def scores(digests: Iterable[Mapping[str, Any]], infra_tools: Sequence[str]) -> list[Score]:
+def scores(digests: Iterable[Digest], infra_tools: Sequence[str]) -> list[Score]:
     """All scores, by agent, repository and week; sessions without a time are in none."""
     sums: dict[tuple[str, str, str], _Sums] = defaultdict(_Sums)
     for digest in digests:
         week = week_of(digest)
         if week is not None:
-            sums[digest["flavor"], digest["repo"] or "", week].add(digest, infra_tools)
+            sums[digest.flavor, digest.repo or "", week].add(digest, infra_tools)
     return [_score(*key, sums[key], _before(sums, key)) for key in sorted(sums)]
 
 

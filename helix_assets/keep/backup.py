@@ -14,11 +14,12 @@ import re
 import shutil
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from helix_assets.keep.notes import sync_folder
@@ -112,22 +113,20 @@ def void_older_copies(connection: Connection) -> None:
     meta.put(connection, _VOID, "yes")
 
 
-def back_up_if_due(store: Store, now: datetime) -> Copy | None:
+def back_up_if_due(store: Store, now: datetime, known: Mapping[str, str]) -> Copy | None:
     """Make a copy if the last one is a day old and the memory has changed since. Errors are logged, not raised.
 
-    Called at the end of each sweep. If nothing changed it costs two small queries and one small file per copy.
+    Called at the end of each sweep with all of `meta`. If nothing changed it reads one small file per copy.
     Needs the writer lock.
     """
     try:
-        return make_copy(store, now) if _is_due(store, now) else None
+        return make_copy(store, now) if _is_due(store, now, known) else None
     except Exception as exc:  # noqa: BLE001 - whatever it is, the sweep itself has succeeded
         _log.error("no copy of the memory could be made, the older ones stay: %s", exc)
         return None
 
 
-def _is_due(store: Store, now: datetime) -> bool:
-    with store.catalog.reading() as connection:
-        known = meta.every(connection)
+def _is_due(store: Store, now: datetime, known: Mapping[str, str]) -> bool:
     held, order = own_copies(store), known.get(meta.ORDER)
     if order is None:
         return False
@@ -142,14 +141,10 @@ def _is_due(store: Store, now: datetime) -> bool:
 def _was_reredacted(store: Store, held: list[Copy]) -> bool:
     """Whether the whole memory is redacted by the rules in force, and some copy by other rules."""
     version = store.rules_version
-    return any(copy.redaction != version for copy in held) and _redaction(store) == version
-
-
-def _redaction(store: Store) -> str:
-    """The version of the rules in force if every session is redacted by them, else nothing."""
-    version = store.rules_version
+    if all(copy.redaction == version for copy in held):
+        return False
     with store.catalog.reading() as connection:
-        return "" if sessions.is_any_redacted_otherwise(connection, version) else version
+        return not sessions.is_any_redacted_otherwise(connection, version)
 
 
 # -- making ----------------------------------------------------------------------------------------------------------
@@ -163,7 +158,11 @@ def make_copy(store: Store, now: datetime) -> Copy:
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     try:
-        copy = _write(store, fresh, now)
+        with store.catalog.reading() as connection:
+            known = meta.every(connection)
+            otherwise, held = sessions.count_redacted_otherwise(connection, store.rules_version)
+        redaction = "" if otherwise else store.rules_version
+        copy = _write(store, fresh, now, _Content(known.get(meta.ORDER, ""), redaction, held))
         _refuse_wrong(fresh, root)
         fresh.rename(root / copy.generation)
     except BaseException as exc:
@@ -172,11 +171,19 @@ def make_copy(store: Store, now: datetime) -> Copy:
             raise StoreError(f"no copy can be made in {root} ({exc}): the older ones stay") from exc
         raise
     sync_folder(root)
-    _drop_older(store, copy)
+    _drop_older(store, copy, everything_goes=known.get(_VOID) == "yes")
     return copy
 
 
-def _write(store: Store, fresh: Path, now: datetime) -> Copy:
+class _Content(NamedTuple):
+    """What the manifest of a copy says about the catalog."""
+
+    order: str
+    redaction: str
+    sessions: int
+
+
+def _write(store: Store, fresh: Path, now: datetime, content: _Content) -> Copy:
     _copy_catalog(store.catalog.path, fresh / CATALOG)
     _copy_file(store.data_dir / KEY, fresh / KEY)
     with closing(connect_read_only(fresh / CATALOG)) as catalog:
@@ -190,17 +197,13 @@ def _write(store: Store, fresh: Path, now: datetime) -> Copy:
         _copy_file(note, fresh / "hub" / note.name)
     at = iso(microseconds(now)) or ""
     files = [path for path in fresh.rglob("*") if path.is_file()]
-    with store.catalog.reading() as connection:
-        held, order = sessions.count(connection), meta.value(connection, meta.ORDER)
     taken = filter(_NAME.fullmatch, os.listdir(store.settings.backup_dir))
     number = max((int(name.partition("-")[0]) for name in taken), default=0) + 1
     copy = Copy(
         generation=f"{number:06d}-{now:%Y%m%dT%H%M%SZ}",
         store=store_id(store.key),
         made_at=at,
-        order=order or "",
-        redaction=_redaction(store),
-        sessions=held,
+        **content._asdict(),
         digests=digest_count,
         facts=len(names),
         bytes=sum(path.stat().st_size for path in files),
@@ -225,10 +228,8 @@ def _copy_file(source: Path, target: Path) -> None:
         shutil.copyfileobj(read, write)
 
 
-def _drop_older(store: Store, newest: Copy) -> None:
+def _drop_older(store: Store, newest: Copy, *, everything_goes: bool) -> None:
     older = [copy for copy in own_copies(store) if copy.number < newest.number]
-    with store.catalog.reading() as connection:
-        everything_goes = meta.value(connection, _VOID) == "yes"
     too_many = {copy.generation for copy in older[: max(0, len(older) + 1 - store.settings.backup.keep)]}
     for path in store.settings.backup_dir.iterdir():
         if _NAME.fullmatch(path.name) and not (path / MANIFEST).exists():

@@ -111,7 +111,7 @@ def plan(
             now,
             last_sweep_at=marks[-1].at if marks else None,
             allow_loss=allow_loss,
-            memory_bytes=memory_bytes(store),
+            memory_bytes=memory_bytes(store, connection),
             index_bytes=index_bytes(store.data_dir),
         )
 
@@ -146,12 +146,11 @@ def _moment(us: int | None) -> datetime | None:
         return None
 
 
-def memory_bytes(store: Store) -> int:
+def memory_bytes(store: Store, connection: Connection) -> int:
     """Bytes on disk of Tier 2: the catalog with its write-ahead log, and the facts as the catalog names them."""
     catalog = store.catalog.path
     paths = [catalog, catalog.with_name(catalog.name + "-wal")]
-    with store.catalog.reading() as connection:
-        return live_files.fact_bytes(connection) + bytes_of(paths)
+    return live_files.fact_bytes(connection) + bytes_of(paths)
 
 
 # -- applying --------------------------------------------------------------------------------------------------------
@@ -203,13 +202,14 @@ def _plan_and_drop(
     count_day(store.catalog, clock())  # after the plan: a clock that jumped must not confirm itself
     shrink(store.catalog)
     truncate_log(store.catalog)
-    report_memory_over_cap(store, clock())
+    with store.catalog.reading() as connection:
+        report_memory_over_cap(store, connection, clock())
     return made, dropped
 
 
-def report_memory_over_cap(store: Store, now: datetime) -> None:
+def report_memory_over_cap(store: Store, connection: Connection, now: datetime) -> None:
     """Write a hub note and a log line, once a day, while Tier 2 is over its cap. Needs the writer lock."""
-    used, cap = memory_bytes(store), store.settings.retention.distilled_cap_bytes
+    used, cap = memory_bytes(store, connection), store.settings.retention.distilled_cap_bytes
     if used > cap and (note := write_memory_note(store.data_dir, iso(microseconds(now)) or "", used, cap)):
         _log.warning(
             "session_memory.over_cap: digests and facts take %d bytes, %d are allowed: see %s", used, cap, note
@@ -229,16 +229,16 @@ def _result(store: Store, made: EvictionPlan, dropped: _Dropped) -> Evicted:
     )
 
 
-def make_room(store: Store, source_bytes: int, *, clock: Callable[[], datetime]) -> tuple[Decision, ...]:
+def make_room(store: Store, stored: int, source_bytes: int, *, clock: Callable[[], datetime]) -> tuple[Decision, ...]:
     """Evict covered sessions if storing so many more bytes of sources would exceed the hard cap.
 
-    Called by a sweep between two batches; the caller holds the lock. Age and soft cap are left to the eviction job.
+    `stored` are the bytes of the raw cache. Called by a sweep between two batches; the caller holds the lock. Age and
+    soft cap are left to the eviction job.
     """
     policy = policy_of(store.settings.retention)
+    if stored + source_bytes <= policy.hard_cap_bytes:
+        return ()
     with store.catalog.reading() as connection:
-        stored = live_files.raw_usage(connection)
-        if stored + source_bytes <= policy.hard_cap_bytes:
-            return ()
         # Only sessions with texts: light rows would make the next batch look too small.
         kept, read = sessions.bytes_with_texts(connection)
         ahead = int(source_bytes * min(1.0, _MARGIN * kept / read)) if read else source_bytes

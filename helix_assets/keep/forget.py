@@ -14,7 +14,7 @@ from helix_assets.keep.backup import back_up_if_due, own_copies
 from helix_assets.keep.erase import erase_all, finish_forgetting
 from helix_assets.keep.writing import writing
 from helix_assets.model.time import iso, microseconds
-from helix_assets.store.catalog import sessions
+from helix_assets.store.catalog import meta, sessions
 from helix_assets.store.store import Store
 
 
@@ -49,4 +49,6 @@ def forget(store: Store, uids: Collection[str], *, now: datetime) -> Forgotten:
 
 def _replace_copies(store: Store, now: datetime) -> bool:
     """Replace all copies that contain what was forgotten by a new one. If that fails, every sweep tries again."""
-    return not own_copies(store) or back_up_if_due(store, now) is not None
+    with store.catalog.reading() as connection:
+        known = meta.every(connection)
+    return not own_copies(store) or back_up_if_due(store, now, known) is not None

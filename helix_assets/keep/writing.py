@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from helix_assets.keep.carry_out import finish_interrupted
 from helix_assets.keep.erase import finish_forgetting
 from helix_assets.keep.recovery import recover
+from helix_assets.store.catalog import sessions, tombstones
 from helix_assets.store.catalog.feed import OLD_FEED
 from helix_assets.store.lock import WAIT_S, writer_lock
 from helix_assets.store.reserve import make_reserve
@@ -24,10 +25,14 @@ def writing(store: Store, what: str, wait_s: float = WAIT_S) -> Iterator[None]:
     with writer_lock(store.data_dir, what, wait_s) as unfinished:
         store.raw.prepare()
         shutil.rmtree(store.data_dir / OLD_FEED, ignore_errors=True)
-        finish_interrupted(store)
+        with store.catalog.reading() as connection:
+            evicting, forgetting = sessions.being_evicted(connection), tombstones.unfinished(connection)
+        if evicting:
+            finish_interrupted(store)
         if unfinished:
             recover(store)
-        finish_forgetting(store)
+        if forgetting:
+            finish_forgetting(store)
         yield
         store.raw.clear_staging()
         make_reserve(store.data_dir)

@@ -5,20 +5,31 @@ Belongs here: its shape. Not here: how it is built (`derive.digest_builder`) or 
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from helix_assets.model.event import DIGEST_VERSION
 
 OTHER = "other"
 
 
-class Tokens(BaseModel):
+class _Fields:
+    """A field is an attribute, and an item under its name as in the stored JSON: `cost.turns` is `cost["turns"]`."""
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens(_Fields):
     """Tokens by kind; `reasoning` is part of `output`, null if the agent does not report it.
 
     `cache_write` is the sum of what was written to the five-minute and the one-hour cache.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     input: int = 0
     output: int = 0
@@ -29,10 +40,9 @@ class Tokens(BaseModel):
     reasoning: int | None = None
 
 
-class Cost(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Cost(_Fields):
     """What the session took. `cache_tokens` is cache reads and writes together."""
-
-    model_config = ConfigDict(frozen=True)
 
     input_tokens: int
     output_tokens: int
@@ -43,13 +53,12 @@ class Cost(BaseModel):
     retries: int
 
 
-class ErrorSnippet(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class ErrorSnippet(_Fields):
     """Errors of one kind: the text without what varies, one sample, how often, by which tool.
 
     `error_class` comes from `derive.failures`.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     fingerprint: str
     sample: str
@@ -58,10 +67,9 @@ class ErrorSnippet(BaseModel):
     error_class: str = OTHER
 
 
-class FileTouched(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class FileTouched(_Fields):
     """A file that the session edited. Lines are null where no edit of it says how many."""
-
-    model_config = ConfigDict(frozen=True)
 
     path: str
     edits: int
@@ -69,50 +77,46 @@ class FileTouched(BaseModel):
     lines_removed: int | None
 
 
-class Edits(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Edits(_Fields):
     """All edits of the session, also those of files that `files` has no room for. Lines as in `FileTouched`."""
-
-    model_config = ConfigDict(frozen=True)
 
     count: int = 0
     lines_added: int | None = 0
     lines_removed: int | None = 0
 
 
-class RunTally(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class RunTally(_Fields):
     """The session's test runs, not single tests. A run without a visible result counts as neither passed nor failed.
 
     `last` is how the last run went: "passed", "failed" or null.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     runs: int = 0
     passed: int = 0
     failed: int = 0
     last: str | None = None
-    by_framework: dict[str, int] = {}
+    by_framework: Mapping[str, int] = field(default_factory=dict)
 
 
-class Coverage(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Coverage(_Fields):
     """What the digest is made of: the session's generation, its records and events, their ranges of `seq`.
 
     `facts` is how many rows of each fact table were made with it.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     generation: int
     records: int
     events: int
-    ranges: list[tuple[int, int]] = []
-    facts: dict[str, int] = {}
+    ranges: tuple[tuple[int, int], ...] = ()
+    facts: Mapping[str, int] = field(default_factory=dict)
 
 
-class Digest(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Digest(_Fields):
     """One session, distilled. Fields are only ever added. `schema_version` names the rules that built it."""
-
-    model_config = ConfigDict(frozen=True)
 
     session_uid: str
     flavor: str
@@ -124,7 +128,7 @@ class Digest(BaseModel):
     task_ref: str | None
     parent_uid: str | None
     model: str | None
-    models: list[str]
+    models: tuple[str, ...]
     started_at: str | None
     ended_at: str | None
     outcome: str
@@ -134,12 +138,12 @@ class Digest(BaseModel):
     cost_usd: float | None = None
     cost_usd_main: float | None = None
     cost_usd_subagent: float | None = None
-    unpriced_models: list[str] = []
+    unpriced_models: tuple[str, ...] = ()
     price_table: str | None = None
     tokens: Tokens
     tokens_main: Tokens
     tokens_subagent: Tokens
-    tool_histogram: dict[str, int]
+    tool_histogram: Mapping[str, int]
     tool_calls: int
     tool_calls_subagent: int
     tool_errors: int
@@ -154,30 +158,29 @@ class Digest(BaseModel):
     longest_failure_streak: int
     tests: RunTally = RunTally()
     edits: Edits = Edits()
-    files: list[FileTouched]
+    files: tuple[FileTouched, ...]
     files_touched: int
     event_count: int
     record_count: int
     unparsed_lines: int
-    kind_counts: dict[str, int]
-    markers: dict[str, int]
+    kind_counts: Mapping[str, int]
+    markers: Mapping[str, int]
     first_prompt: str | None
     last_assistant: str | None
-    error_snippets: list[ErrorSnippet]
-    signals: list[Signal] = []
+    error_snippets: tuple[ErrorSnippet, ...]
+    signals: tuple[Signal, ...] = ()
     coverage: Coverage
     schema_version: int = DIGEST_VERSION
 
 
-class Signal(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Signal(_Fields):
     """A sign of trouble: its rule and version, how often it was seen, keys of records that show it, and a sample."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     version: int
     count: int
-    evidence: list[str]
+    evidence: tuple[str, ...]
     sample: str
     tool: str | None = None
     file_path: str | None = None

@@ -26,7 +26,7 @@ from helix_assets.store.catalog import digests, live_files, losses, meta, sessio
 from helix_assets.store.catalog.connection import Row
 from helix_assets.store.catalog.ledger import News, claims_on, news_of, owners_of
 from helix_assets.store.catalog.schema import KEYS_SINCE
-from helix_assets.store.catalog.session_keys import SessionKeys, all_keys, gathered
+from helix_assets.store.catalog.session_keys import SessionKeys, all_keys
 from helix_assets.store.proof import fault_of, is_proven
 from helix_assets.store.store import Store
 
@@ -134,7 +134,7 @@ def _load(store: Store, ids: Collection[int]) -> list[Session]:
         uids = [row.session_uid for row in rows]
         parts, files = live_files.parts_of(connection, ids), sources.of_sessions(connection, ids)
         held, went = digests.by_uid(connection, uids), losses.of_which_something_went(connection, uids)
-        news, keys, unsure = news_of(connection), all_keys(connection, ids), gathered(connection)
+        news, counted = news_of(connection), all_keys(connection, ids)
         since = int(meta.value(connection, KEYS_SINCE) or 0)
         whole = sessions.stored_whole(connection, versions(), ids)
     return [
@@ -146,8 +146,8 @@ def _load(store: Store, ids: Collection[int]) -> list[Session]:
             held=held.get(row.session_uid),
             was_evicted=row.session_uid in went or row.evicting_at is not None,
             news=news,
-            keys=keys.get(row.id),
-            are_keys_gathered=row.id in unsure,
+            keys=counted[row.id].keys if row.id in counted else None,
+            are_keys_gathered=row.id in counted and counted[row.id].is_gathered,
             keys_since=since,
             is_stored_whole=row.id in whole,
         )

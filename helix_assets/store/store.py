@@ -67,7 +67,13 @@ class Store:
     def rules_version(self) -> str:
         """The version of the rules in force. They are not loaded if their files are those that the last sweep saw."""
         with self.catalog.reading() as connection:
-            known = meta.every(connection)
+            return self._rules_version(meta.every(connection))
+
+    def recall_rules(self, known: Mapping[str, str]) -> None:
+        """Find out `rules_version` by what was already read: `known` is all of `meta`."""
+        vars(self).setdefault("rules_version", self._rules_version(known))
+
+    def _rules_version(self, known: Mapping[str, str]) -> str:
         version, stamp = known.get(MEMORY_REDACTED), self.settings.rules_stamp
         return version if version and stamp and known.get(RULES_STAMP) == stamp else self.redactor.version
 

@@ -6,14 +6,15 @@ store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import failed_status
 from helix_assets.agents.roles import UNREADABLE
+from helix_assets.model.digest_text import written_digest
 from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.model.time import FIRST_DAY, day_of, iso, microseconds
@@ -22,9 +23,9 @@ from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.catalog.ledger import claim, put_shared, unclaim
 from helix_assets.store.catalog.problems import problem_rows
 from helix_assets.store.catalog.retries import clear, is_waiting, next_try
-from helix_assets.store.catalog.session_keys import Chunk, add_keys, all_keys, replace_keys
+from helix_assets.store.catalog.session_keys import Chunk, Recorded, add_keys, all_keys, drop_keys
 from helix_assets.store.catalog.sources import PRESENT_UNREADABLE
-from helix_assets.store.catalog.tombstones import forgotten_marks, session_mark
+from helix_assets.store.catalog.tombstones import session_mark
 from helix_assets.store.durable import sync
 from helix_assets.store.fact_files import SessionRows
 from helix_assets.store.fact_merge import DerivedSession, MergedFacts, merge_facts
@@ -36,6 +37,7 @@ from helix_assets.sweep.task import FileTask, Ingested, SourceCursor
 
 if TYPE_CHECKING:
     from helix_assets.store.words.hashing import Words
+    from helix_assets.sweep.pricing import Prices
 
 Ids = Mapping[str, int]
 """The catalog's ids of sessions by uid."""
@@ -47,19 +49,25 @@ NO_PARSER = 0
 
 @dataclass
 class Batch:
-    """Results to commit, with what the catalog knew of their sessions before."""
+    """Results to commit, with what the catalog knew of their sessions before, and the marks of what was forgotten."""
 
     results: dict[str, Ingested]
     states: Mapping[str, SessionState]
     shares: Shares
+    prices: Prices
+    forgotten: Collection[str]
     now: datetime
     mtimes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
 class Committed:
-    """What a commit wrote: partitions, bytes, digests, failed sessions, the words of the new part files."""
+    """What a commit wrote: partitions, bytes, digests, failed sessions, the words of the new part files.
 
+    `order` is its number in the order of work.
+    """
+
+    order: int
     partitions: set[tuple[str, str]] = field(default_factory=set)
     bytes_written: int = 0
     digests: int = 0
@@ -69,7 +77,7 @@ class Committed:
 
 def commit_batch(store: Store, batch: Batch) -> Committed:
     """Make a batch part of the store, all of it or none."""
-    name_no_forgotten_parent(store, batch.results.values())
+    name_no_forgotten_parent(store, batch.results.values(), batch.forgotten)
     kept = {uid: r for uid, r in batch.results.items() if _is_session(r, batch.states[uid])}
     for uid, result in batch.results.items():
         if uid not in kept and result.part is not None:
@@ -82,12 +90,14 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
     with store.catalog.writing() as connection:
         order = meta.next_order(connection)
         ids = {uid: s.row.id for uid, s in batch.states.items() if s.row is not None}
+        stored = frozenset(ids.values())
         fresh = [uid for uid in kept if uid not in ids]
         ids |= zip(fresh, sessions.next_ids(connection, len(fresh)), strict=True)
         sessions.put(
             connection, [{"id": ids[uid], **_session_row(store, batch, r, order, at)} for uid, r in kept.items()]
         )
-        replaced = live_files.drop_parts(connection, [ids[uid] for uid, r in kept.items() if not r.task.append])
+        rewritten = stored.intersection(ids[uid] for uid, r in kept.items() if not r.task.append)
+        replaced = live_files.drop_parts(connection, rewritten)
         live_files.put_parts(
             connection, [_file_row(batch, r, ids[uid], name) for uid, r in kept.items() if (name := names[uid])]
         )
@@ -105,7 +115,7 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         )
         claim(connection, [(key, ids[uid]) for uid, r in kept.items() for key in (*r.shareable, *r.message_ids)])
         put_shared(connection, owner_rows(batch.shares, ids))
-        _put_keys(connection, kept, ids)
+        _put_keys(connection, kept, ids, stored)
         clear(connection, batch.results)
     live = set(names.values())
     for name in replaced:
@@ -113,7 +123,7 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
             store.raw.remove(name)
     for file in facts.replaced + facts.gone:
         store.facts.remove(file.name)
-    return _committed(batch, kept, names)
+    return _committed(batch, kept, names, order)
 
 
 def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
@@ -124,12 +134,12 @@ def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> Me
         raise
     except Exception:  # noqa: BLE001 - the fault of one session: the others continue without it
         for result in kept.values():
-            if fault := fault_of(store, result):
+            if fault := fault_of(batch.prices, result):
                 result.digest, result.failure = None, fault
         return _merged_facts(store, batch, kept)
 
 
-def fault_of(store: Store, result: Ingested) -> str | None:
+def fault_of(prices: Prices, result: Ingested) -> str | None:
     """The error that this session alone causes when its costs and facts are made, None if there is none."""
     from helix_assets.store.fact_files import table_of
     from helix_assets.sweep.pricing import price_sessions
@@ -137,8 +147,8 @@ def fault_of(store: Store, result: Ingested) -> str | None:
     if result.digest is None:
         return None
     try:
-        (digest,) = price_sessions(store, [(result.digest, dict(result.fact_rows))])
-        digest.model_dump_json()
+        (digest,) = price_sessions(prices, [(result.digest, dict(result.fact_rows))])
+        written_digest(digest)
         for fact, rows in result.fact_rows.items():
             table_of(fact, [SessionRows(result.task.session_uid, result.task.generation, rows)])
     except Exception as exc:  # noqa: BLE001 - any error is reported in status and in a check
@@ -150,9 +160,9 @@ def _merged_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> M
     from helix_assets.sweep.pricing import price_sessions  # only if there is something to price
 
     derived = [(r, r.digest) for r in kept.values() if r.digest is not None]
-    priced = price_sessions(store, [(digest, r.fact_rows) for r, digest in derived]) if derived else []
+    priced = price_sessions(batch.prices, [(digest, r.fact_rows) for r, digest in derived]) if derived else []
     for (result, _), digest in zip(derived, priced, strict=True):
-        result.digest, result.digest_text = digest, digest.model_dump_json()
+        result.digest, result.digest_text = digest, written_digest(digest)
     merged = merge_facts(
         store,
         [
@@ -171,8 +181,9 @@ def _partition(batch: Batch, result: Ingested) -> tuple[str, str]:
     return result.task.flavor, _day(batch, result).isoformat()
 
 
-def _committed(batch: Batch, kept: Mapping[str, Ingested], names: Mapping[str, str | None]) -> Committed:
+def _committed(batch: Batch, kept: Mapping[str, Ingested], names: Mapping[str, str | None], order: int) -> Committed:
     return Committed(
+        order=order,
         partitions={_partition(batch, r) for r in kept.values()},
         bytes_written=sum(r.part.bytes for r in kept.values() if r.part),
         digests=sum(r.digest is not None for r in kept.values()),
@@ -288,24 +299,27 @@ def _what_is_gone(state: SessionState, result: Ingested) -> dict[str, Any]:
     }
 
 
-def _put_keys(connection: Connection, kept: Mapping[str, Ingested], ids: Ids) -> None:
+def _put_keys(connection: Connection, kept: Mapping[str, Ingested], ids: Ids, stored: frozenset[int]) -> None:
     """Record the keys that each digest counts, only the new ones if keys were only added. No digest counts nothing.
+    `stored` are the sessions that are not new.
 
     An earlier version recorded none. For a session that it evicted, those that could be gathered are recorded.
     """
     made = {ids[uid]: r for uid, r in kept.items() if r.digest is not None}
     before = all_keys(connection, [number for number, r in made.items() if r.task.append])
-    more, whole = list[Chunk](), list[Chunk]()
+    chunks, replaced = list[Chunk](), list[int]()
     for number, result in made.items():
-        known, earlier = before.get(number), result.task.earlier
-        if result.task.merges and known is None and earlier is not None:
+        known, earlier = before.get(number, Recorded()), result.task.earlier
+        if result.task.merges and not known.chunks and earlier is not None:
             add_keys(connection, [(number, earlier.keys)], is_gathered=True)
-        if result.task.merges or (known is not None and known.all <= result.keys.all):
-            more.append((number, result.keys.without(known)))
+        is_added = result.task.merges or (known.chunks > 0 and known.keys.all <= result.keys.all)
+        if is_added and not known.is_full:
+            chunks.append((number, result.keys.without(known.keys)))
         else:
-            whole.append((number, result.keys))
-    add_keys(connection, more)
-    replace_keys(connection, whole)
+            replaced.append(number)
+            chunks.append((number, known.keys.with_more(result.keys) if is_added else result.keys))
+    drop_keys(connection, stored.intersection(replaced))
+    add_keys(connection, chunks)
 
 
 def _source_bytes(state: SessionState, result: Ingested) -> int:
@@ -398,14 +412,10 @@ def _problems_of(store: Store, result: Ingested, at: str) -> list[dict[str, Any]
     )
 
 
-def name_no_forgotten_parent(store: Store, results: Iterable[Ingested]) -> None:
-    """Remove a forgotten parent from what was derived."""
+def name_no_forgotten_parent(store: Store, results: Iterable[Ingested], forgotten: Collection[str]) -> None:
+    """Remove a forgotten parent from what was derived. `forgotten` are the marks of what was forgotten."""
     parents = [result for result in results if result.facts.parent_native_id]
-    if not parents:
-        return
-    with store.catalog.reading() as connection:
-        marks = forgotten_marks(connection)
-    for result in parents if marks else ():
-        if session_mark(store, f"{result.task.flavor}:{result.facts.parent_native_id}") in marks:
+    for result in parents if forgotten else ():
+        if session_mark(store, f"{result.task.flavor}:{result.facts.parent_native_id}") in forgotten:
             result.facts.parent_native_id = None
-            result.digest = result.digest and result.digest.model_copy(update={"parent_uid": None})
+            result.digest = result.digest and replace(result.digest, parent_uid=None)

@@ -17,10 +17,14 @@ from helix_assets.agents.discover import Discovery, discover
 from helix_assets.agents.roles import SHARED
 from helix_assets.agents.spec import FoundFile
 from helix_assets.model.changes import Changes, changed_sources
-from helix_assets.store.catalog import meta, retries, sources
+from helix_assets.model.days import DayMark
+from helix_assets.store.catalog import meta, problems, retries, sources
+from helix_assets.store.catalog.connection import Connection, Row
+from helix_assets.store.catalog.day_marks import last_mark
 from helix_assets.store.catalog.tombstones import forgotten_marks, source_mark
 from helix_assets.store.store import HIDDEN, Store
 from helix_assets.sweep.resting import resting
+from helix_assets.sweep.stale import code_versions
 
 EXCLUSIONS = "exclusions"
 SHARED_FILE = "shared"
@@ -31,22 +35,36 @@ OPEN = "open"
 
 @dataclass(frozen=True)
 class Known:
-    """What the catalog remembers, read at one moment: of all files, of the store itself, and what is not to be read."""
+    """What the catalog remembers, read at one moment: of all files, of the store itself, and what is not to be read.
+
+    `troubles` are problems of whole files and folders, each with whether that is a source.
+    """
 
     sources: sources.KnownSources
     meta: Mapping[str, str]
     forgotten: frozenset[str]
     waiting: retries.Waiting
+    troubles: Mapping[tuple[str, str], bool]
+    day: DayMark | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever taken in, and nothing failed."""
+        return not self.sources.states
 
 
 @dataclass(frozen=True)
 class Scan:
-    """The files on disk by path key, and which are news. `shared` are the files that contain many sessions."""
+    """The files on disk by path key, and which are news; `rows` has what is known of these.
+
+    `shared` are the files that contain many sessions.
+    """
 
     known: Known
     seen: Discovery
     found: dict[str, FoundFile]
     changes: Changes
+    rows: Mapping[str, Row]
     resting: frozenset[str] = frozenset()
     shared: tuple[FoundFile, ...] = ()
 
@@ -71,8 +89,21 @@ def compare(
     listed: Mapping[str, Sequence[FoundFile]] | None = None,
 ) -> Scan:
     """Which of the files seen are news. `listed` are the sessions of the shared files that were opened."""
+    with store.catalog.reading() as connection:
+        return _compared(store, connection, seen, now, patient=patient, listed=listed)
+
+
+def _compared(  # noqa: PLR0913 - as `compare`
+    store: Store,
+    connection: Connection,
+    seen: Discovery,
+    now: datetime,
+    *,
+    patient: bool,
+    listed: Mapping[str, Sequence[FoundFile]] | None,
+) -> Scan:
     with no_collection():
-        remembered = _remembered(store, now)
+        remembered = _remembered(connection, now)
         known, found = remembered.sources, seen.files
         if shared := [file for file in found.values() if file[1] in SHARED]:
             from helix_assets.sweep.parts import with_parts  # few homes have such files
@@ -103,22 +134,26 @@ def compare(
         changes = Changes(tuple(kept), changes.gone)
     if changes.changed and (later := remembered.waiting.path_keys):
         changes = Changes(tuple(key for key in changes.changed if key not in later), changes.gone)
+    rows = sources.by_key(connection, [key for key in changes.changed if key in known.states])
     # With new exclusions every file is checked once. If one rested then, the exclusions would stay new.
     may_rest = patient and changes.changed and not are_exclusions_new
-    rest = resting(store, seen, found, changes.changed, now) if may_rest else frozenset()
+    rest = resting(store, seen, {key: found[key] for key in changes.changed}, rows, now) if may_rest else frozenset()
     if rest:
         changes = Changes(tuple(key for key in changes.changed if key not in rest), changes.gone)
-    return Scan(remembered, seen, found, changes, rest, tuple(shared))
+    return Scan(remembered, seen, found, changes, rows, rest, tuple(shared))
 
 
-def _remembered(store: Store, now: datetime) -> Known:
-    with store.catalog.reading() as connection:
-        return Known(
-            sources.known(connection),
-            meta.every(connection),
-            forgotten_marks(connection),
-            retries.waiting(connection, now),
-        )
+def _remembered(connection: Connection, now: datetime) -> Known:
+    facts = meta.every(connection)
+    is_code_new = facts.get(retries.TRIED_WITH) != code_versions()
+    return Known(
+        sources.known(connection),
+        facts,
+        forgotten_marks(connection),
+        retries.Waiting() if is_code_new else retries.waiting(connection, now),
+        problems.of_places(connection),
+        last_mark(connection),
+    )
 
 
 @contextmanager

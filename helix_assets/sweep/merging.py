@@ -14,7 +14,7 @@ from helix_assets.agents.spec import SessionFacts
 from helix_assets.model.digest_text import whole_digest
 from helix_assets.model.errors import StoreError
 from helix_assets.store.catalog import digests
-from helix_assets.store.catalog.session_keys import SessionKeys, gathered, keys_of
+from helix_assets.store.catalog.session_keys import SessionKeys, all_keys
 from helix_assets.store.counted import gathered_keys, kept_facts
 from helix_assets.store.proof import digest_text
 from helix_assets.store.store import Store
@@ -32,7 +32,8 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
         raise ValueError("a new session has counted nothing")
     kept = _kept_digest(store, state.uid)
     with store.catalog.reading() as connection:
-        keys, is_recorded = keys_of(connection, row.id), row.id not in gathered(connection)
+        counted = all_keys(connection, [row.id]).get(row.id)
+    keys, is_recorded = (counted.keys, not counted.is_gathered) if counted is not None else (None, True)
     if keys is None and kept is not None:
         keys, is_recorded = gathered_keys(store, row, state.parts), False
     at_least = None if is_recorded or kept is None else 0 if row.is_partial else kept.record_count
@@ -51,7 +52,7 @@ def earlier_of(store: Store, state: SessionState) -> Earlier:
 
 def merge_into_kept(store: Store, state: SessionState, result: Ingested) -> Ingested:
     """Merge later records into the kept digest and facts. If these are damaged, the digest waits."""
-    from helix_assets.derive.merge import merged  # loads pydantic
+    from helix_assets.derive.merge import merged
 
     earlier, row = result.task.earlier, state.row
     if not result.task.merges or result.digest is None or earlier is None or row is None:

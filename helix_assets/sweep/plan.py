@@ -67,7 +67,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class SessionState:
-    """What the catalog contains of a session; all empty for a new one."""
+    """What the catalog contains of a session; all empty for a new one.
+
+    `not_ours` are keys that it shares with others (`shares_keys`) and does not own.
+    """
 
     uid: str
     flavor: str
@@ -77,6 +80,7 @@ class SessionState:
     parts: tuple[Row, ...] = ()
     not_ours: frozenset[int] = frozenset()
     foreign_messages: frozenset[str] = frozenset()
+    shares_keys: bool = False
 
 
 def file_rank(path: str, role: str) -> int:

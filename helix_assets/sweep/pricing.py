@@ -11,6 +11,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, time
 from functools import cache
 from hashlib import blake2b
@@ -31,13 +32,13 @@ from helix_assets.derive.prices import (
     own_rates,
     picodollars,
 )
-from helix_assets.model.digest_text import whole_digest
+from helix_assets.model.digest_text import whole_digest, written_digest
 from helix_assets.model.errors import StopRun, StoreError
 from helix_assets.model.event import FACTS_SINCE
 from helix_assets.model.facts import SessionFactRows, TokenUsage
 from helix_assets.model.time import EPOCH, SECOND_US, microseconds
 from helix_assets.settings import Settings
-from helix_assets.store.catalog import digests, live_files, meta
+from helix_assets.store.catalog import digests, live_files
 from helix_assets.store.durable import sync
 from helix_assets.store.fact_files import SessionRows
 from helix_assets.store.key import text_hash
@@ -49,6 +50,28 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 REMEMBERED = "prices"
 _PRICED_WITH = "priced_with"
+
+
+class Prices:
+    """The prices of one sweep: what earlier sweeps looked up, and what it looks up itself.
+
+    Made of what is remembered in `meta`, and to be remembered there at the end.
+    """
+
+    def __init__(self, settings: Settings, remembered: Mapping[str, str]) -> None:
+        self.settings = settings
+        self._looked_up = remembered.get(REMEMBERED)
+        self.priced_with = remembered.get(_PRICED_WITH)
+
+    def table(self, models: Iterable[str]) -> PriceTable:
+        """The current table with these models."""
+        table, self._looked_up = load_table(self.settings, self._looked_up, sorted(models))
+        return table
+
+    def to_remember(self) -> dict[str, str]:
+        """What the next sweep should know, by the names in `meta`."""
+        now = {REMEMBERED: self._looked_up, _PRICED_WITH: self.priced_with}
+        return {name: text for name, text in now.items() if text is not None}
 
 
 def load_table(settings: Settings, remembered: str | None, models: Iterable[str]) -> tuple[PriceTable, str]:
@@ -165,33 +188,34 @@ def _at(price: Any, start: int) -> int:
 # -- pricing what was spent ------------------------------------------------------------------------------------------
 
 
-def price_sessions(store: Store, sessions: Iterable[tuple[Digest, SessionFactRows]]) -> list[Digest]:
+def price_sessions(prices: Prices, sessions: Iterable[tuple[Digest, SessionFactRows]]) -> list[Digest]:
     """The digests with their costs; those of the `token_usage` rows are set in place."""
     batch = [
         (digest, [TokenUsage._make(row) for row in rows.get("token_usage", ())], rows) for digest, rows in sessions
     ]
-    table = table_of(store, {row.model for _, usage, _ in batch for row in usage if row.model})
+    table = prices.table({row.model for _, usage, _ in batch for row in usage if row.model})
     priced = []
     for digest, usage, rows in batch:
         fresh = price_rows(table, digest.flavor, usage)
         if fresh:
             rows["token_usage"] = list(fresh)
-        priced.append(digest.model_copy(update=costs(table, fresh, digest.assistant_messages)))
+        priced.append(replace(digest, **costs(table, fresh, digest.assistant_messages)))
     return priced
 
 
-def reprice(store: Store, today: date) -> int:
+def reprice(store: Store, prices: Prices, today: date, *, is_first: bool) -> int:
     """Price again what another table priced, also evicted sessions, whose tokens are facts. Returns how many sessions.
 
     If nothing changed, this only checks one file. If it fails, it is tried again on another day.
     """
     in_force = f"{package_mark()} {_mark(store.settings.prices)}"
     in_part = f"{in_force}, in part on {today}"
-    with store.catalog.reading() as connection:
-        priced_with = meta.value(connection, _PRICED_WITH)
-    if priced_with in (in_force, in_part):
+    if prices.priced_with in (in_force, in_part):
         return 0
-    version = table_of(store, ()).version
+    if is_first:  # all there is was priced by this sweep
+        prices.priced_with = in_force
+        return 0
+    version = prices.table(()).version
     stale: dict[tuple[str, str], list[Digest]] = defaultdict(list)
     for digest, partition in _digests(store):
         if digest.price_table != version and digest.schema_version >= FACTS_SINCE:
@@ -199,15 +223,14 @@ def reprice(store: Store, today: date) -> int:
     failed = 0
     for partition, sessions in stale.items():
         try:
-            _reprice_partition(store, partition, sessions)
+            _reprice_partition(store, prices, partition, sessions)
         except OSError:
             raise
         except Exception as exc:  # noqa: BLE001 - a fault of the prices must not stop the sweep
             reason = str(exc) if isinstance(exc, StoreError) else type(exc).__name__
             _log.warning("%s/%s keeps its old prices: %s", *partition, reason)
             failed += len(sessions)
-    with store.catalog.writing() as connection:
-        meta.put(connection, _PRICED_WITH, in_part if failed else in_force)
+    prices.priced_with = in_part if failed else in_force
     return sum(map(len, stale.values())) - failed
 
 
@@ -218,7 +241,7 @@ def _digests(store: Store) -> Iterator[tuple[Digest, tuple[str, str]]]:
         yield whole_digest(row.digest), (row.flavor, row.day)
 
 
-def _reprice_partition(store: Store, partition: tuple[str, str], stale: Sequence[Digest]) -> None:
+def _reprice_partition(store: Store, prices: Prices, partition: tuple[str, str], stale: Sequence[Digest]) -> None:
     """Update one partition's costs in facts and digests, in one step."""
     with store.catalog.reading() as connection:
         old = [file for file in live_files.fact_files(connection, {partition}) if file.fact == "token_usage"]
@@ -227,7 +250,7 @@ def _reprice_partition(store: Store, partition: tuple[str, str], stale: Sequence
         for row in store.facts.rows(file):
             held[row.session_uid] += row.rows
     rows: list[SessionFactRows] = [{"token_usage": held[digest.session_uid]} for digest in stale]
-    fresh = price_sessions(store, list(zip(stale, rows, strict=True)))
+    fresh = price_sessions(prices, list(zip(stale, rows, strict=True)))
     made = [
         SessionRows(digest.session_uid, digest.coverage.generation, row["token_usage"])
         for digest, row in zip(fresh, rows, strict=True)
@@ -237,21 +260,10 @@ def _reprice_partition(store: Store, partition: tuple[str, str], stale: Sequence
     with store.catalog.writing() as connection:
         live_files.put_fact_files(connection, files, [])
         for digest in fresh:
-            text = digest.model_dump_json()
+            text = written_digest(digest)
             digests.change(connection, digest.session_uid, digest=text, hash=text_hash(store.key, text.encode()))
     for file in old:
         store.facts.remove(file.name)
-
-
-def table_of(store: Store, models: Iterable[str]) -> PriceTable:
-    """The current table with these models; new lookups are remembered in the catalog."""
-    with store.catalog.reading() as connection:
-        remembered = meta.value(connection, REMEMBERED)
-    table, fresh = load_table(store.settings, remembered, sorted(models))
-    if fresh != remembered:
-        with store.catalog.writing() as connection:
-            meta.put(connection, REMEMBERED, fresh)
-    return table
 
 
 def price_rows(table: PriceTable, flavor: str, usage: Iterable[TokenUsage]) -> list[TokenUsage]:
@@ -284,7 +296,7 @@ def costs(table: PriceTable, usage: Sequence[TokenUsage], assistant_messages: in
         "cost_usd": None if main is None or sub is None else dollars(main + sub),
         "cost_usd_main": main if main is None else dollars(main),
         "cost_usd_subagent": sub if sub is None else dollars(sub),
-        "unpriced_models": sorted(unknown),
+        "unpriced_models": tuple(sorted(unknown)),
         "price_table": table.version,
     }
 

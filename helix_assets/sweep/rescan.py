@@ -2,7 +2,7 @@
 
 A sweep does this in two steps. First the memory: everything in the catalog, the facts and the notes, all at once,
 because it is small and every reader shows it. Then the texts of the stored sessions, a limited part each time: a
-session is derived again from its records (`sweep.sweep`), or, if these no longer contain all that its digest covers,
+session is derived again from its records (`sweep.rounds`), or, if these no longer contain all that its digest covers,
 its rows are edited where they are. Not here: how a text is redacted (`redaction.again`).
 """
 

@@ -9,13 +9,13 @@ Belongs here: which sessions rest. Not here: what is news (`sweep.look`), or wha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from helix_assets.agents.discover import Discovery
 from helix_assets.agents.spec import FoundFile
 from helix_assets.hooks.inbox import read_notes, sessions_named
-from helix_assets.store.catalog import sessions, sources
+from helix_assets.store.catalog import sessions
 from helix_assets.store.catalog.connection import Row
 from helix_assets.store.store import Store
 
@@ -23,20 +23,22 @@ REST_PER_MB = timedelta(seconds=10)
 
 
 def resting(
-    store: Store, seen: Discovery, found: Mapping[str, FoundFile], changed: Collection[str], now: datetime
+    store: Store,
+    seen: Discovery,
+    changed: Mapping[str, FoundFile],
+    known: Mapping[str, Row],
+    now: datetime,
 ) -> frozenset[str]:
-    """The changed files whose session was read too recently for its size.
+    """The changed files whose session was read too recently for its size. `known` are their rows in the catalog.
 
     All files of a session rest together, also new ones, which could come out of order without the others.
     """
     named = sessions_named([note for note in read_notes(store.data_dir) if note.asks_for_a_sweep])
     if named is None:
         return frozenset()
-    with store.catalog.reading() as connection:
-        known = sources.by_key(connection, changed)
     uids = {}
-    for key in changed:
-        file, source = found[key], known.get(key)
+    for key, file in changed.items():
+        source = known.get(key)
         native_id = file.native_id or (source.native_id if source is not None else None)
         if native_id is not None and native_id not in named:
             uids[key] = f"{seen.flavors[file.path]}:{store.shown_path(native_id)}"

@@ -76,7 +76,8 @@ def settle(
 ) -> Shares:
     """Find the owners of shared keys, and remake every session whose own share changed.
 
-    `results` is the batch by uid; `remake` brings it up to date in place.
+    `results` is the batch by uid, `session_ids` names those of it that shared keys before; `remake` brings the batch up
+    to date in place.
     """
     of_copiers = {uid: r for uid, r in results.items() if ADAPTERS[r.task.flavor].shares_history}
     shares, held = _shares(catalog, of_copiers, session_ids, standing)
@@ -100,7 +101,7 @@ def _whole_shares(
     names = {shares.ids[uid]: uid for uid in wanted if uid not in batch}
     whole = {uid: (set(wanted[uid].not_ours), set(wanted[uid].foreign_messages)) for uid in names.values()}
     with catalog.reading() as connection:
-        shared = shared_with(connection, names) if names else []
+        shared = shared_with(connection, names)
     for row in shared:
         if row.session_id in names and row.owner_id != row.session_id and row.key not in shares.owners:
             keys, messages = whole[names[row.session_id]]

@@ -1,6 +1,6 @@
 """Stale sessions, which were derived by older rules: which they are, and the note that there are none.
 
-Belongs here: which of them can be tried now. Not here: deriving them again (`sweep.sweep`), or redacting them
+Belongs here: which of them can be tried now. Not here: deriving them again (`sweep.rounds`), or redacting them
 (`sweep.rescan`).
 """
 
@@ -39,6 +39,8 @@ def _due(
     connection: Connection, rows: Sequence[Row], now: datetime, only: Collection[tuple[str, str]] | None
 ) -> list[Row]:
     """Those in these partitions, without sessions whose files wait for another try."""
+    if not rows:
+        return []
     later = retries.waiting(connection, now).uids
     return [row for row in rows if (only is None or (row.flavor, row.day) in only) and row.session_uid not in later]
 
@@ -48,10 +50,13 @@ def is_settled(store: Store, known: Mapping[str, str]) -> bool:
     return known.get(_SETTLED) == _progress(store, known.get(meta.ORDER))
 
 
-def note_settled(store: Store, connection: Connection, among: Collection[str] | None = None) -> None:
-    """Remember it if no session is stale; `among` names the only ones that can be."""
-    if not sessions.is_any_stale(connection, versions(), store.rules_version, among):
-        meta.put(connection, _SETTLED, _progress(store, meta.value(connection, meta.ORDER)))
+def settled(
+    store: Store, connection: Connection, order: str | None, among: Collection[str] | None = None
+) -> dict[str, str]:
+    """What to remember in `meta` if no session is stale; `among` names the only ones that can be."""
+    if among != set() and sessions.is_any_stale(connection, versions(), store.rules_version, among):
+        return {}
+    return {_SETTLED: _progress(store, order)}
 
 
 def code_versions() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from helix_assets.ask.budget import Filled, bytes_per_day, history, outlook, rate_of
+from helix_assets.ask.budget import Filled, Outlook, bytes_per_day, history, outlook, rate_of
 from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog import losses, sweeps
 from helix_assets.store.store import Store
@@ -65,9 +65,11 @@ def test_no_rate_before_a_day_or_without_growth(last: float, grown: int) -> None
 
 def test_outlook_counts_days_to_the_cap_and_days_it_holds() -> None:
     told = outlook(10.0, used_bytes=700, soft_cap_bytes=1000)
-    assert told == {"bytes_per_day": 10, "days_the_budget_holds": 100.0, "days_until_soft_cap": 30.0}
-    assert outlook(10.0, used_bytes=1200, soft_cap_bytes=1000)["days_until_soft_cap"] == 0
-    assert outlook(None, used_bytes=0, soft_cap_bytes=1000) == {}
+    assert told == Outlook(bytes_per_day=10, days_the_budget_holds=100.0, days_until_soft_cap=30.0)
+    over = outlook(10.0, used_bytes=1200, soft_cap_bytes=1000)
+    assert over is not None
+    assert over.days_until_soft_cap == 0
+    assert outlook(None, used_bytes=0, soft_cap_bytes=1000) is None
 
 
 def test_history_has_sweeps_with_the_caps_of_then_and_evictions(store: Store) -> None:

@@ -76,7 +76,7 @@ def test_every_table_of_a_report_is_a_frame(memory: Memory, name: str) -> None:
     assert report.frame().equals(report.frame(report.tables[0].name))
     for table in report.tables:
         frame = report.frame(table.name)
-        assert list(frame.columns) == table.columns
+        assert tuple(frame.columns) == table.columns
         assert len(frame) == len(table.rows)
         assert wrong_types(frame) == []
 

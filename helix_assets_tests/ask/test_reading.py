@@ -108,7 +108,7 @@ def test_figures_of_an_export_hold_the_test_runs_that_are_replaced_meanwhile(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before(monkeypatch, FactFiles, "read", lambda: change(memory))
-    runs = {uid: len(session["tests"]) for uid, session in session_figures(memory.store).items()}
+    runs = {uid: len(session.tests or ()) for uid, session in session_figures(memory.store).items()}
     assert runs == {"claude:s1": 4, "claude:s2": 2}
 
 

@@ -76,6 +76,11 @@ def test_everything_that_was_said_and_done_is_found(memory: Memory, query: str, 
     [
         ("login", ["s2", "s1"]),  # more often there
         ("flaky login", ["s1"]),
+        ("waiting", ["s1"]),
+        ("logins TESTED", ["s1"]),
+        ('"waiting"', []),
+        ('"logins"', []),
+        ("waiting*", []),
         ("login step", ["s2"]),
         ('"login test"', ["s1"]),
         ('"test login"', []),
@@ -149,7 +154,7 @@ def test_words_found_while_writing_are_those_read_from_the_files(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, pairs: int
 ) -> None:
     monkeypatch.setattr("helix_assets.store.parquet.GROUP_BYTES", 1000)
-    monkeypatch.setattr("helix_assets.sweep.sweep.AT_ONCE_BYTES", pairs)
+    monkeypatch.setattr("helix_assets.sweep.rounds.AT_ONCE_BYTES", pairs)
     memory.write("s3", *conversation(9, session="c"))
     memory.write("s4", b"no json at all, yet wombat", *conversation(1, session="d"))
     memory.sweep()

@@ -28,7 +28,15 @@ def test_standard_output_gets_the_lines_alone(swept: Path, capfdbinary: pytest.C
 
 def test_figures_are_one_object_by_uid(swept: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert run(["export", "--sessions"]) == 0
-    assert list(json.loads(capfdbinary.readouterr().out)) == [UID]
+    figures = json.loads(capfdbinary.readouterr().out)
+    assert list(figures) == [UID]
+    assert {
+        "uid", "files", "tokens", "tokens_main", "tokens_subagent", "tool_calls", "tools", "tool_errors", "tool_denied",
+        "user_prompts", "interrupts", "assistant_messages", "compactions", "unparsed_lines", "records", "started_at",
+        "ended_at", "models", "cwd", "git_branch", "parent_uid", "outcome",
+    } <= figures[UID].keys()  # fmt: skip
+    known = [figures[UID][name] for name in ("uid", "tools", "user_prompts", "records")]
+    assert known == [UID, {"Bash": 3}, 3, 12]
 
 
 def test_file_that_cannot_be_written_is_reported(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:

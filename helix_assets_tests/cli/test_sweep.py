@@ -10,7 +10,7 @@ from helix_assets.cli.main import run
 from helix_assets.settings import load_settings
 from helix_assets.store import lock
 from helix_assets.store.lock import writer_lock
-from helix_assets.sweep.sweep import SweepReport
+from helix_assets.sweep.sweep_report import SweepReport
 from helix_assets_tests.cli.conftest import UID, write_session
 from helix_assets_tests.cli.test_main import run_python
 from helix_assets_tests.home import conversation

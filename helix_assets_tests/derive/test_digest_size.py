@@ -7,6 +7,7 @@ import pickle
 from helix_assets.derive.digest_builder import MAX_BYTES, DigestBuilder, SessionHead
 from helix_assets.derive.fact_builder import FactBuilder
 from helix_assets.derive.link import Linker
+from helix_assets.model.digest_text import written_digest
 from helix_assets.model.event import EventKind, Record, SessionEvent, Usage
 from helix_assets_tests.agents.reading import WORDS
 
@@ -25,7 +26,7 @@ def test_lists_are_cut_until_the_digest_fits() -> None:
         )
         builder.add(linker.rows(record, [call, edit, error]))
     digest = builder.finish(HEAD)
-    assert len(digest.model_dump_json()) <= MAX_BYTES
+    assert len(written_digest(digest)) <= MAX_BYTES
     assert (digest.tool_calls, digest.files_touched, digest.kind_counts["error"]) == (3_000, 3_000, 3_000)
 
 
@@ -35,7 +36,7 @@ def test_ranges_tell_what_is_covered() -> None:
     rows = [row for record in records for row in linker.rows(record, [SessionEvent(EventKind.USER_MSG, summary="x")])]
     builder.add(rows[1:3])
     builder.add(rows[4:])
-    assert builder.finish(HEAD).coverage.ranges == [(1, 2), (4, 5)]
+    assert builder.finish(HEAD).coverage.ranges == ((1, 2), (4, 5))
 
 
 def test_what_is_kept_for_a_digest_holds_no_source_lines() -> None:

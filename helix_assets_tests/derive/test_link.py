@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -131,6 +132,6 @@ def test_two_calls_that_failed_side_by_side_are_two_retries():
 
 def test_digest_tallies_runs_and_the_last_of_them():
     told = Told(rows=linked(called("a"), gave("a", TWO_RUNS, "error"), called("b"), gave("b", "?", "ok")))
-    assert told.digest().tests.model_dump() == {
+    assert asdict(told.digest().tests) == {
         "runs": 3, "passed": 1, "failed": 1, "last": None, "by_framework": {"pytest": 3},
     }  # fmt: skip

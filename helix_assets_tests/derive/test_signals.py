@@ -192,12 +192,12 @@ def test_a_fingerprint_keeps_the_words() -> None:
 def test_evidence_names_the_records() -> None:
     rows = list(run("rm -rf x", "denied"))
     [signal] = signals(rows)
-    assert signal.evidence == [f"{rows[1].record_key:016x}"]
+    assert signal.evidence == (f"{rows[1].record_key:016x}",)
 
 
 def test_a_negative_record_key_is_shown_as_64_bits() -> None:
     [signal] = signals([row(EventKind.TOOL_RESULT, tool="Bash", status="denied", record_key=-1)])
-    assert signal.evidence == ["f" * 16]
+    assert signal.evidence == ("f" * 16,)
 
 
 def test_a_refusal_that_a_better_log_tells_of_counts() -> None:

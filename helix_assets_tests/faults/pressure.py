@@ -152,7 +152,8 @@ def _differences(store: Store, home: Path) -> Iterator[str]:
             yield f"no digest of {uid}"
             continue
         for theirs, ours in _TOKENS:
-            right, held = session["tokens"].get(theirs, session["tokens"].get(ours)), told[uid]["tokens"][ours]
+            right = session["tokens"].get(theirs, session["tokens"].get(ours))
+            held = getattr(told[uid].digest.tokens, ours)
             totals[ours][0] += right
             totals[ours][1] += held
             if right != held:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from helix_assets.prove.verify import verify
-from helix_assets.sweep.sweep import SweepReport
+from helix_assets.sweep.sweep_report import SweepReport
 from helix_assets_tests.faults.hostile_home import HostileHome, make
 from helix_assets_tests.home import Memory, can_lose_powers, swept_without_powers
 

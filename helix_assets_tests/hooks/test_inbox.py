@@ -9,7 +9,8 @@ import pytest
 from helix_assets.hooks import hook
 from helix_assets.hooks.inbox import inbox_of, waiting
 from helix_assets.keep.forget import forget
-from helix_assets.sweep.sweep import SweepReport, sweep
+from helix_assets.sweep.sweep import sweep
+from helix_assets.sweep.sweep_report import SweepReport
 from helix_assets_tests.home import Memory, conversation, prompt
 
 ONE, TWO = (f"11111111-aaaa-4aaa-8aaa-00000000000{n}" for n in (1, 2))

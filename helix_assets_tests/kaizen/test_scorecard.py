@@ -1,27 +1,35 @@
 """The scorecard adds up digests by agent, repository and week."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from helix_assets.derive.digest_builder import DigestBuilder
 from helix_assets.kaizen.scorecard import rates_by_week, scores, week_of, wilson
+from helix_assets.model.digest import Digest, RunTally
+from helix_assets_tests.agents.reading import WORDS
+from helix_assets_tests.derive.test_digest_size import HEAD
 
 INFRA = ("mcp__*",)
 
 
-def digest(outcome: str = "success", at: str | None = "2026-06-03T10:00:00.000Z", **more: Any) -> dict[str, Any]:
-    return {
+EMPTY = DigestBuilder(WORDS).finish(HEAD)
+
+
+def digest(outcome: str = "success", at: str | None = "2026-06-03T10:00:00.000Z", **more: Any) -> Digest:
+    known = {
         "flavor": "claude",
         "repo": "shop",
         "started_at": at,
         "outcome": outcome,
-        "cost": {"retries": 1},
+        "cost": replace(EMPTY.cost, retries=1),
         "cost_usd": 0.5,
         "interventions": 2,
-        "tests": {"passed": 3, "failed": 1},
+        "tests": RunTally(passed=3, failed=1),
         "tool_histogram": {"Bash": 3, "mcp__a__b": 1},
-        **more,
     }
+    return replace(EMPTY, **(known | more))
 
 
 def test_a_week_begins_on_its_monday() -> None:
@@ -63,7 +71,7 @@ def test_a_session_without_a_time_is_in_no_week() -> None:
 
 
 def test_what_is_not_known_is_no_rate() -> None:
-    (score,) = scores([digest("unknown", cost_usd=None, tests={}, tool_histogram={})], INFRA)
+    (score,) = scores([digest("unknown", cost_usd=None, tests=RunTally(), tool_histogram={})], INFRA)
     assert score.success_rate is score.success_low is score.trend is score.cost_usd is score.cost_per_success is None
     assert score.test_pass_rate is score.infra_overhead_share is None
 

@@ -45,10 +45,10 @@ def test_executions_stand_beside_their_sessions_figures(memory: Memory, metrics:
     } == {
         "agent": "coder",
         "reported_tokens": 99,
-        "tokens": told["cost"]["input_tokens"] + told["cost"]["output_tokens"],
-        "cost_usd": told["cost_usd"],
-        "outcome": told["outcome"],
-        "errors": told["kind_counts"]["error"],
+        "tokens": told.cost.input_tokens + told.cost.output_tokens,
+        "cost_usd": told.cost_usd,
+        "outcome": told.outcome,
+        "errors": told.kind_counts["error"],
     }
     assert rows[0]["infra_overhead_share"] == 0.0
 

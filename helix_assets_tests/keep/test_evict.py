@@ -526,13 +526,13 @@ def with_caps(store: Store, soft: int, hard: int) -> Store:
 def test_no_room_is_made_below_the_hard_cap(store: Store) -> None:
     usage = ask(store, live_files.raw_usage)
     with writing(store, "sweep"):
-        assert make_room(with_caps(store, 1, usage + 10), 10, clock=at(NOW)) == ()
+        assert make_room(with_caps(store, 1, usage + 10), usage, 10, clock=at(NOW)) == ()
 
 
 def test_room_is_made_only_down_to_the_hard_cap(store: Store) -> None:
     usage = ask(store, live_files.raw_usage)
     with writing(store, "sweep"):
-        goes = make_room(with_caps(store, 1, usage), 1_000, clock=at(NOW))
+        goes = make_room(with_caps(store, 1, usage), usage, 1_000, clock=at(NOW))
     assert len(goes) == 1
     assert ask(store, live_files.raw_usage) == usage - goes[0].bytes
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from helix_assets import Memory as Reader
-from helix_assets.ask.search import Finder, to_dict
+from helix_assets.ask.search import Finder
 from helix_assets.ask.sql import ask
 from helix_assets.cli.main import run
 from helix_assets.defs.columns import event_schema
@@ -73,7 +73,7 @@ def shown(memory: Memory) -> dict[str, str]:
         "export": lambda: memory.exported().decode(),
         "show": lambda: printed("show", "claude:whole", "--json"),
         "show --payload": lambda: printed("show", "claude:whole", "--payload", "0"),
-        "search": lambda: repr([to_dict(Finder(store).find(word)) for word in ("okapi", "zebra")]),
+        "search": lambda: repr([Finder(store).find(word) for word in ("okapi", "zebra")]),
         "Memory": read,
     }
     return {name: reader() for name, reader in readers.items()}

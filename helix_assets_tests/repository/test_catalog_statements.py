@@ -66,7 +66,7 @@ def parses_digest(node: ast.AST) -> bool:
     """Whether a function makes data of a digest's text."""
     names = {getattr(part, "attr", getattr(part, "id", "")) for part in ast.walk(node)}
     names |= {part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
-    if "model_validate_json" in names:
+    if "validate_json" in names:
         return "Digest" in names
     return "loads" in names and any(re.search(r"\bdigests?\b", name) for name in names)
 
@@ -118,5 +118,5 @@ def test_this_guard_sees_a_statement_a_write_a_catalog_and_a_parsed_digest() -> 
     assert statements(ast.parse('connection.upsert("digests", rows, ["session_uid"])'))
     assert not statements(ast.parse('"""Select one from sessions."""\nhelp("insert a coin, or select from the list")'))
     assert parses_digest(ast.parse("def f(row): return orjson.loads(row.digest)"))
-    assert parses_digest(ast.parse("def f(text): return Digest.model_validate_json(text)"))
+    assert parses_digest(ast.parse("def f(text): return TypeAdapter(Digest).validate_json(text)"))
     assert not parses_digest(ast.parse("def f(row): return orjson.loads(row.record)"))

@@ -46,7 +46,7 @@ BIG = {
     "store.parquet": "pyarrow",
     "store.fact_files": "pyarrow",
     "store.words.segment": "numpy",
-    "derive.merge": "pydantic",
+    "derive.merge": "the classes of a digest, whose making takes longer than a sweep without news may",
     "redaction.engine": "re2",
     "ask.plots": "matplotlib",
     "ask.reports.markdown": "pyarrow",

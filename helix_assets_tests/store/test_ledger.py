@@ -78,6 +78,7 @@ def test_many_news_are_put_in_their_places(connection: Connection) -> None:
     keys = Random(1).sample(range(1 << 60), NEWS_KEYS + 1)
     for start in range(0, len(keys), 1_000):
         claim(connection, [(key, 1) for key in keys[start : start + 1_000]])
+    ledger.sort_in(connection)
     assert (count(connection, "ledger"), count(connection, "ledger_news")) == (NEWS_KEYS + 1, 0)
 
 
@@ -85,7 +86,14 @@ def test_a_claim_made_twice_counts_once(connection: Connection, monkeypatch: pyt
     monkeypatch.setattr(ledger, "NEWS_KEYS", 6)
     for _ in range(2):
         claim(connection, FEW)
+    ledger.sort_in(connection)
     assert (count(connection, "ledger"), count(connection, "ledger_news")) == (4, 0)
+
+
+def test_few_news_stay_news(connection: Connection) -> None:
+    claim(connection, FEW)
+    ledger.sort_in(connection)
+    assert (count(connection, "ledger"), count(connection, "ledger_news") > 0) == (0, True)
 
 
 def test_a_few_claims_more_write_a_few_pages(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ OF_SESSIONS = [
     "derive.digest_builder:DigestBuilder.finish",
     "derive.digest_builder:DigestBuilder.signal_rows",
     "derive.digest_builder:judge",
-    "model.digest:Digest.model_dump_json",
+    "derive.digest_builder:written_digest",
     "derive.fact_builder:FactBuilder.finish",
     "sweep.read:_settle_times",
     "sweep.read:session_head",

@@ -84,9 +84,9 @@ def test_a_session_tells_its_cost_and_the_table(memory: Memory) -> None:
 def test_export_tells_the_cost(memory: Memory) -> None:
     write(memory)
     memory.sweep()
-    figures = session_figures(memory.store)[UID]
-    assert (figures["cost_usd"], figures["cost_usd_subagent"]) == (25.000015, 0.0)
-    assert figures["price_table"].startswith("genai-prices ")
+    digest = session_figures(memory.store)[UID].digest
+    assert (digest.cost_usd, digest.cost_usd_subagent) == (25.000015, 0.0)
+    assert (digest.price_table or "").startswith("genai-prices ")
 
 
 def test_unknown_model_has_no_cost_and_is_named(memory: Memory) -> None:

@@ -173,8 +173,8 @@ def test_newest_session_is_redacted_first_and_before_news_is_read(memory: Memory
         written.append(list(batch.results))
         return commit_batch(store, batch)
 
-    monkeypatch.setattr("helix_assets.sweep.sweep.REDERIVE_AT_ONCE", 1)
-    monkeypatch.setattr("helix_assets.sweep.sweep.commit_batch", commit)
+    monkeypatch.setattr("helix_assets.sweep.rounds.REDERIVE_AT_ONCE", 1)
+    monkeypatch.setattr("helix_assets.sweep.rounds.commit_batch", commit)
     memory.sweep()
     assert written == [["claude:s2"], ["claude:s1"], ["claude:s3"], ["claude:s4"]]
 
@@ -306,7 +306,7 @@ def test_no_byte_keeps_what_new_rules_hide(memory: Memory, evicted: bool):
     memory.sweep()
     assert WORD[:-4].encode() not in stored_bytes(store)
     assert verify(store) == []
-    uids = ask(store, sessions.by_uid, [row["uid"] for row in session_figures(store).values()])
+    uids = ask(store, sessions.by_uid, list(session_figures(store)))
     assert len(uids) == 3
     assert sum("house_word" in uid for uid in uids) == 1
     assert memory.sweep().touched == set()

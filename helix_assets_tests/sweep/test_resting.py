@@ -8,7 +8,8 @@ import pytest
 
 from helix_assets.hooks.hook import write_note
 from helix_assets.sweep.look import scan
-from helix_assets.sweep.sweep import SweepReport, sweep
+from helix_assets.sweep.sweep import sweep
+from helix_assets.sweep.sweep_report import SweepReport
 from helix_assets_tests.home import Memory, conversation
 
 

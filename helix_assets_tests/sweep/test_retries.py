@@ -222,6 +222,19 @@ def test_new_rules_try_all_at_once(memory: Memory, trouble: Callable[[bool], lis
         assert connection.column("SELECT failures FROM retries") == [1]
 
 
+def test_newer_code_tries_all_at_once(
+    memory: Memory, trouble: Callable[[bool], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = trouble(True)
+    memory.sweep()
+    count = len(tries)
+    monkeypatch.setattr("helix_assets.sweep.stale.__version__", "newer")
+    assert len(scan(memory.store, memory.now).changes.changed) == 1
+    memory.sweep()
+    assert len(tries) > count
+    assert not scan(memory.store, memory.now).changes
+
+
 # -- sessions that can be derived only while their files are read ----------------------------------------------------
 
 
@@ -243,6 +256,19 @@ def digests_fail(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None
         monkeypatch.setattr(DigestBuilder, "add", add if spared is None else failing)
 
     return switch
+
+
+def test_newer_code_derives_at_once_what_failed(
+    memory: Memory, digests_fail: Callable[[int | None], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests_fail(0)
+    memory.sweep()
+    digests_fail(None)
+    memory.sweep()
+    assert len(aside(memory)) == 2
+    monkeypatch.setattr("helix_assets.sweep.stale.__version__", "newer")
+    memory.sweep()
+    assert aside(memory) == []
 
 
 def evict_everything(memory: Memory) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from helix_assets.store.catalog import meta
+from helix_assets.sweep.rounds import Rounds
 from helix_assets.sweep.stale import is_settled, stale_sessions
-from helix_assets.sweep.sweep import _Sweep
 from helix_assets_tests.home import Memory, conversation, prompt
 
 
@@ -51,13 +51,13 @@ def test_a_session_whose_digest_failed_is_asked_for_again(memory: Memory, monkey
     assert not is_known_as_settled(memory)
 
 
-def test_a_memory_that_was_settled_stays_so_by_looking_at_what_the_sweep_touched(memory: Memory) -> None:
+def test_a_memory_that_was_settled_stays_so_without_looking(memory: Memory) -> None:
     asked: list[object] = []
     memory.write("s2", *conversation(1, start=5))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("helix_assets.sweep.sweep.stale_sessions", lambda *arguments: asked.append(arguments[-1]) or [])
         memory.sweep()
-    assert asked == [{"claude:s2"}]
+    assert asked == []
     assert is_known_as_settled(memory)
 
 
@@ -66,12 +66,12 @@ def test_a_session_that_fails_because_another_is_derived_anew_is_asked_for_again
 ) -> None:
     """It may share history with one that the sweep touched, without being touched before."""
 
-    def touch_another(sweep: _Sweep, _: object) -> None:
-        sweep._report.touched.add("claude:s1")
+    def touch_another(rounds: Rounds, _: object) -> None:
+        rounds.behind.add("claude:s1")
         with memory.store.catalog.writing() as connection:
             connection.execute("UPDATE sessions SET derived_generation = NULL WHERE session_uid = 'claude:s1'")
 
-    monkeypatch.setattr(_Sweep, "_rederive", touch_another)
+    monkeypatch.setattr(Rounds, "rederive", touch_another)
     memory.write("s2", *conversation(1, start=5))
     memory.sweep()
     assert not is_known_as_settled(memory)

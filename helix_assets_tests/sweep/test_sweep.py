@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -101,14 +102,11 @@ def test_figures_of_a_session_list_its_test_runs(memory: Memory):
     memory.write("s1", *red_then_green())
     memory.sweep()
     (figures,) = session_figures(memory.store).values()
-    told = [(run["framework"], run["passed"], run["failed"], run["skipped"]) for run in figures["tests"]]
+    told = [(run.framework, run.passed, run.failed, run.skipped) for run in figures.tests or ()]
     assert told == [("pytest", 3, 2, 0), ("pytest", 5, 0, 1), ("pytest", 4, 0, 0), ("jest", 7, 0, 0)]
-    assert (figures["retries"], figures["errors"], figures["edits"]["count"], figures["outcome"]) == (
-        1,
-        1,
-        0,
-        "success",
-    )
+    digest = figures.digest
+    assert (digest.cost.retries, digest.kind_counts["error"]) == (1, 1)
+    assert (digest.edits.count, digest.outcome) == (0, "success")
 
 
 def test_figures_keep_the_test_runs_of_an_evicted_session(memory: Memory):
@@ -365,7 +363,7 @@ def test_changed_parser_derives_anew_from_stored_records_when_the_source_is_gone
 def test_changed_digest_rules_write_no_raw_file(memory: Memory, monkeypatch):
     memory.write("s1", *conversation(2))
     memory.sweep()
-    for module in ("ask.coverage", "sweep.commit", "sweep.sweep"):
+    for module in ("ask.coverage", "sweep.commit", "sweep.rounds"):
         monkeypatch.setattr(f"helix_assets.{module}.DIGEST_VERSION", 99)
     report = memory.sweep()
     assert (report.digests_written, report.bytes_written) == (1, 0)
@@ -458,3 +456,17 @@ def test_evicted_session_is_not_read_again_while_nothing_changes(memory: Memory)
     os.utime(path)
     memory.sweep()
     assert (memory.raw_usage(), memory.digest("claude:s1")["tokens"]) == (0, before["tokens"])
+
+
+def test_session_that_grows_and_is_evicted_for_its_own_growth_counts_all(tmp_path: Path) -> None:
+    memory = Memory(tmp_path)
+    memory.write("s1", *conversation(20))
+    memory.sweep()
+    caps = replace(memory.store.settings.retention, raw_soft_cap_bytes=1, raw_hard_cap_bytes=memory.raw_usage())
+    memory.store = replace(memory.store, settings=replace(memory.store.settings, retention=caps))
+    memory.write("s1", *conversation(20, start=20), append=True)
+    memory.sweep()
+    with memory.store.catalog.reading() as connection:
+        assert connection.value("SELECT count(*) FROM evictions") == 1
+    assert (memory.digest("claude:s1")["user_prompts"], verify(memory.store)) == (40, [])
+    memory.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from helix_assets.ask.plots import Shares
-from helix_assets.ask.reports.frame import Asking, Report
+from helix_assets.ask.reports.frame import Asking, Report, rows_of
 
 VIEWS = ("file_operations",)
 TOTALS: dict[str, str] = {}
@@ -37,6 +39,14 @@ _SUMS = """
     count(DISTINCT session_uid) AS sessions"""
 
 
+class _Charted(NamedTuple):
+    language: str
+    accepted: int
+    later_modified: int
+    denied: int
+    undecided: int
+
+
 def make(asking: Asking) -> Report:
     """What became of the edits in the span, also because of later edits after it."""
     asking.run(_EDITS.format(span=asking.span.holds("day")))
@@ -49,13 +59,13 @@ def make(asking: Asking) -> Report:
         asking.table("by_day", "By day", f"SELECT day, {_SUMS} FROM edits GROUP BY day ORDER BY day DESC"),
     )
     shares = {
-        row["language"]: {
-            "stayed": row["accepted"] - row["later_modified"],
-            "modified": row["later_modified"],
-            "denied": row["denied"],
-            "undecided": row["undecided"],
+        row.language: {
+            "stayed": row.accepted - row.later_modified,
+            "modified": row.later_modified,
+            "denied": row.denied,
+            "undecided": row.undecided,
         }
-        for row in languages.rows[:_CHARTED]
+        for row in rows_of(languages.data, _Charted)[:_CHARTED]
     }
     return Report(
         title="What becomes of edits",

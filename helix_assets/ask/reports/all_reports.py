@@ -30,6 +30,13 @@ class Kind(NamedTuple):
     totals: Mapping[str, str]
 
 
+class Totals(NamedTuple):
+    """One figure of a report, and the sum over the digests."""
+
+    reported: int
+    of_digests: int
+
+
 REPORTS: Mapping[str, Kind] = {
     "usage_report": Kind("Tokens and cost by day, agent, repository and model.", usage.VIEWS, usage.make, usage.TOTALS),
     "tool_report": Kind(
@@ -79,17 +86,17 @@ def make_report(
     return with_views(store, kind.views, make, connect=connect)
 
 
-def totals_of_digests(store: Store, name: str, connect: Connect | None = None) -> dict[str, tuple[int, int]]:
-    """The figures of a report over all days that digests contain, too: the report's, and the sum over the digests."""
+def totals_of_digests(store: Store, name: str, connect: Connect | None = None) -> Mapping[str, Totals]:
+    """The figures of a report over all days that digests contain, too."""
     kind = kind_of(name)
     if not kind.totals:
         return {}
 
-    def compare(views: Views) -> dict[str, tuple[int, int]]:
+    def compare(views: Views) -> Mapping[str, Totals]:
         asking = Asking(views.connection, _ALWAYS, datetime.now(UTC).date())
         reported = kind.make(asking).figures
         sums = ", ".join(f"coalesce(sum({sql}), 0)::BIGINT AS {figure}" for figure, sql in kind.totals.items())
         digests = asking.figures(f"SELECT {sums} FROM digests WHERE schema_version >= {FACTS_SINCE}")
-        return {figure: (int(reported[figure] or 0), int(digests[figure])) for figure in kind.totals}
+        return {figure: Totals(int(reported[figure] or 0), int(digests[figure] or 0)) for figure in kind.totals}
 
     return with_views(store, {*kind.views, "digests"}, compare, connect=connect)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
+from typing import NamedTuple
+
 from helix_assets.ask.plots import Heat
-from helix_assets.ask.reports.frame import Asking, Report, ReportTable
+from helix_assets.ask.reports.frame import Asking, Report, ReportTable, rows_of
 
 VIEWS = ("file_operations", "places")
 TOTALS: dict[str, str] = {}
@@ -22,6 +25,17 @@ _SUMS = """
     coalesce(sum(lines_removed), if(count(*) FILTER (is_change) > 0, NULL, 0))::BIGINT AS lines_removed,
     count(*) FILTER (is_change AND accepted) AS accepted, count(*) FILTER (is_change AND NOT accepted) AS denied,
     count(DISTINCT session_uid) AS sessions, count(DISTINCT day) AS days"""
+
+
+class _Ranked(NamedTuple):
+    rank: int
+    language: str
+
+
+class _Changed(NamedTuple):
+    rank: int
+    week: date
+    changes: int
 
 
 def make(asking: Asking) -> Report:
@@ -57,14 +71,17 @@ def make(asking: Asking) -> Report:
 
 def _heat(asking: Asking, files: ReportTable) -> Heat:
     """Changes of the most changed files by week."""
-    counted = asking.rows(f"""
+    counted = asking.rows(
+        f"""
         SELECT r.rank, date_trunc('week', o.day)::DATE AS week, count(*) AS changes
         FROM operations o JOIN ranked r USING (file_path)
-        WHERE o.is_change AND r.rank <= {_CHARTED} AND r.changes > 0 GROUP BY ALL ORDER BY ALL""")
-    weeks = sorted({row["week"] for row in counted})
-    ranks = sorted({row["rank"] for row in counted})
-    number = {(row["rank"], row["week"]): row["changes"] for row in counted}
-    language = {row["rank"]: row["language"] for row in files.rows[:_CHARTED]}
+        WHERE o.is_change AND r.rank <= {_CHARTED} AND r.changes > 0 GROUP BY ALL ORDER BY ALL""",
+        _Changed,
+    )
+    weeks = sorted({row.week for row in counted})
+    ranks = sorted({row.rank for row in counted})
+    number = {(row.rank, row.week): row.changes for row in counted}
+    language = dict(rows_of(files.data, _Ranked)[:_CHARTED])
     return Heat(
         "Changes of the most changed files, by week",
         [f"{rank}. {language[rank]}" for rank in ranks],

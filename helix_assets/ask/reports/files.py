@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     return text.getvalue()
 
 
-def safe_cells(row: Iterable[Any]) -> list[str]:
+def safe_cells(row: Iterable[Any]) -> Sequence[str]:
     """Cells without control characters. A text that a spreadsheet would run as a formula gets a quote before it."""
     cells = []
     for value in row:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from helix_assets.ask.plots import Chart
 from helix_assets.model.errors import QueryError
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import pyarrow as pa
+
+Row = TypeVar("Row", bound=NamedTuple)
+Number = int | float | None
+Cell = str | bool | Number | date | Sequence["Cell"]
+"""What a table can contain; a time is a `datetime`, which is a `date`."""
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 SHOWN_ROWS = 25
@@ -64,6 +69,11 @@ def day_of_text(what: str, day: date | str | None) -> date | None:
     raise QueryError(f"{what} {day!r} is not a day: write it like 2026-01-31")
 
 
+def rows_of(table: pa.Table, row: type[Row]) -> Sequence[Row]:
+    """All rows of a table that has columns for the fields of this kind of row."""
+    return list(map(row._make, zip(*table.select(row._fields).to_pydict().values(), strict=True)))
+
+
 @dataclass(frozen=True)
 class ReportTable:
     """Rows with named columns; `private` columns contain words of a session."""
@@ -74,13 +84,13 @@ class ReportTable:
     private: frozenset[str] = frozenset()
 
     @property
-    def columns(self) -> list[str]:
-        return list(self.data.column_names)
+    def columns(self) -> Sequence[str]:
+        return tuple(self.data.column_names)
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> Sequence[Mapping[str, Cell]]:
         """All rows, by column."""
-        rows: list[dict[str, Any]] = self.data.to_pylist()
+        rows: list[Mapping[str, Cell]] = self.data.to_pylist()
         return rows
 
     def frame(self) -> pd.DataFrame:
@@ -106,7 +116,7 @@ class Report:
 
     title: str
     span: Span
-    figures: Mapping[str, int | float | None]
+    figures: Mapping[str, Number]
     tables: Sequence[ReportTable]
     charts: Mapping[str, Chart] = field(default_factory=dict)
     notes: Sequence[str] = ()
@@ -143,17 +153,17 @@ class Asking:
         """The answer to a SELECT as a table of the report."""
         return ReportTable(name, title, self.connection.sql(sql).to_arrow_table(), frozenset(private))
 
-    def rows(self, sql: str) -> list[dict[str, Any]]:
-        """The answer to a SELECT, a dictionary per row."""
-        rows: list[dict[str, Any]] = self.connection.sql(sql).to_arrow_table().to_pylist()
-        return rows
+    def rows(self, sql: str, row: type[Row]) -> Sequence[Row]:
+        """The answer to a SELECT of the fields of this kind of row."""
+        return rows_of(self.connection.sql(sql).to_arrow_table(), row)
 
-    def figures(self, sql: str) -> dict[str, Any]:
-        """The only row of an answer."""
-        (row,) = self.rows(sql)
-        return row
+    def figures(self, sql: str) -> Mapping[str, Number]:
+        """The only row of an answer that is numbers."""
+        (row,) = self.connection.sql(sql).to_arrow_table().to_pylist()
+        figures: dict[str, Number] = row
+        return figures
 
-    def by_day(self, sql: str) -> dict[str, dict[str, float]]:
+    def by_day(self, sql: str) -> Mapping[str, Mapping[str, float]]:
         """An answer of name, day and number, in the form of a chart."""
         series: dict[str, dict[str, float]] = {}
         for name, day, number in self.connection.execute(sql).fetchall():

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from helix_assets.ask.plots import Shares
 from helix_assets.ask.reports.frame import Asking, Report
 
 VIEWS = ("patterns",)
 TOTALS: dict[str, str] = {}
+
+
+class _Counted(NamedTuple):
+    kind: str
+    trend: str
+    patterns: int
 
 
 def make(asking: Asking) -> Report:
@@ -31,8 +39,9 @@ def make(asking: Asking) -> Report:
         ),
     )  # fmt: skip
     by_kind: dict[str, dict[str, float]] = {}
-    for row in asking.rows("SELECT kind, trend, count(*) AS n FROM found GROUP BY ALL ORDER BY kind, trend"):
-        by_kind.setdefault(row["kind"], {})[row["trend"]] = row["n"]
+    counts = "SELECT kind, trend, count(*) AS patterns FROM found GROUP BY ALL ORDER BY kind, trend"
+    for row in asking.rows(counts, _Counted):
+        by_kind.setdefault(row.kind, {})[row.trend] = row.patterns
     return Report(
         title="Patterns",
         span=asking.span,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import Any
+from typing import NamedTuple
 
 from helix_assets.ask.plots import DayBars
-from helix_assets.ask.reports.frame import Asking, Note, Report, ReportTable, Span
+from helix_assets.ask.reports.frame import Asking, Note, Number, Report, ReportTable, Span, rows_of
 from helix_assets.ask.reports.markdown import as_table
 from helix_assets.model.errors import QueryError
 
@@ -84,7 +84,7 @@ def make(asking: Asking) -> Report:
         ),
     )  # fmt: skip
     by_day = "SELECT {}, day, {} FROM week GROUP BY ALL ORDER BY ALL"
-    figures = _figures(asking, tables[2].rows)
+    figures = _figures(asking, rows_of(tables[2].data, _Judged))
     return Report(
         title=f"Retro of week {edition}",
         span=span,
@@ -109,7 +109,7 @@ def make(asking: Asking) -> Report:
     )  # fmt: skip
 
 
-def _note(today: date, span: Span, figures: Mapping[str, Any], tables: Mapping[str, ReportTable]) -> Note:
+def _note(today: date, span: Span, figures: Mapping[str, Number], tables: Mapping[str, ReportTable]) -> Note:
     """The week for the State Hub: no title, no prompt, no snippet."""
     shown: dict[str, tuple[str, ...]] = {
         "by_repo": ("repo", "sessions", "failed_sessions", "abandoned_sessions", "cost_usd", "active_hours", "edits"),
@@ -131,10 +131,14 @@ def _measured() -> str:
     return ", ".join(f"{sql} AS {name}" for name, (sql, _) in _MEASURES.items())
 
 
-def _figures(asking: Asking, changes: list[dict[str, Any]]) -> dict[str, Any]:
+class _Judged(NamedTuple):
+    verdict: str | None
+
+
+def _figures(asking: Asking, changes: Sequence[_Judged]) -> Mapping[str, Number]:
     figures = asking.figures(f"SELECT {_measured()} FROM week WHERE is_now")
-    verdicts = [row["verdict"] for row in changes]
-    return figures | {"better": verdicts.count("better"), "worse": verdicts.count("worse")}
+    verdicts = [row.verdict for row in changes]
+    return {**figures, "better": verdicts.count("better"), "worse": verdicts.count("worse")}
 
 
 def _changes_sql(by: str = "") -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
+from typing import NamedTuple
+
 from helix_assets.ask.plots import DayTrend
 from helix_assets.ask.reports.frame import Asking, Report
 
@@ -19,8 +22,18 @@ _SUMS = """
     count(*) FILTER (success IS NULL) AS unknown_runs,
     round(100.0 * count(*) FILTER (success) / nullif(count(success), 0), 1) AS passed_share,
     coalesce(sum(passed), 0)::BIGINT AS tests_passed, coalesce(sum(failed), 0)::BIGINT AS tests_failed,
-    round(100.0 * sum(passed) / nullif(sum(passed) + sum(failed), 0), 1) AS pass_rate,
+    count(*) FILTER (passed IS NULL OR failed IS NULL) AS runs_left_out,
+    round(100.0 * sum(passed) FILTER (failed IS NOT NULL)
+        / nullif(sum(passed + failed), 0), 1) AS pass_rate,
     round(median(duration_s), 1) AS median_s, count(DISTINCT session_uid) AS sessions"""
+
+
+class _Runs(NamedTuple):
+    start: date
+    passed_runs: int
+    failed_runs: int
+    unknown_runs: int
+    passed_share: float | None
 
 
 def make(asking: Asking) -> Report:
@@ -46,20 +59,25 @@ def make(asking: Asking) -> Report:
         figures=asking.figures(f"SELECT {_SUMS} FROM runs"),
         tables=tables,
         charts={"runs_by_day": _trend(asking)},
-        notes=("`passed_share` counts runs, `pass_rate` single tests if the output contains their number.",),
+        notes=(
+            "`passed_share` counts runs; those with an unknown result are left out (`unknown_runs`).",
+            "`pass_rate` counts single tests, of the runs that print how many passed and how many failed; "
+            "`runs_left_out` do not, such as `go test` without -v.",
+        ),
     )
 
 
 def _trend(asking: Asking) -> DayTrend:
     """Runs and the share that passed, by day, or by week if there are too many days to distinguish."""
-    (span,) = asking.rows("SELECT coalesce(max(day) - min(day), 0) AS days FROM runs")
-    unit, days = ("week", 7) if span["days"] > _MOST_DAYS else ("day", 1)
+    span = asking.figures("SELECT coalesce(max(day) - min(day), 0) AS days FROM runs")
+    unit, days = ("week", 7) if (span["days"] or 0) > _MOST_DAYS else ("day", 1)
     found = asking.rows(
-        f"SELECT date_trunc('{unit}', day)::DATE AS start, {_SUMS} FROM runs GROUP BY start ORDER BY start"
+        f"SELECT date_trunc('{unit}', day)::DATE AS start, {_SUMS} FROM runs GROUP BY start ORDER BY start", _Runs
     )
     by_result = {
-        result: {str(row["start"]): float(row[f"{result}_runs"]) for row in found}
-        for result in ("passed", "failed", "unknown")
+        "passed": {str(row.start): float(row.passed_runs) for row in found},
+        "failed": {str(row.start): float(row.failed_runs) for row in found},
+        "unknown": {str(row.start): float(row.unknown_runs) for row in found},
     }
-    share = {str(row["start"]): row["passed_share"] for row in found if row["passed_share"] is not None}
+    share = {str(row.start): row.passed_share for row in found if row.passed_share is not None}
     return DayTrend(f"Test runs by {unit}", by_result, share, "runs", "passed, %", days=days)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from helix_assets.agents import known_tool
 from helix_assets.ask.plots import Shares
-from helix_assets.ask.reports.frame import Asking, Report, ReportTable
+from helix_assets.ask.reports.frame import Asking, Report, ReportTable, rows_of
 
 VIEWS = ("tool_calls",)
 TOTALS = {"calls": "tool_calls"}
@@ -54,12 +57,21 @@ def make(asking: Asking) -> Report:
     )
 
 
-def _shares(tools: ReportTable) -> dict[str, dict[str, float]]:
+class _Ended(NamedTuple):
+    tool: str
+    ok: int
+    error: int
+    denied: int
+    cancelled: int
+    open: int
+
+
+def _shares(tools: ReportTable) -> Mapping[str, Mapping[str, float]]:
     """The most used tools; unknown tools are put together."""
     shares: dict[str, dict[str, float]] = {}
-    for row in tools.rows:
-        counts = shares.setdefault(known_tool(row["tool"]), dict.fromkeys(_STATUSES, 0.0))
-        for status in _STATUSES:
-            counts[status] += row[status]
+    for tool, *counts in rows_of(tools.data, _Ended):
+        added = shares.setdefault(known_tool(tool), dict.fromkeys(_STATUSES, 0.0))
+        for status, count in zip(_STATUSES, counts, strict=True):
+            added[status] += count
     largest = sorted(shares, key=lambda name: -sum(shares[name].values()))[:_CHARTED]
     return {name: shares[name] for name in largest}

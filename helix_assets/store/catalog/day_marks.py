@@ -12,15 +12,22 @@ from helix_assets.store.catalog.connection import Connection, Row
 
 
 def count_day(catalog: Catalog, now: datetime) -> None:
-    """Mark a day of work, once a day; every sweep and eviction calls it. Needs the writer lock."""
-    with catalog.reading() as connection:
-        last = connection.execute("SELECT * FROM day_marks ORDER BY id DESC LIMIT 1").fetchone()
+    """Mark a day of work, once a day; every eviction calls it, and each sweep does the same. Needs the writer lock."""
+    with catalog.writing() as connection:
         order = int(meta.value(connection, meta.ORDER) or 0)
-    mark = next_mark(_mark(last) if last is not None else None, order, now)
-    if mark is not None:
-        with catalog.writing() as connection:
-            row = {"order": mark.order, "days": mark.days, "at": iso(microseconds(mark.at))}
-            connection.insert("day_marks", [row])
+        if (mark := next_mark(last_mark(connection), order, now)) is not None:
+            put(connection, mark)
+
+
+def last_mark(connection: Connection) -> DayMark | None:
+    """The newest mark, None before the first."""
+    row = connection.row("SELECT * FROM day_marks ORDER BY id DESC LIMIT 1")
+    return None if row is None else _mark(row)
+
+
+def put(connection: Connection, mark: DayMark) -> None:
+    """Set a mark."""
+    connection.insert("day_marks", [{"order": mark.order, "days": mark.days, "at": iso(microseconds(mark.at))}])
 
 
 def read_marks(connection: Connection) -> list[DayMark]:

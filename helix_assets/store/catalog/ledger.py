@@ -34,22 +34,21 @@ class Shared(NamedTuple):
 
 def claim(connection: Connection, claims: Sequence[Claim]) -> None:
     """Record which sessions contain which keys."""
-    if not claims:
-        return
     if len(claims) > _FEW:
         _put(connection, claims)
-        return
-    held = connection.value("SELECT coalesce(sum(count), 0) FROM ledger_news")
-    if held + len(claims) > NEWS_KEYS:
-        earlier = ((key, number) for key, numbers in news_of(connection).items() for number in numbers)
-        _put(connection, [*claims, *earlier])
-        connection.execute("DELETE FROM ledger_news")
         return
     by_session: dict[int, list[int]] = defaultdict(list)
     for key, session_id in claims:
         by_session[session_id].append(key)
     rows = [{"session_id": number, "count": len(keys), "told": keys} for number, keys in by_session.items()]
     connection.insert("ledger_news", rows)
+
+
+def sort_in(connection: Connection) -> None:
+    """Move the news to the ledger if they are many. Every sweep that changed anything does this at its end."""
+    if connection.value("SELECT coalesce(sum(count), 0) FROM ledger_news") > NEWS_KEYS:
+        _put(connection, [(key, number) for key, numbers in news_of(connection).items() for number in numbers])
+        connection.execute("DELETE FROM ledger_news")
 
 
 def unclaim(connection: Connection, claims: Collection[Claim]) -> None:
@@ -105,7 +104,7 @@ def owners_of(connection: Connection, keys: Collection[int]) -> dict[int, int]:
 
 def shared_with(connection: Connection, session_ids: Collection[int]) -> list[Shared]:
     """The shared keys that any of these sessions contains, with every session that contains them."""
-    if connection.value("SELECT key FROM shared_keys LIMIT 1") is None:
+    if not session_ids or connection.value("SELECT key FROM shared_keys LIMIT 1") is None:
         return []
     claimed = "SELECT DISTINCT k.key FROM shared_keys k JOIN ledger l ON l.key = k.key WHERE l.session_id IN ({})"
     mine, news = set(session_ids), news_of(connection)

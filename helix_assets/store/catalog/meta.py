@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from helix_assets.store.catalog.connection import Connection
 
@@ -22,14 +22,19 @@ def every(connection: Connection) -> dict[str, str]:
 
 def put(connection: Connection, name: str, value: str) -> None:
     """Remember it."""
-    connection.upsert("meta", [{"name": name, "value": value}], ["name"])
+    put_all(connection, {name: value})
+
+
+def put_all(connection: Connection, values: Mapping[str, str]) -> None:
+    """Remember each value by its name."""
+    connection.upsert("meta", [{"name": name, "value": value} for name, value in values.items()], ["name"])
 
 
 def next_order(connection: Connection) -> int:
     """The next number in the order of work."""
-    number = int(value(connection, ORDER) or 0) + 1
-    put(connection, ORDER, str(number))
-    return number
+    increase = """INSERT INTO meta (name, value) VALUES (?, '1')
+        ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1 RETURNING value"""
+    return int(connection.column(increase, (ORDER,))[0])
 
 
 def drop(connection: Connection, names: Collection[str]) -> None:

@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog import meta
 from helix_assets.store.catalog.connection import Connection, Row, marks
 
-if TYPE_CHECKING:
-    from helix_assets.store.catalog.catalog import Catalog
-
 LONGEST = timedelta(days=1)
 _DOUBLINGS = 11
 """2 to this power of minutes is more than the longest pause."""
-_TRIED_WITH = "tried_with"
+TRIED_WITH = "tried_with"
+"""In `meta`: the code with which everything that failed was tried."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +65,11 @@ def end_pauses(connection: Connection, uids: Sequence[str], now: datetime) -> No
         connection.run_for(ends, uids, (iso(microseconds(now)),))
 
 
-def try_all_with_new_code(catalog: Catalog, code: str, now: datetime) -> None:
-    """End every pause if the code has changed since the last sweep: what failed with the old code may work now."""
-    with catalog.reading() as connection:
-        tried_with = meta.value(connection, _TRIED_WITH)
-    if tried_with != code:
-        with catalog.writing() as connection:
-            for table in ("sessions", "retries"):
-                connection.update(table, {"retry_at": iso(microseconds(now))}, "retry_at IS NOT NULL")
-            meta.put(connection, _TRIED_WITH, code)
+def end_all_pauses(connection: Connection, code: str, now: datetime) -> None:
+    """Let the next sweep try everything: what failed with other code may work with this."""
+    for table in ("sessions", "retries"):
+        connection.update(table, {"retry_at": iso(microseconds(now))}, "retry_at IS NOT NULL")
+    meta.put(connection, TRIED_WITH, code)
 
 
 def waiting(connection: Connection, now: datetime) -> Waiting:

@@ -19,7 +19,7 @@ from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.key import hasher
 
 MAX_CHUNKS = 32
-"""A session with more chunks gets them joined into one."""
+"""A session with so many chunks gets them joined into one."""
 Chunk = tuple[int, "SessionKeys"]
 """A session's id and some of its keys."""
 
@@ -53,20 +53,35 @@ class SessionKeys(NamedTuple):
         return SessionKeys(self.records - known.records, self.bad_lines - known.bad_lines, messages)
 
 
+class Recorded(NamedTuple):
+    """The keys that are recorded of a session, in how many chunks, and whether any were gathered."""
+
+    keys: SessionKeys = SessionKeys()
+    chunks: int = 0
+    is_gathered: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the chunks should be joined before another is added."""
+        return self.chunks >= MAX_CHUNKS and not self.is_gathered
+
+
 def keys_of(connection: Connection, session_id: int) -> SessionKeys | None:
     """All that the session has counted. None if nothing is recorded, as with earlier versions."""
-    return all_keys(connection, [session_id]).get(session_id)
+    found = all_keys(connection, [session_id]).get(session_id)
+    return None if found is None else found.keys
 
 
-def all_keys(connection: Connection, session_ids: Collection[int]) -> dict[int, SessionKeys]:
+def all_keys(connection: Connection, session_ids: Collection[int]) -> dict[int, Recorded]:
     """The keys of those of these sessions that have any recorded. StoreError if they are damaged."""
-    found: dict[int, SessionKeys] = {}
-    query = "SELECT session_id, records, bad_lines, messages FROM session_keys WHERE session_id IN ({}) ORDER BY id"
-    for row in connection.for_each(query, session_ids):
+    found: dict[int, Recorded] = {}
+    for row in connection.for_each("SELECT * FROM session_keys WHERE session_id IN ({}) ORDER BY id", session_ids):
+        before = found.get(row.session_id, Recorded())
         try:
-            found[row.session_id] = found.get(row.session_id, SessionKeys()).with_more(_unpacked(row))
+            keys = before.keys.with_more(_unpacked(row))
         except ValueError as exc:
             raise StoreError(f"what session {row.session_id} counts is recorded in numbers that are cut") from exc
+        found[row.session_id] = Recorded(keys, before.chunks + 1, before.is_gathered or row.is_gathered)
     return found
 
 
@@ -82,21 +97,8 @@ def recorded(connection: Connection, session_ids: Collection[int]) -> set[int]:
 
 
 def add_keys(connection: Connection, chunks: Iterable[Chunk], *, is_gathered: bool = False) -> None:
-    """Add keys to those that are recorded of the sessions."""
-    rows = [_packed(number, keys, is_gathered) for number, keys in chunks if keys]
-    if not rows:
-        return
-    connection.insert("session_keys", rows)
-    many = f"""SELECT session_id FROM session_keys WHERE session_id IN ({{}})
-        GROUP BY session_id HAVING count(*) > {MAX_CHUNKS} AND NOT max(is_gathered)"""
-    for (number,) in connection.for_each(many, [row["session_id"] for row in rows]):
-        replace_keys(connection, [(number, all_keys(connection, [number])[number])])
-
-
-def replace_keys(connection: Connection, chunks: Sequence[Chunk]) -> None:
-    """Replace the keys that are recorded of these sessions."""
-    drop_keys(connection, [number for number, _ in chunks])
-    add_keys(connection, chunks)
+    """Add keys to those that are recorded of the sessions, in a chunk for each."""
+    connection.insert("session_keys", [_packed(number, keys, is_gathered) for number, keys in chunks if keys])
 
 
 def drop_keys(connection: Connection, session_ids: Collection[int]) -> None:

@@ -311,6 +311,8 @@ def _few(uids: Collection[str] | None) -> tuple[str, ...]:
 
 def next_ids(connection: Connection, count: int) -> range:
     """Ids for so many new sessions. There is one writer, so they stay free until the transaction ends."""
+    if not count:
+        return range(0)
     last = connection.value("SELECT coalesce(max(id), 0) FROM sessions")
     return range(last + 1, last + 1 + count)
 

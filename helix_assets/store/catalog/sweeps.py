@@ -19,10 +19,9 @@ def sum_of(connection: Connection, counter: str) -> int:
     return int(connection.value(query, (counter,)))
 
 
-def put(connection: Connection, **values: Any) -> int:
-    """Record a finished sweep. Returns its number."""
+def put(connection: Connection, **values: Any) -> None:
+    """Record a finished sweep."""
     connection.insert("sweeps", [values])
-    return int(connection.value("SELECT last_insert_rowid()"))
 
 
 def last(connection: Connection) -> int:

@@ -10,9 +10,10 @@ import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
-from helix_assets.model.digest_text import whole_digest
+from helix_assets.model.digest_text import whole_digest, written_digest
 from helix_assets.store.catalog import digests, sessions
 from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.key import text_hash
@@ -90,5 +91,5 @@ def without_parent(store: Store, connection: Connection, uids: Iterable[str]) ->
         facts = {**child.facts, "parent_native_id": None}
         sessions.change(connection, child.id, parent_uid=None, facts=facts)
         if child.digest is not None:
-            text = whole_digest(child.digest).model_copy(update={"parent_uid": None}).model_dump_json()
+            text = written_digest(replace(whole_digest(child.digest), parent_uid=None))
             digests.change(connection, child.session_uid, digest=text, hash=text_hash(store.key, text.encode()))

@@ -12,6 +12,7 @@ a search checks each hit in the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -67,7 +68,15 @@ class WordHasher:
 
     def word(self, word: str) -> int:
         """The hash of one word."""
-        return self._one(word.encode())
+        return int(self.each([word])[0])
+
+    def each(self, words: Sequence[str]) -> Array:
+        """The hash of each of some words."""
+        encoded = [_lower(word.encode()) for word in words]
+        data = np.frombuffer(bytes(_PAD).join([*encoded, b""]), np.uint8)
+        sizes = np.fromiter(map(len, encoded), np.int64)
+        starts = np.cumsum(sizes + _PAD) - sizes - _PAD
+        return (self._of(data, starts, sizes) >> np.uint64(32)).astype(np.int64)
 
     def prefix(self, prefix: str) -> list[int] | None:
         """Every word with this prefix has one of these hashes. None if the prefix is too short."""
@@ -77,12 +86,8 @@ class WordHasher:
         start = np.frombuffer(data[:LONG_PREFIX].ljust(LONG_PREFIX, b"\0"), np.dtype("<u8"))
         if len(data) < LONG_PREFIX:
             return [int(self._prefixes(start)[0])]
-        exact = [self._one(data)] if len(data) == LONG_PREFIX else []
+        exact = [self.word(prefix)] if len(data) == LONG_PREFIX else []
         return [*exact, int(self._long_prefixes(start)[0])]
-
-    def _one(self, word: bytes) -> int:
-        data = np.frombuffer(_lower(word) + bytes(_PAD), np.uint8)
-        return int(self._of(data, np.array([0]), np.array([len(word)]))[0] >> np.uint64(32))
 
     def _hashes(self, part: bytes) -> tuple[Array, int]:
         """Unordered hashes of all words of a part and of the prefixes of its distinct words; the number of words."""

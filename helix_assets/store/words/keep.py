@@ -18,6 +18,7 @@ from helix_assets.model.digest_text import parsed_digest
 from helix_assets.model.errors import StoreError
 from helix_assets.store.catalog import digests, live_files, meta
 from helix_assets.store.catalog.catalog import INDEX_FOLDER, index_bytes
+from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.durable import drop, new_file, open_plain
 from helix_assets.store.proof import is_proven
 from helix_assets.store.raw import LIGHT
@@ -54,8 +55,12 @@ def index_of(store: Store) -> WordIndex:
 def live_names(store: Store) -> dict[str, Any]:
     """What the index should contain, by name: live part files, and digests of sessions whose texts went."""
     with store.catalog.reading() as connection:
-        found: dict[str, Any] = {row.name: row for row in live_files.parts_to_search(connection)}
-        return found | {DIGEST + row.hash: row for row in digests.without_texts(connection, LIGHT)}
+        return _live_names(connection)
+
+
+def _live_names(connection: Connection) -> dict[str, Any]:
+    found: dict[str, Any] = {row.name: row for row in live_files.parts_to_search(connection)}
+    return found | {DIGEST + row.hash: row for row in digests.without_texts(connection, LIGHT)}
 
 
 def update_index(store: Store, *, words: FoundWords | None = None, thorough: bool = False) -> Indexed:
@@ -66,20 +71,19 @@ def update_index(store: Store, *, words: FoundWords | None = None, thorough: boo
     """
     from helix_assets.store.words.segment import names_of
 
-    index, stamp = index_of(store), _stamp(store)
+    index = index_of(store)
     if store.settings.search.index == "off":
         index.remove()
         return Indexed()
     index.make_folder()
-    live = live_names(store)
+    with store.catalog.reading() as connection:
+        stamp, live, raw_bytes = _stamp(store, connection), _live_names(connection), live_files.raw_usage(connection)
     gone = index.keep(live.__contains__, thorough=thorough)
     known = names_of(index.open()[0])
     missing = {name: row for name, row in live.items() if name not in known}
     added = 0
     for piece in _pieces(missing):
-        with store.catalog.reading() as connection:
-            used = live_files.raw_usage(connection) + index_bytes(store.data_dir)
-        if used > store.settings.retention.raw_hard_cap_bytes:
+        if raw_bytes + index_bytes(store.data_dir) > store.settings.retention.raw_hard_cap_bytes:
             _log.warning(
                 "the search index has no room under the hard cap: %d files stay unindexed", len(missing) - added
             )
@@ -111,7 +115,8 @@ def is_behind(store: Store) -> bool:
     except OSError:
         # If it is off, there should be none.
         return store.settings.search.index == "on" or (store.data_dir / INDEX_FOLDER).is_dir()
-    return stamped != _stamp(store).encode()
+    with store.catalog.reading() as connection:
+        return stamped != _stamp(store, connection).encode()
 
 
 def _write_stamp(store: Store, text: str) -> None:
@@ -121,11 +126,10 @@ def _write_stamp(store: Store, text: str) -> None:
         file.write(text.encode())
 
 
-def _stamp(store: Store) -> str:
+def _stamp(store: Store, connection: Connection) -> str:
     """Changes whenever other files or digests may be live, or there may be more room for them."""
-    with store.catalog.reading() as connection:
-        files, gone = live_files.newest(connection)
-        order = meta.value(connection, meta.ORDER)
+    files, gone = live_files.newest(connection)
+    order = meta.value(connection, meta.ORDER)
     room = store.settings.retention.raw_hard_cap_bytes
     return f"{store.settings.search.index} {order} {files} {gone} {store.rules_version} {room}"
 

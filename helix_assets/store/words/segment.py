@@ -80,6 +80,18 @@ class Segment:
             self._array(np.uint8, self._count, first + begin, first + end).astype(np.float64),
         )
 
+    def has(self, words: Array) -> Array:
+        """Which of some words occur in any document, answered together because a query has many forms of a word."""
+        high, low = words >> 16, words & 0xFFFF
+        bounds = [self._range(int(one)) for one in high]
+        places = np.concatenate([np.arange(first, last) for first, last in bounds])
+        asked = np.repeat(np.arange(len(words)), [last - first for first, last in bounds])
+        size = np.dtype(np.uint16).itemsize
+        for first, last in bounds:
+            self._prove(self._low + first * size, self._low + last * size)
+        found = np.frombuffer(self._map, np.uint16, self.pairs, self._body + self._low)[places] == low[asked]
+        return np.bincount(asked[found], minlength=len(words)) > 0
+
     def packed(self) -> Array:
         """All pairs as one number each: hash, document, count."""
         high = (

@@ -71,6 +71,17 @@ def test_runs_of_tests_are_told_by_day(memory: Memory) -> None:
     ]
 
 
+def test_the_pass_rate_is_of_runs_that_tell_passes_and_failures(memory: Memory) -> None:
+    plain_go = "--- FAIL: TestA (0.00s)\nFAIL\nFAIL\texample.com/shop\t0.01s\nFAIL"  # says nothing of what passed
+    lines = [line.replace(b"pytest -q", b"go test ./...") for line in working("go", tests=plain_go)]
+    memory.write("s4", *on("2026-06-09", "shop", *lines))
+    memory.sweep()
+    report = made(memory, "test_report")
+    wanted = ("framework", "runs", "runs_left_out", "tests_failed", "pass_rate")
+    assert rows(report, "by_framework", *wanted) == [("pytest", 4, 0, 1, 91.7), ("go test", 1, 1, 1, None)]
+    assert (report.figures["runs_left_out"], report.figures["pass_rate"]) == (1, 91.7)
+
+
 def test_runs_of_more_than_three_months_are_drawn_by_week(memory: Memory) -> None:
     memory.write("s4", *on("2026-01-07", "shop", *working("long")))
     memory.sweep()
