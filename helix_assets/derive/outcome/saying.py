@@ -50,25 +50,46 @@ def _sentences(text: str) -> tuple[_Sentence, ...]:
 # -- results ---------------------------------------------------------------------------------------------------------
 
 # English past forms by their shape: -ed, and the irregular ones, whose number is fixed.
-_IRREGULAR = (
-    r"bound|brought|built|cast|caught|chose|chosen|cut|done|drawn|drew|fed|found|gave|gone ahead|given|grown|held|hid"
-    r"|hidden|hooked|kept|laid|led|left|let|made|met|overrode|overridden|put|ran|rebuilt|redid|redone|remade|reran"
-    r"|rerun|reset|resent|rewritten|rewrote|sent|set|shrank|shrunk|shut|sped|spent|split|swept|taken|taught|threw"
-    r"|spun|dug|hung|wound|frozen|dealt|flown|won|swung|torn|worn|sewn|bent|lit|strung|thrown|took|undid|undone|went"
-    r"|withdrew|withdrawn|written|wrote"
-)
+_IRREGULAR = frozenset({
+    "bent", "bound", "brought", "built", "cast", "caught", "chose", "chosen", "cut", "dealt", "done", "drawn", "drew",
+    "dug", "fed", "flown", "found", "freed", "frozen", "gave", "given", "gone", "grown", "held", "hid", "hidden",
+    "hooked", "hung", "kept", "laid", "led", "left", "let", "lit", "made", "met", "overridden", "overrode", "put",
+    "ran", "rebuilt", "redid", "redone", "remade", "reran", "rerun", "resent", "reset", "rewritten", "rewrote",
+    "sent", "set", "sewn", "shrank", "shrunk", "shut", "sped", "spent", "split", "spun", "strung", "swept", "swung",
+    "taken", "taught", "threw", "thrown", "took", "torn", "undid", "undone", "went", "withdrawn", "withdrew", "won",
+    "worn", "wound", "written", "wrote",
+})  # fmt: skip
 # Past forms that report no result: what was thought, tried or met with, and participles that only describe.
-_NO_RESULT = (
-    r"affected|aforementioned|agreed|anticipated|asked|assumed|attempted|based|believed|blocked|broken|called|caused"
-    r"|compared|complicated|concerned|confused|considered|continued|decided|declined|defined|denied|deprecated"
-    r"|described|desired|detailed|encountered|errored|estimated|expected|experienced|failed|given|guessed|happened"
-    r"|hesitated|hoped|hundred|indeed|intended|interested|interrupted|involved|known|left|let|limited|listed|located"
-    r"|looked|misread|missed|mixed|named|needed|noted|noticed|observed|occurred|outdated|paused|planned|preferred"
-    r"|presumed|proposed|realized|received|recommended|refused|rejected|related|relied|remained|repeated|required"
-    r"|requested|scared|seemed|shared|skipped|started|stopped|struggled|suggested|supposed|suspected|timed|tried"
-    r"|undefined|unexpected|unfinished|unrelated|unresolved|untested|unused|used|waited|wanted|warned|wished|wondered"
-)
-_PAST = rf"(?!(?:{_NO_RESULT})\b)(?:(?:[a-z]+-)?[a-z]{{2,}}(?<!e)ed|freed|{_IRREGULAR})\b(?! not\b)"
+_NO_RESULT = frozenset({
+    "affected", "aforementioned", "agreed", "anticipated", "asked", "assumed", "attempted", "based", "believed",
+    "blocked", "broken", "called", "caused", "compared", "complicated", "concerned", "confused", "considered",
+    "continued", "decided", "declined", "defined", "denied", "deprecated", "described", "desired", "detailed",
+    "encountered", "errored", "estimated", "expected", "experienced", "failed", "given", "guessed", "happened",
+    "hesitated", "hoped", "hundred", "indeed", "intended", "interested", "interrupted", "involved", "known", "left",
+    "let", "limited", "listed", "located", "looked", "misread", "missed", "mixed", "named", "needed", "noted",
+    "noticed", "observed", "occurred", "outdated", "paused", "planned", "preferred", "presumed", "proposed",
+    "realized", "received", "recommended", "refused", "rejected", "related", "relied", "remained", "repeated",
+    "requested", "required", "scared", "seemed", "shared", "skipped", "started", "stopped", "struggled", "suggested",
+    "supposed", "suspected", "timed", "tried", "undefined", "unexpected", "unfinished", "unrelated", "unresolved",
+    "untested", "unused", "used", "waited", "wanted", "warned", "wished", "wondered",
+})  # fmt: skip
+_MARK = "¶"
+"""Stands behind every past form that may report a result, before the patterns of `_PAST_RESULT` are tried."""
+_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*", re.I)
+_PAST = rf"[\w-]+{_MARK}(?! not\b)"
+
+
+def _marked(sentence: str) -> str:
+    return _WORD.sub(
+        lambda found: found[0] + _MARK if _is_past(found[0].lower().rpartition("-")[2]) else found[0], sentence
+    )
+
+
+def _is_past(word: str) -> bool:
+    is_regular = word.endswith("ed") and len(word) > 3 and not word.endswith("eed")
+    return (is_regular or word in _IRREGULAR) and word not in _NO_RESULT
+
+
 _ADVERBS = r"(?: (?:all|also|already|both|just|now|only|then|[a-z]+ly)){0,3}"
 _BEGINNING = r"(?:(?:all|also|and|both|everything|finally|just|now|ok|okay|so|then|[a-z]+ly)[,:]? ){0,2}"
 _STATE = (
@@ -86,30 +107,31 @@ _CHECKS = (
     r"(?:assertions?|build|builds|checks?|ci|compilation|e2e|everything|lint(?:er|ing)?|mypy|pipeline|specs?|suites?"
     r"|tests?|tsc|typecheck(?:s|ing)?|type[- ]checks?|validation)"
 )
-_RESULT = _any(
+_PAST_RESULT = _any(
     # the agent's own past
     rf"\b(?:i|we)(?:'ve| have)?{_ADVERBS} {_PAST}",
     # a sentence or a point of a list that begins with its participle: "Spawned three workers"
-    rf"\A{_BEGINNING}{_PAST}(?![-'\w])(?! (?:are|be|by|has|in order|is|on|that|to be|upon|was|were)\b)",
+    rf"\A{_BEGINNING}{_PAST}(?!')(?! (?:are|be|by|has|in order|is|on|that|to be|upon|was|were)\b)",
     # a noun and its participle, as headlines have it: "Branch pushed", "7 remaining stories created"
-    rf"\A(?!.{{0,90}}\b{_FINITE}\b)(?:[\w./&'-]+,? ){{1,7}}{_PAST}"
+    rf"\A(?!.{{0,90}}\b{_FINITE}\b)(?:[\w./&'{_MARK}-]+,? ){{1,7}}{_PAST}"
     r"(?: (?:again|already|as well|away|back|correctly|down|now|off|out|over|too|up|[a-z]+ly)){0,2}"
     r"(?:\W*\Z| (?:as|at|from|in|into|on|onto|to|under|via|with) )",
     # counts: "51 passed", "12 files changed"
-    rf"(?<![\w.])[1-9]\d*(?: (?!of\b|to\b|is\b|are\b)[\w/-]+){{0,3}} {_PAST}(?! (?:by|to)\b)",
-    r"(?<![\w.])[1-9]\d*(?:/\d+)?(?: [a-z]+){0,2} (?:pass|passing|green|succeed)\b",
-    # the perfect passive, and states that were reached
-    rf"\b(?:has|have|had){_ADVERBS} been{_ADVERBS} {_PAST}",
-    rf"\b(?:has|have){_ADVERBS} (?:run|{_PAST})",
-    r"\A(?:that|this|which) (?:also |just )?(?:did|fixed|resolved|solved|worked)\b|\bis (?:now )?live\b",
+    rf"(?<![\w.])[1-9]\d*(?: (?!of\b|to\b|is\b|are\b)[\w/{_MARK}-]+){{0,3}} {_PAST}(?! (?:by|to)\b)",
+    # the perfect, and the passive of states that were reached
+    rf"\b(?:has|have|had){_ADVERBS} (?:been{_ADVERBS} )?(?:run\b|{_PAST})",
     rf"\b{_BE} (?:all|also now|now(?: all| also| both| fully)?|[a-z]+fully|already) {_PAST}(?! by\b)",
     rf"\b(?:is|are|was|were) {_PAST} and {_PAST}(?! by\b)",
+    rf"\A(?!.{{0,120}}\b(?:after|before|each|every|if|only|that|unless|until|when\w*|which)\b)"
+    rf"(?:\S+ ){{0,6}}\S+(?:'s| is| are) {_PAST}(?: (?:again|as well|down|in|now|off|on|out|together|too|up))*\W*\Z",
+)
+_RESULT = _any(
+    r"(?<![\w.])[1-9]\d*(?:/\d+)?(?: [a-z]+){0,2} (?:pass|passing|green|succeed)\b",
+    r"\A(?:that|this|which) (?:also |just )?(?:did|fixed|resolved|solved|worked)\b|\bis (?:now )?live\b",
     rf"\b{_BE}{_ADVERBS} {_STATE}",
     r"\b(?:is|are|was|were) (?:added|applied|cleaned up|committed|completed|created|deleted|deployed|fixed|implemented"
     r"|installed|inverted|merged|migrated|moved|pushed|removed|renamed|resolved|updated|verified)\b"
     r"(?! (?:after|before|by|each|every|if|only|on|once|until|when\w*)\b)",
-    rf"\A(?!.{{0,120}}\b(?:after|before|each|every|if|only|that|unless|until|when\w*|which)\b)"
-    rf"(?:\S+ ){{0,6}}\S+(?:'s| is| are) {_PAST}(?: (?:again|as well|down|in|now|off|on|out|together|too|up))*\W*\Z",
     r"\b(?:completed|ended|exited|finished|passed|ran|went)"
     r" (?:clean\w*|fine|ok|smoothly|through|well|with no|without)\b",
     r"\A(?!.{0,60}\b(?:how|no|not|until|what|when|why)\b)(?:[\w/&'-]+ ){0,6}(?:all (?:done|green|set)|complete"
@@ -227,7 +249,9 @@ def _is_result(sentence: _Sentence) -> bool:
         return True
     if _HEADLINE.search(sentence):
         return True
-    return _RESULT.search(sentence) is not None and not _DOUBT.search(sentence) and not _FUTURE.search(sentence)
+    if not (_RESULT.search(sentence) or _PAST_RESULT.search(_marked(sentence))):
+        return False
+    return not (_DOUBT.search(sentence) or _FUTURE.search(sentence))
 
 
 def gives_up(text: str) -> bool:
