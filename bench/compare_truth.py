@@ -23,9 +23,10 @@ EXACT, TESTS, NEARLY, OUTCOMES = 1.0, 0.995, 0.99, 0.95
 EARLY_S, LATE_S = 300.0, 2.0
 """The reference generator dates a session by its plan, which begins before its first line and ends with its last."""
 _OF_DEMO = (
-    "parent_uid", "files", "tool_calls", "tool_calls_subagent", "tool_denied", "tool_cancelled", "assistant_messages",
-    "assistant_messages_subagent", "compactions", "unparsed_lines",
+    "parent_uid", "files", "tool_calls", "tool_calls_subagent", "tool_denied", "assistant_messages",
+    "assistant_messages_subagent", "compactions",
 )  # fmt: skip
+"""Its other figures mean something else: a call without a result is cancelled there, a torn last line unparsed."""
 Json = dict[str, Any]
 
 
