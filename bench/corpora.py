@@ -23,6 +23,7 @@ from helix_assets.model.time import FIRST_DAY
 _SMALL_FILES = 12_862
 _YEARS_LAST = date(2026, 11, 15)
 _SMALL_BYTES = (2_000, 12_000)
+LONG_MB = (1, 8, 64)
 
 
 def claude(out: Path, seed: int, scale: float) -> None:
@@ -62,9 +63,9 @@ def store(sessions: int, out: Path, seed: int, scale: float) -> None:
     make_home(out, seed=seed, sizes=sizes, days=365, agents=("claude",))
 
 
-def long(out: Path, seed: int, scale: float) -> None:
-    """One session of 50 MB."""
-    make_home(out, seed=seed, sizes=[int(50e6 * scale)], agents=("claude",))
+def long(megabytes: int, out: Path, seed: int, scale: float) -> None:
+    """One session of so many megabytes."""
+    make_home(out, seed=seed, sizes=[int(megabytes * 1e6 * scale)], agents=("claude",))
 
 
 def append_line(home: Path, seed: int) -> None:
@@ -99,7 +100,8 @@ CORPORA: dict[str, Callable[[Path, int, float], None]] = {
     "small": small,
     "years": years,
     "large": large,
-    "long": long,
+    "long": partial(long, 50),
+    **{f"long-{megabytes}": partial(long, megabytes) for megabytes in LONG_MB},
     **{f"store-{sessions}": partial(store, sessions) for sessions in (100, 1_000, 10_000)},
 }
 

@@ -2,8 +2,8 @@
 
 python -m bench.growth line HOME ROUNDS       a line is appended and swept, time and again, in a process that has the
                                               store open; beside each sweep a bare look at the same files
-python -m bench.growth session HOME ROUNDS    a turn is appended to one session and swept, likewise
-python -m bench.growth hour HOME ROUNDS       a turn every 30 s by a clock of its own, and what the sensor does then
+python -m bench.growth cold HOME ROUNDS       a turn is appended to one session and swept; nothing is remembered of it
+python -m bench.growth warm HOME ROUNDS       a turn every 30 s by a clock of its own, in a process that stays warm
 
 with the settings of the store in the environment. Prints lists as JSON: CPU seconds, bytes written, memory.
 """
@@ -14,6 +14,7 @@ import json
 import os
 import resource
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
@@ -26,11 +27,13 @@ from bench.corpora import append_line
 from helix_assets.demo import append
 from helix_assets.settings import load_settings
 from helix_assets.store.store import Store, open_store
-from helix_assets.sweep.look import scan
 from helix_assets.sweep.sweep import sweep
 from helix_assets.sweep.sweep_report import SweepReport
+from helix_assets.sweep.warm import Warm
 
 TICK_S = 30
+SETTLE_S = 0.15
+"""The follower waits longer than this after a change."""
 Figures = dict[str, list[float]]
 
 
@@ -51,24 +54,23 @@ def one_line(store: Store, home: Path, rounds: int) -> Figures:
     return figures
 
 
-def long_session(store: Store, home: Path, rounds: int) -> Figures:
+def cold_session(store: Store, home: Path, rounds: int) -> Figures:
     """Turn after turn of a session: bytes gained, read and written by each sweep, CPU seconds, memory, part files."""
     return _turns(store, home, rounds, lambda number: sweep(store))
 
 
-def hour(store: Store, home: Path, rounds: int) -> Figures:
-    """The same by a clock on which a turn comes with each tick of the sensor; after the last one no session rests."""
-    now = datetime.now(UTC)
+def warm_session(store: Store, home: Path, rounds: int) -> Figures:
+    """The same in a process that stays, on a clock by which a turn comes every 30 seconds."""
+    begin, warm = datetime.now(UTC), Warm()
 
-    def tick(number: int) -> SweepReport:
-        nonlocal now
-        now += timedelta(seconds=TICK_S)
-        is_patient = number + 1 < rounds
-        if not scan(store, now, patient=is_patient).changes:
-            return SweepReport()
-        return sweep(store, clock=lambda: now, reach="patient" if is_patient else "all")
+    def take_in(number: int) -> SweepReport:
+        now = begin + timedelta(seconds=TICK_S * number)
+        return sweep(store, clock=lambda: now, warm=warm)
 
-    return _turns(store, home, rounds, tick)
+    take_in(0)
+    append(home, share=1e-9, seed=999)
+    take_in(0)  # the first turn reads what is stored
+    return _turns(store, home, rounds, take_in)
 
 
 def _turns(store: Store, home: Path, rounds: int, take_in: Callable[[int], SweepReport]) -> Figures:
@@ -76,6 +78,7 @@ def _turns(store: Store, home: Path, rounds: int, take_in: Callable[[int], Sweep
     for number in range(rounds):
         before = _size(home)
         append(home, share=1e-9, seed=1000 + number)
+        time.sleep(SETTLE_S)
         seconds, written, report = _spent(lambda number=number: take_in(number))
         figures["bytes_gained"].append(_size(home) - before)
         figures["bytes_read"].append(report.bytes_read)
@@ -124,7 +127,7 @@ def main(name: str, home: Path, rounds: int) -> None:
     """Sweep what there is, then measure."""
     with closing(open_store(load_settings())) as store:
         sweep(store)
-        measure = {"line": one_line, "session": long_session, "hour": hour}[name]
+        measure = {"line": one_line, "cold": cold_session, "warm": warm_session}[name]
         print(json.dumps(measure(store, home, rounds)))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from bench import contenders
+from bench.corpora import LONG_MB
 from bench.report import Row
 from bench.stage import Bench, note
 from bench.sweeps import TIMES_AS_LONG
@@ -40,14 +41,14 @@ def one_line(bench: Bench) -> Iterator[Row]:
 
 
 def long_session(bench: Bench) -> Iterator[Row]:
-    """A session of 50 MB that gains a turn 120 times: swept as often as the sensor asks in an hour, and each time."""
-    figures = _growth(bench, "hour")
+    """A session of 50 MB that gains a turn 120 times, warm and cold, and a turn in sessions of each size."""
+    figures = _growth(bench, "warm", "long", TURNS)
     gained = sum(figures["bytes_gained"])
-    what = f"50 MB session, a turn of {gained / TURNS / 1e3:.0f} KB every 30 s for an hour"
-    yield from _per_byte(what, figures, "<= 2")
-    yield Row(f"{what}, CPU of all looks and sweeps", "s", [sum(figures["cpu_s"])])
-    bench.counters["long session, an hour"] = {name: median(values) for name, values in figures.items()}
-    figures = _growth(bench, "session")
+    what = f"50 MB session, a turn of {gained / TURNS / 1e3:.0f} KB every 30 s for an hour, warm process"
+    yield from _per_byte(what, figures, "<= 4")
+    yield Row(f"{what}, CPU of all sweeps", "s", [sum(figures["cpu_s"])])
+    bench.counters["long session, warm"] = {name: median(values) for name, values in figures.items()}
+    figures = _growth(bench, "cold", "long", TURNS)
     what = f"50 MB session, swept after each of {TURNS} turns"
     yield from _per_byte(what, figures, "")
     for name, label, unit, bar in (
@@ -59,17 +60,21 @@ def long_session(bench: Bench) -> Iterator[Row]:
         yield Row(f"{what}, {label}, last {LAST}", unit, last, f"first {LAST}", first, TIMES_AS_LONG, bar)
     yield Row(f"{what}, part files at most", "", [max(figures["parts"])], bar="<= 64")
     bench.counters["long session"] = {name: median(values) for name, values in figures.items()}
+    for megabytes in LONG_MB:
+        for name, bar in (("warm", "<= 0.25"), ("cold", "")):
+            figures = _growth(bench, name, f"long-{megabytes}", LINES)
+            yield Row(f"a turn in a session of {megabytes} MB, CPU, {name}", "s", figures["cpu_s"], bar=bar)
 
 
-def _growth(bench: Bench, name: str) -> dict[str, list[float]]:
-    """What a growing session of 50 MB costs."""
-    note(f"a long session gains {TURNS} turns: {name}")
+def _growth(bench: Bench, name: str, corpus: str, turns: int) -> dict[str, list[float]]:
+    """What a growing session costs."""
+    note(f"the session of {corpus} gains {turns} turns: {name}")
     home = bench.folder / "corpora" / "gaining"
     shutil.rmtree(home, ignore_errors=True)
-    shutil.copytree(bench.corpus("long"), home)
+    shutil.copytree(bench.corpus(corpus), home)
     with bench.fresh("ours") as state:
         contenders.sweep(home, state)
-        figures = contenders.growth(name, home, state, TURNS)
+        figures = contenders.growth(name, home, state, turns)
     shutil.rmtree(home)
     return figures
 

@@ -32,6 +32,7 @@ from helix_assets.store.fact_files import FactFile
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import sweep
 from helix_assets.sweep.sweep_report import SweepReport
+from helix_assets.sweep.warm import Warm
 
 NOW = datetime(2026, 6, 20, 12, 0, tzinfo=UTC)
 Given = ParamSpec("Given")
@@ -154,8 +155,8 @@ class Memory:
         path.symlink_to(target)
         return path
 
-    def sweep(self) -> SweepReport:
-        return sweep(self.store, clock=lambda: self.now)
+    def sweep(self, warm: Warm | None = None) -> SweepReport:
+        return sweep(self.store, clock=lambda: self.now, warm=warm)
 
     def exported(self) -> bytes:
         out = io.BytesIO()

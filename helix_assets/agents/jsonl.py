@@ -11,6 +11,7 @@ import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -289,7 +290,30 @@ def hash_of_read(fd: int, path: str, offset: int, key: bytes) -> str:
 
 
 def hashed_up_to(fd: int, path: str, offset: int, key: bytes) -> blake2b:
-    """The state of that hash, so that bytes after `offset` can be added."""
+    """The state of that hash, so that bytes after `offset` can be added.
+
+    A sweep asks twice, to plan and to read, and hashing is most of the work of a turn of a large log. So the hashes of
+    a few files are remembered, as long as a file was not touched since.
+    """
+    info = os.fstat(fd)
+    mark = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns, offset, key)
+    if (known := _hashed.get(mark)) is not None:
+        return known.copy()
+    state = _hashed_up_to(fd, path, offset, key)
+    # A file may change once more without a new time: times are only as fine as the system's clock ticks.
+    if time.time_ns() - max(info.st_mtime_ns, info.st_ctime_ns) > _TICK_NS:
+        while len(_hashed) >= _HASHES:
+            _hashed.pop(next(iter(_hashed)), None)
+        _hashed[mark] = state.copy()
+    return state
+
+
+_hashed: dict[tuple[object, ...], blake2b] = {}
+_HASHES = 64
+_TICK_NS = 100_000_000
+
+
+def _hashed_up_to(fd: int, path: str, offset: int, key: bytes) -> blake2b:
     state, read = blake2b(digest_size=16, key=key), block_reader(fd, path)
     while offset > 0 and (block := read(min(offset, CHUNK_BYTES))):
         state.update(block)

@@ -174,9 +174,8 @@ def _test_runs(store: Store) -> Mapping[str, Sequence[TestRun]]:
         if file.fact == "test_runs":
             for session in _rows_if_whole(store, file):
                 facts = map(TestRunFact._make, session.rows)
-                runs[session.session_uid] = tuple(
-                    TestRun(*(getattr(fact, name) for name in TestRun._fields)) for fact in facts
-                )
+                made = (TestRun(*(getattr(fact, name) for name in TestRun._fields)) for fact in facts)
+                runs[session.session_uid] = (*runs.get(session.session_uid, ()), *made)
     return runs
 
 

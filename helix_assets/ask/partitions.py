@@ -55,7 +55,7 @@ class PartitionFigures:
 class _Questions(NamedTuple):
     """What the catalog is asked about a tier."""
 
-    identities: Callable[[Connection], Iterable[Row]]
+    identities: Callable[[Connection, Collection[str] | None], Iterable[Row]]
     of_days: Callable[[Connection, Collection[str]], Iterable[Row]]
     row_count: Callable[[Connection], int]
 
@@ -67,14 +67,18 @@ _QUESTIONS: Mapping[str, _Questions] = {
 }
 
 
-def data_versions(store: Store, tier: str, on_disk: OnDisk | None = None) -> Mapping[Partition, str]:
+def data_versions(
+    store: Store, tier: str, on_disk: OnDisk | None = None, among: Collection[Partition] | None = None
+) -> Mapping[Partition, str]:
     """The version of every partition of a tier: a hash of its sessions and of the code that made them.
 
-    That of sources is over the files as the catalog knows them, or as they are on disk now if that is given.
+    That of sources is over the files as the catalog knows them, or as they are on disk now if that is given. `among`
+    limits the answer to the days of some partitions.
     """
     hashes: dict[Partition, Any] = {}
+    days = None if among is None else {day for _, day in among}
     with store.catalog.reading() as connection:
-        for row in _QUESTIONS[tier].identities(connection):
+        for row in _QUESTIONS[tier].identities(connection, days):
             partition, identity = (row[0], row[1]), tuple(row[2:])
             if tier == SOURCE_FILES and on_disk is not None:
                 identity = _as_on_disk(row, on_disk)

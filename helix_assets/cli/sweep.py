@@ -1,11 +1,17 @@
 """`helix sweep`: takes in what is new and says what changed. `sweep.sweep` does the work."""
 
+import ctypes
+import json
+import os
+import signal
+import sys
 from contextlib import closing
 from typing import Any
 
 import click
 
 from helix_assets.cli.output import Advance, Column, Table, emit, human_count, human_size, print_tables, progress, say
+from helix_assets.model.errors import BusyError
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.store import Store, open_store
 from helix_assets.sweep.sweep import sweep as run_sweep
@@ -17,14 +23,37 @@ _NO_LOGS = "No session logs were found; `helix config` shows where they are look
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def sweep(as_json: bool) -> None:
+@click.option("--for-up", "answer_to", type=int, hidden=True, help="Where `helix up` wants the answer.")
+def sweep(as_json: bool, answer_to: int | None) -> None:
     """Take in what is new in the agents' logs and digest it."""
+    if answer_to is not None:
+        _end_with_parent()
+        os.write(answer_to, json.dumps(_before_serving(as_json=as_json)).encode())
+        return
     with closing(open_store(load_settings())) as store:
         report = _with_progress(store)
     if as_json:
         emit(_as_data(report), as_json=True)
     else:
         _print_report(report)
+
+
+def _end_with_parent() -> None:
+    """Let this process be killed when its parent dies; a thread that waits for that would keep workers from forking."""
+    if sys.platform == "linux":
+        parent, set_signal_at_death_of_parent = os.getppid(), 1
+        ctypes.CDLL(None).prctl(set_signal_at_death_of_parent, signal.SIGKILL)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _before_serving(*, as_json: bool) -> dict[str, float] | None:
+    """What the first sweep counted, None if another process was writing."""
+    try:
+        return first_sweep(load_settings(), as_json=as_json)
+    except BusyError as exc:
+        say(f"{exc}. Serving the memory as it is; the sensor sweeps later.", err=as_json)
+        return None
 
 
 def first_sweep(settings: Settings, *, as_json: bool) -> dict[str, float]:

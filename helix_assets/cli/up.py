@@ -3,6 +3,8 @@
 import json
 import os
 import shlex
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -12,7 +14,7 @@ from typing import Any
 import click
 
 from helix_assets.cli.output import say
-from helix_assets.model.errors import BusyError
+from helix_assets.serve.up import ServeOptions, own_environment, serve
 from helix_assets.settings import Settings, load_settings
 from helix_assets.settings.folders import agent_variables, checkout
 from helix_assets.settings.model import known_settings
@@ -37,7 +39,6 @@ _EXTRA_ROOTS = tuple(setting.env for setting in known_settings().values() if set
 )
 def up(port: int | None, demo: bool, as_json: bool, **doors: Any) -> None:
     """Sweep once, then serve the Dagster UI with its sensors and schedules running. Ctrl-C stops it."""
-    from helix_assets.serve.up import ServeOptions, serve
 
     def inform(text: str) -> None:
         say(text, err=as_json)
@@ -57,7 +58,7 @@ def up(port: int | None, demo: bool, as_json: bool, **doors: Any) -> None:
     }
 
     def prepare() -> None:
-        answer["sweep"] = _sweep(settings, inform, as_json=as_json)
+        answer["sweep"] = _sweep_apart(as_json=as_json)
 
     def ready() -> None:
         if as_json:
@@ -110,12 +111,23 @@ def _write_command(path: Path, variables: dict[str, str]) -> None:
     path.chmod(0o700)
 
 
-def _sweep(settings: Settings, say: Callable[[str], None], *, as_json: bool) -> dict[str, float] | None:
-    """What the first sweep counted, None if another process was writing."""
-    from helix_assets.cli.sweep import first_sweep
+def _sweep_apart(*, as_json: bool) -> Any:
+    """What the first sweep counted. It runs in a process of its own, whose memory is gone afterwards.
 
-    try:
-        return first_sweep(settings, as_json=as_json)
-    except BusyError as exc:
-        say(f"{exc}. Serving the memory as it is; the sensor sweeps later.")
-        return None
+    That process shows its progress and its errors itself. It is not in this process's group, so that Ctrl-C reaches
+    only this one, which passes it on once.
+    """
+    reading, writing = os.pipe()
+    words = [sys.executable, "-P", "-m", "helix_assets", "sweep", "--for-up", str(writing)]
+    words += ["--json"] if as_json else []
+    with open(reading, "rb") as answer:
+        child = subprocess.Popen(words, env=own_environment(), pass_fds=[writing], start_new_session=True)
+        os.close(writing)
+        try:
+            code = child.wait()
+        except KeyboardInterrupt:
+            child.send_signal(signal.SIGINT)
+            code = child.wait()
+        if code:
+            raise SystemExit(code if code > 0 else 128 - code)
+        return json.loads(answer.read())

@@ -11,7 +11,7 @@ from helix_assets.ask.partitions import CODE_VERSIONS, SESSION_DIGESTS, SESSION_
 from helix_assets.defs.columns import DIGEST_COLUMNS, EVICTION_COLUMNS, SOURCE_COLUMNS, event_schema, table_schema
 from helix_assets.defs.followers import OF_ALL_DIGESTS, OWNERS
 from helix_assets.defs.partitions import DAYS, PARTITIONS, partition_of
-from helix_assets.defs.record import ending_well_when_busy, record
+from helix_assets.defs.record import Scope, ending_well_when_busy, record
 from helix_assets.defs.report import (
     EVICTION_JOB,
     REPORT_CODE_VERSION,
@@ -90,10 +90,10 @@ def session_memory(context: dg.AssetExecutionContext, store: StoreResource) -> I
         if tiers == [SOURCE_FILES]:
             seen = scan(opened)
             on_disk = OnDisk(seen.found, frozenset(seen.changes.gone))
-            record(context, opened, always={SOURCE_FILES: keys}, among=(), on_disk=on_disk)
+            record(context, opened, Scope({SOURCE_FILES: keys}, among=(), on_disk=on_disk))
         else:
             report = sweep(opened, only=keys)
-            record(context, opened, always=dict.fromkeys(tiers, keys), among=keys | report.partitions)
+            record(context, opened, Scope(dict.fromkeys(tiers, keys), among=keys | report.partitions))
         for tier in tiers:
             yield dg.MaterializeResult(asset_key=tier, metadata=LOGGED_BY_US)
 

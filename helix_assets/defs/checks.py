@@ -1,20 +1,23 @@
 """The asset checks: each promise under a name that states it. Sweeps log the same answers."""
 
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
 
 import dagster as dg
 
+from helix_assets.ask.partitions import TIERS
 from helix_assets.ask.status import count_sessions
 from helix_assets.defs.record import in_our_words
 from helix_assets.defs.report import EVICTION_JOB
 from helix_assets.defs.resources import StoreResource
 from helix_assets.prove.promises import PROMISES, AssetCheck, Promise
-from helix_assets.serve.dagster_private import give_partition, passed_since
+from helix_assets.serve.dagster_private import give_partition, last_answers, passed_since
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 
-ASKED_EVERY_S = 3600
+ASKED_EVERY_S, FAILED_EVERY_S = 3600, 300
+ASKED_AT = "asked_at"
 LARGE = 5_000
 
 
@@ -77,14 +80,38 @@ def asked_lately(instance: dg.DagsterInstance, store: Store) -> set[dg.AssetChec
 def evaluations(store: Store, leave_out: Set[dg.AssetCheckKey] = frozenset()) -> Iterator[dg.AssetCheckEvaluation]:
     """The answers of the checks as events, for a run that does not run the checks."""
     for check in CHECKS:
-        if check.key in leave_out:
-            continue
-        answer = check.answer(store)
-        yield dg.AssetCheckEvaluation(
-            asset_key=dg.AssetKey(check.how.asset),
-            check_name=check.name,
-            passed=answer.holds,
-            severity=check.severity,
-            blocking=check.how.blocking,
-            metadata=answer.figures,
-        )
+        if check.key not in leave_out:
+            answer = check.answer(store)
+            yield _evaluation(check, answer.holds, answer.figures)
+
+
+def evaluations_without_a_run(
+    instance: dg.DagsterInstance, store: Store, now: float
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """The answers of the tiers' checks as events outside of any run.
+
+    Slow ones are asked once an hour, more often if they do not hold, and say when. Their last answer from a run is
+    repeated, because it looks as if it was about older data once the data is newer than the run.
+    """
+    of_tiers = [check for check in CHECKS if check.how.asset in TIERS]
+    last = last_answers(instance, [check.key for check in of_tiers if check.how.is_slow], ASKED_AT)
+    for check in of_tiers:
+        known = last.get(check.key)
+        if known is None or not now - (ASKED_EVERY_S if known.passed else FAILED_EVERY_S) < known.at <= now:
+            answer = check.answer(store)
+            asked_at = {ASKED_AT: dg.MetadataValue.timestamp(now)} if check.how.is_slow else {}
+            yield _evaluation(check, answer.holds, {**answer.figures, **asked_at})
+        elif known.is_from_a_run:
+            asked_at = {ASKED_AT: dg.MetadataValue.timestamp(known.at)}
+            yield _evaluation(check, known.passed, {**known.metadata, **asked_at})
+
+
+def _evaluation(check: Check, passed: bool, metadata: Mapping[str, Any]) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(check.how.asset),
+        check_name=check.name,
+        passed=passed,
+        severity=check.severity,
+        blocking=check.how.blocking,
+        metadata=metadata,
+    )

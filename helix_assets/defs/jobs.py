@@ -1,9 +1,8 @@
 """The jobs. Sweeping and deriving again are op jobs, because they work on any partition that changed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
 import dagster as dg
-from pydantic import Field
 
 from helix_assets.ask.partitions import Partition
 from helix_assets.defs.checks import CHECKS, asked_lately, evaluations
@@ -11,17 +10,22 @@ from helix_assets.defs.record import ending_well_when_busy, record_all
 from helix_assets.defs.report import EVICTION_JOB, RETENTION_REPORT, report_at_first
 from helix_assets.defs.resources import StoreResource
 from helix_assets.prove.promises import stale_partitions
+from helix_assets.serve.dagster_private import is_asked_by_sensor
+from helix_assets.serve.old_events import evict_old_events
 from helix_assets.serve.old_runs import evict_old_runs
 from helix_assets.store.store import Store
-from helix_assets.sweep.sweep import Reach, sweep
+from helix_assets.sweep.sweep import sweep
 
 
 def _sweep_and_log(
-    context: dg.OpExecutionContext, store: Store, only: Collection[Partition] | None = None, *, reach: Reach = "all"
+    context: dg.OpExecutionContext,
+    store: Store,
+    only: Collection[Partition] | None = None,
+    leave_out: Set[dg.AssetCheckKey] = frozenset(),
 ) -> None:
-    report = sweep(store, only=only, reach=reach)
+    report = sweep(store, only=only)
     logged = record_all(context, store)
-    for answer in evaluations(store, asked_lately(context.instance, store) if reach == "patient" else frozenset()):
+    for answer in evaluations(store, leave_out):
         context.log_event(answer)  # type: ignore[arg-type]  # its own signature leaves out what its body handles
     figures = {name: number for name, number in report.counters().items() if number or name == "sessions_touched"}
     context.add_output_metadata(
@@ -29,28 +33,17 @@ def _sweep_and_log(
     )
 
 
-class SweepConfig(dg.Config):
-    """Options of a sweep."""
-
-    patient: bool = Field(
-        default=False,
-        description="Leave large sessions that grew a short while ago alone, as the sensor does: "
-        "[sweep] rest_minutes in helix.toml.",
-    )
-
-
 @dg.op(out=dg.Out(dg.Nothing))
-def take_in_changes(context: dg.OpExecutionContext, config: SweepConfig, store: StoreResource) -> None:
+def take_in_changes(context: dg.OpExecutionContext, store: StoreResource) -> None:
     """Take in and digest whatever changed on disk, then report every partition that differs to Dagster.
 
-    The very first run also shows today's `retention_report`.
+    The very first run also shows today's `retention_report`. A run that a sensor asked for leaves out checks that read
+    a large memory and were asked lately.
     """
     with ending_well_when_busy(context), store.open() as opened:
-        _sweep_and_log(context, opened, reach="patient" if config.patient else "all")
+        is_often = is_asked_by_sensor(context.run)
+        _sweep_and_log(context, opened, leave_out=asked_lately(context.instance, opened) if is_often else frozenset())
         report_at_first(context, opened)
-
-
-PATIENTLY = {"ops": {take_in_changes.name: {"config": {"patient": True}}}}
 
 
 @dg.op(out=dg.Out(dg.Nothing))
@@ -61,15 +54,9 @@ def derive_again(context: dg.OpExecutionContext, store: StoreResource) -> None:
 
 
 @dg.op(out=dg.Out(dg.Nothing))
-def take_in_pushed(context: dg.OpExecutionContext, store: StoreResource) -> None:
-    """Take in and digest the sessions that agents' hooks named, then report every partition touched to Dagster."""
-    with ending_well_when_busy(context), store.open() as opened:
-        _sweep_and_log(context, opened, reach="pushed")
-
-
-@dg.op(out=dg.Out(dg.Nothing))
 def evict_runs(context: dg.OpExecutionContext) -> None:
-    """Remove Dagster's own records of old runs. Every partition stays materialized."""
+    """Remove Dagster's own records of old runs, and replaced events. Every partition stays materialized."""
+    evict_old_events(context.instance)
     gone = evict_old_runs(context.instance)
     context.add_output_metadata({"runs": gone.runs, "evaluations": gone.evaluations, "bytes_freed": gone.bytes})
 
@@ -77,11 +64,6 @@ def evict_runs(context: dg.OpExecutionContext) -> None:
 @dg.job(name="sweep", description="Takes in whatever changed, in one run; started by sensor, schedule or hand.")
 def sweep_job() -> None:
     take_in_changes()
-
-
-@dg.job(description="Takes in just the sessions that agents' hooks have named, seconds after they closed.")
-def push_sweep() -> None:
-    take_in_pushed()
 
 
 @dg.job(description="Refreshes just the partitions whose digests were made by older rules.")
@@ -102,4 +84,4 @@ eviction_job = dg.define_asset_job(
     | dg.AssetSelection.checks(*(check.key for check in CHECKS if check.how.before_eviction)),
 )
 
-JOBS = (sweep_job, push_sweep, rederive_job, eviction_job, old_runs_job)
+JOBS = (sweep_job, rederive_job, eviction_job, old_runs_job)

@@ -1,10 +1,12 @@
-"""The assets that downstream projects read: they follow the digests by declarative automation, at least once a day.
+"""The assets that downstream projects read: they follow the digests, at least once a day.
 
-Belongs here: what Dagster shows of them. Not here: their content (`kaizen`). Metadata contains only counts and words of
-our own.
+The server's own thread updates them without a run. Where there is none, declarative automation starts runs, as does a
+schedule. Belongs here: what Dagster shows of them. Not here: their content (`kaizen`). Metadata contains only counts
+and words of our own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -16,14 +18,17 @@ from helix_assets.defs.resources import StoreResource
 from helix_assets.kaizen.derived import SCORECARD, folder_of, write_correlated, write_scorecard
 from helix_assets.kaizen.executions import Correlation
 from helix_assets.kaizen.metrics import read_projects
-from helix_assets.kaizen.scorecard import rates_by_week
+from helix_assets.kaizen.scorecard import Score, rates_by_week
 from helix_assets.keep.writing import writing
 from helix_assets.model.time import iso, microseconds
+from helix_assets.serve.dagster_private import code_version_tag
 from helix_assets.store.durable import replace_file
+from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 
 GROUP = "kaizen"
-AUTOMATION_S = 60
+CODE_VERSION = "1"
+AUTOMATION_S = 1800
 MATCH_RATE = 0.8
 """Below this share of executions with a session the check warns."""
 PROJECT_METRICS, CORRELATED, AGENT_SCORECARD = (
@@ -44,7 +49,7 @@ def _spec(
         group_name=GROUP,
         kinds=kinds,
         owners=OWNERS,
-        code_version="1",
+        code_version=CODE_VERSION,
         automation_condition=WHEN_DIGESTS_CHANGE,
         skippable=True,
         metadata={"location": where},
@@ -67,8 +72,7 @@ def _spec(
 def project_metrics(context: dg.AssetExecutionContext, store: StoreResource) -> Results:
     """Take in what is new in the metrics of the projects."""
     with ending_well_when_busy(context), store.open() as opened, writing(opened, "read the projects' metrics"):
-        done = read_projects(opened, iso(microseconds(utc_now())) or "")
-        yield dg.MaterializeResult(metadata=dict(vars(done)))
+        yield dg.MaterializeResult(metadata=_read(opened))
 
 
 @dg.multi_asset(
@@ -96,16 +100,8 @@ def correlated_executions(context: dg.AssetExecutionContext, store: StoreResourc
     """Join the executions with the digests."""
     with ending_well_when_busy(context), store.open() as opened, writing(opened, "join executions and digests"):
         found = write_correlated(opened)
-        figures = _figures(found)
-        yield dg.MaterializeResult(metadata=figures)
-        rate = found.rate
-        yield dg.AssetCheckResult(
-            check_name=_MATCHED,
-            asset_key=CORRELATED,
-            passed=rate is None or rate >= MATCH_RATE,
-            severity=dg.AssetCheckSeverity.WARN,
-            metadata=figures,
-        )
+        yield dg.MaterializeResult(metadata=_figures(found))
+        yield dg.AssetCheckResult(**_matched(found))
 
 
 @dg.multi_asset(
@@ -127,13 +123,40 @@ def agent_scorecard(context: dg.AssetExecutionContext, store: StoreResource) -> 
         found = write_scorecard(opened)
         chart = Rates("success rate by agent and week", rates_by_week(found))
         replace_file(folder_of(opened.data_dir) / f"{SCORECARD}.png", png(chart, opened.data_dir))
-        metadata: dict[str, dg.MetadataValue[str] | int] = {
-            ROWS: len(found),
-            "sessions": sum(score.sessions for score in found),
-            "weeks": len({score.week for score in found}),
-            "success_rate": dg.MetadataValue.md(markdown(chart, opened.data_dir)),
-        }
-        yield dg.MaterializeResult(metadata=metadata)
+        picture = dg.MetadataValue.md(markdown(chart, opened.data_dir))
+        yield dg.MaterializeResult(metadata={**_scored(found), "success_rate": picture})
+
+
+def updated(store: Store) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+    """Update the tables and the page outside of any run. A picture takes as long again, and is drawn by runs only."""
+    with writing(store, "update the tables of kaizen", wait_s=1):
+        read, joined, scored = _read(store), write_correlated(store), write_scorecard(store)
+    made = {PROJECT_METRICS: read, CORRELATED: _figures(joined), AGENT_SCORECARD: _scored(scored)}
+    for key, metadata in made.items():
+        yield dg.AssetMaterialization(key, metadata=metadata, tags=code_version_tag(CODE_VERSION))
+    yield dg.AssetCheckEvaluation(**_matched(joined))
+
+
+def _read(store: Store) -> dict[str, int]:
+    return dict(vars(read_projects(store, iso(microseconds(utc_now())) or "")))
+
+
+def _matched(found: Correlation) -> dict[str, Any]:
+    return {
+        "check_name": _MATCHED,
+        "asset_key": CORRELATED,
+        "passed": found.rate is None or found.rate >= MATCH_RATE,
+        "severity": dg.AssetCheckSeverity.WARN,
+        "metadata": _figures(found),
+    }
+
+
+def _scored(found: Sequence[Score]) -> dict[str, int]:
+    return {
+        ROWS: len(found),
+        "sessions": sum(score.sessions for score in found),
+        "weeks": len({score.week for score in found}),
+    }
 
 
 def _figures(found: Correlation) -> Mapping[str, int | float]:
@@ -169,5 +192,5 @@ kaizen_automation = dg.AutomationConditionSensorDefinition(
     target=dg.AssetSelection.groups(GROUP),
     minimum_interval_seconds=AUTOMATION_S,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Updates the assets of kaizen when digests change.",
+    description="Updates the assets of kaizen when digests change, if the server's own thread does not.",
 )

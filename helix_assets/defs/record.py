@@ -1,13 +1,16 @@
 """Reporting the store's content to Dagster: a materialization for each partition that differs from the last report.
 
-Partition runs and the sweep job both use it, so that they look alike in the UI. We log each event ourselves, because
-Dagster gives all partitions of a run one version, and add the tags that make staleness exact.
+Partition runs, the sweep job and the server's own thread all use it, so that they look alike in the UI. Runs log the
+events; outside of runs the instance takes them. We make each event ourselves, because Dagster gives all partitions of a
+run one version, and add the tags that make staleness exact.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from traceback import format_tb
 
@@ -26,50 +29,74 @@ from helix_assets.ask.partitions import (
 from helix_assets.ask.status import last_sweep_number
 from helix_assets.defs.partitions import PARTITION_ROWS, ROWS, key_of
 from helix_assets.model.errors import BusyError, QueryError, SettingsError, WithheldError
-from helix_assets.serve.dagster_private import Logged, input_tags, last_logged, version_tags
+from helix_assets.serve.dagster_private import Logged, input_tags, last_event, last_logged, note, noted, version_tags
 from helix_assets.store.store import Store
+from helix_assets.sweep.in_thread import LeftError
 
-RECORDED_TAG = "helix/recorded"
 OUTCOME_TAG = "helix/outcome"
+RECORDED = "helix/recorded"
+MOST_WITHOUT_A_RUN = 100
+"""More partitions of a tier than this are reported by a run: an event takes some milliseconds."""
 
 _NEVER = Logged(None, 0)
 
 Context = dg.OpExecutionContext | dg.AssetExecutionContext
 
 
-def record(
-    context: Context,
-    store: Store,
-    *,
-    always: Mapping[str, Collection[Partition]] | None = None,
-    among: Collection[Partition] | None = None,
-    on_disk: OnDisk | None = None,
-) -> int:
-    """Log materializations of what `always` names and of whatever changed since it was logged last.
+@dataclass(frozen=True)
+class Scope:
+    """What to report: what `always` names, and what changed since it was reported last.
 
-    `among` limits the second part to some partitions; None means all. Returns the number of materializations.
+    `among` limits the second part to some partitions; None means all. `on_disk` are the files as they are now. With
+    more than `most` partitions of a tier nothing is reported: LeftError.
     """
+
+    always: Mapping[str, Collection[Partition]] = field(default_factory=dict)
+    among: Collection[Partition] | None = None
+    on_disk: OnDisk | None = None
+    most: int | None = None
+
+
+def changes(instance: dg.DagsterInstance, store: Store, scope: Scope) -> Iterator[dg.AssetMaterialization]:
+    """What is to be reported. Each event must be stored in the instance before the next is asked for, because those of
+    a tier name the ones above."""
     above: _Recorded | None = None
-    logged = 0
+    some = None if scope.among is None else set(scope.among).union(*scope.always.values())
     for tier in TIERS:
-        versions = data_versions(store, tier, on_disk)
-        recorded = _Recorded(context.instance, tier, versions)
+        versions = data_versions(store, tier, scope.on_disk, some)
+        recorded = _Recorded(instance, tier, versions, some)
         news = recorded.outdated(above)
-        wanted = set((always or {}).get(tier, ())) | (news if among is None else news.intersection(among))
+        wanted = {*scope.always.get(tier, ()), *(news if scope.among is None else news.intersection(scope.among))}
+        if scope.most is not None and len(wanted) > scope.most:
+            raise LeftError(f"{len(wanted)} partitions are to be reported to Dagster")
         if wanted:
-            _log(context, recorded, above, _metadata(store, tier, wanted, on_disk))
-            recorded = _Recorded(context.instance, tier, versions)
+            yield from _events(recorded, above, _metadata(store, tier, wanted, scope.on_disk))
+            recorded = _Recorded(instance, tier, versions, some)
         above = recorded
-        logged += len(wanted)
+
+
+def record(context: Context, store: Store, scope: Scope) -> int:
+    """Log the changes in a run. Returns the number of materializations."""
+    logged = 0
+    for event in changes(context.instance, store, scope):
+        context.log_event(event)
+        logged += 1
     return logged
 
 
 class _Recorded:
     """What Dagster knows of a tier's partitions, and the versions that they have now."""
 
-    def __init__(self, instance: dg.DagsterInstance, tier: str, versions: Mapping[Partition, str]) -> None:
+    def __init__(
+        self,
+        instance: dg.DagsterInstance,
+        tier: str,
+        versions: Mapping[Partition, str],
+        among: Collection[Partition] | None,
+    ) -> None:
         self.tier, self._versions = tier, versions
-        self._logged = last_logged(instance, dg.AssetKey(tier))
+        keys = None if among is None else [key_of(partition) for partition in among]
+        self._logged = last_logged(instance, dg.AssetKey(tier), keys)
 
     def version(self, partition: Partition) -> str:
         return self._versions.get(partition) or empty_version(self.tier)
@@ -98,17 +125,15 @@ def _metadata(
     }
 
 
-def _log(
-    context: Context, recorded: _Recorded, above: _Recorded | None, metadata: Mapping[Partition, Mapping[str, int]]
-) -> None:
+def _events(
+    recorded: _Recorded, above: _Recorded | None, metadata: Mapping[Partition, Mapping[str, int]]
+) -> Iterator[dg.AssetMaterialization]:
     for partition in sorted(metadata, key=lambda p: (p[1], p[0])):
-        context.log_event(
-            dg.AssetMaterialization(
-                recorded.tier,
-                partition=key_of(partition),
-                metadata=metadata[partition],
-                tags=_tags(recorded, partition, above),
-            )
+        yield dg.AssetMaterialization(
+            recorded.tier,
+            partition=key_of(partition),
+            metadata=metadata[partition],
+            tags=_tags(recorded, partition, above),
         )
 
 
@@ -127,16 +152,55 @@ def state_of(store: Store) -> str:
 
 
 def record_all(context: Context, store: Store) -> int:
-    """Report the whole store to Dagster, and mark the run as the one that did."""
+    """Log the whole store's changes in a run, and note that Dagster knows of this state."""
     state = state_of(store)
-    logged = record(context, store)
-    context.instance.add_run_tags(context.run.run_id, {RECORDED_TAG: state})
+    logged = record(context, store, Scope())
+    note_recorded(context.instance, state)
     return logged
+
+
+def report(instance: dg.DagsterInstance, store: Store, touched: Touched) -> int:
+    """Report the changes outside of any run, and note that Dagster knows of this state. Returns how many there were.
+
+    Only what was touched is compared, if Dagster knew of the state before that. Else all is, as after a kill; LeftError
+    if that is a lot.
+    """
+    state, before = state_of(store), noted(instance, RECORDED)
+    fits = before is not None and before == _note(instance, touched.since)
+    sent = 0
+    for event in changes(instance, store, Scope(among=touched.partitions if fits else None, most=MOST_WITHOUT_A_RUN)):
+        instance.report_runless_asset_event(event)
+        sent += 1
+    note_recorded(instance, state)
+    return sent
+
+
+@dataclass
+class Touched:
+    """The partitions that sweeps of this process touched, and the state of the store before the first of them."""
+
+    since: str
+    partitions: set[Partition] = field(default_factory=set)
+
+
+def note_recorded(instance: dg.DagsterInstance, state: str) -> None:
+    """Note that Dagster knows of this state. The note is not part of a run: most changes are reported without one."""
+    note(instance, RECORDED, _note(instance, state))
+
+
+def _note(instance: dg.DagsterInstance, state: str) -> str:
+    """A state, and the last event of each tier: another event, or a lost one, may have changed what Dagster knows."""
+    return json.dumps([state, [last_event(instance, dg.AssetKey(tier)) for tier in TIERS]])
 
 
 def is_recorded(instance: dg.DagsterInstance, store: Store) -> bool:
     """Whether Dagster knows of everything in the store. It does not know of a sweep from the command line."""
-    return instance.get_runs_count(dg.RunsFilter(tags={RECORDED_TAG: state_of(store)})) > 0
+    return noted(instance, RECORDED) == _note(instance, state_of(store))
+
+
+def was_ever_recorded(instance: dg.DagsterInstance) -> bool:
+    """Whether Dagster knows of any state of the store."""
+    return noted(instance, RECORDED) is not None
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from helix_assets.sweep.sweep import utc_now
 
 GROUP = "reports"
 ADD_UP, WHOLE = "totals_equal_the_digests", "nothing_is_left_out"
-INTERVAL_S = 900
+INTERVAL_S = 1800
 """How often to check whether reports must be made again: they cost seconds, and sessions change all the time."""
 RETRO = "weekly_retro"
 

@@ -111,6 +111,11 @@ class DigestBuilder:
         self.first_prompt: str | None = None
         self._last_assistant: str | None = None
 
+    @property
+    def rows(self) -> int:
+        """How many rows were numbered so far."""
+        return self._last_seq + 1
+
     def add(self, rows: Iterable[Row]) -> None:
         """Take in rows in `seq` order."""
         for row in rows:

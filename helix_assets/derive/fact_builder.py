@@ -132,7 +132,8 @@ class FactBuilder:
             "tool_calls": calls,
             "file_operations": operations,
             "test_runs": self._tests,
-            "token_usage": [_usage(row, is_sidechain) for row, is_sidechain in usage],
+            # By place, so that what a session gains comes last.
+            "token_usage": [_usage(row, is_sidechain) for row, is_sidechain in sorted(usage, key=_place)],
             "messages": self._messages,
             "signals": signals,
         }
@@ -187,6 +188,10 @@ def _operations(call: _Call, fact: ToolCall, by_tool: Mapping[str, str]) -> list
         )
         for place, path in enumerate(paths)
     ]  # fmt: skip
+
+
+def _place(counted: tuple[Row, bool]) -> int:
+    return counted[0].seq
 
 
 def _usage(row: Row, is_sidechain: bool) -> TokenUsage:

@@ -60,12 +60,6 @@ def read_notes(data_dir: Path, after: str = "") -> list[Note]:
     return [_read(inbox_of(data_dir) / name) for name in waiting(data_dir) if name > after]
 
 
-def sessions_named(notes: Sequence[Note]) -> frozenset[str] | None:
-    """The native ids of the sessions that changed; None if a note does not name its session, so any may have."""
-    named = [note.session for note in notes]
-    return None if None in named else frozenset(name for name in named if name)
-
-
 def take_in(store: Store, notes: Sequence[Note]) -> int:
     """Keep the times from notes about known sessions, and remove these notes. Returns how many times were new.
 

@@ -120,19 +120,20 @@ def back_up_if_due(store: Store, now: datetime, known: Mapping[str, str]) -> Cop
     Needs the writer lock.
     """
     try:
-        return make_copy(store, now) if _is_due(store, now, known) else None
+        return make_copy(store, now) if is_due(store, now, known) else None
     except Exception as exc:  # noqa: BLE001 - whatever it is, the sweep itself has succeeded
         _log.error("no copy of the memory could be made, the older ones stay: %s", exc)
         return None
 
 
-def _is_due(store: Store, now: datetime, known: Mapping[str, str]) -> bool:
+def is_due(store: Store, now: datetime, known: Mapping[str, str], *, after_news: bool = False) -> bool:
+    """Whether a copy is to be made now, or would be `after_news` was taken in. `known` is all of `meta`."""
     held, order = own_copies(store), known.get(meta.ORDER)
     if order is None:
         return False
     if held and (known.get(_VOID) == "yes" or _was_reredacted(store, held)):
         return True
-    if store.settings.backup.schedule == "off" or (held and held[-1].order == order):
+    if store.settings.backup.schedule == "off" or (held and held[-1].order == order and not after_news):
         return False
     # If the clock was set back, the newest copy is in the future: make another.
     return not held or not timedelta(0) <= held[-1].age(now) < EVERY

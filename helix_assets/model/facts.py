@@ -114,7 +114,7 @@ class SignalFact(NamedTuple):
     file_path: _FilePath
 
 
-GENERATION = Field("generation", int, None, "the generation of the session's stored rows that the fact is made of")
+GENERATION = Field("generation", int, None, "the generation of the session's stored rows with which it was written")
 FACTS: Mapping[str, type[tuple[Any, ...]]] = {
     "tool_calls": ToolCall,
     "file_operations": FileOperation,

@@ -44,9 +44,12 @@ State = Literal["fine", "note", "wrong"]
 _OLDEST_PYTHON, _OLDEST_SQLITE = (3, 11), (3, 35)
 _LEAST_FREE, _LEAST_WRITTEN = 256 << 20, 64 << 10
 _PROVEN_BYTES = 256 << 20
+_WITHOUT_EFFECT = ("sweep.rest_minutes",)
 _RUN_TAKES = timedelta(hours=6)
 # A note waits less than this for its session to get a log; an older one means that nobody reads the notes.
 _NOTE_WAITS = timedelta(hours=2)
+UNWATCHED = "unwatched"
+"""The file in Dagster's folder in which `helix up` says why it cannot watch the logs."""
 _UNFINISHED = "select run_id, start_time from runs where status in ('STARTING', 'STARTED', 'CANCELING')"
 
 
@@ -74,8 +77,14 @@ def examine(now: datetime, environ: Mapping[str, str] | None = None) -> list[Fin
 
 def _with(settings: Settings, now: datetime) -> list[Finding]:
     found = [Finding("settings", "fine", f"read from {settings.config_file or 'the defaults'}")]
+    found += [
+        Finding("settings", "note", f"{name} has no effect any longer ({settings.origins[name]})", "remove it")
+        for name in _WITHOUT_EFFECT
+        if name in settings.origins
+    ]
     checks: list[Callable[[], Iterator[Finding]]] = [
         lambda: _logs(settings),
+        lambda: _watching(settings.data_dir),
         lambda: _rights(settings.data_dir),
         lambda: _writer(settings.data_dir),
         lambda: _runs(settings.data_dir, now),
@@ -121,6 +130,14 @@ def _logs(settings: Settings) -> Iterator[Finding]:
         keys = ", ".join(f"{agent}_roots" for agent in AGENTS)
         do = f"under [sources], set one of {keys} to where the logs are"
         yield Finding("logs", "wrong", "no agent has any log", do)
+
+
+def _watching(data_dir: Path) -> Iterator[Finding]:
+    """Whether the last `helix up` was notified of changes."""
+    note = data_dir / "dagster" / UNWATCHED
+    if note.exists():
+        what = f"`helix up` looks at the logs only every 30 seconds: {note.read_text(encoding='utf-8')}"
+        yield Finding("logs", "note", what, "if that is a limit of the system, raise it: fs.inotify.max_user_watches")
 
 
 def _rights(data_dir: Path) -> Iterator[Finding]:

@@ -292,7 +292,8 @@ class AssetCheck:
     """How Dagster asks a promise: as a check of which asset, and what happens if it does not hold.
 
     If a `blocking` one fails as an error, the rest of the run does not start. `before_eviction` ones run first. `walks`
-    says that it reads the whole memory: if that is large, the sensor's sweeps ask it only once an hour.
+    says that it reads the whole memory: if that is large, the sensor's sweeps ask it only once an hour. `is_slow` ones
+    also take longer for a larger memory, or read files: outside of runs they are asked once an hour.
     """
 
     asset: str
@@ -300,6 +301,7 @@ class AssetCheck:
     blocking: bool = False
     before_eviction: bool = False
     walks: bool = False
+    is_slow: bool = False
 
 
 @dataclass(frozen=True)
@@ -378,7 +380,7 @@ _OVER_CAP = Advice("disk", "digests and facts are over their cap", "raise distil
 
 _FILES, _EVENTS, _DIGESTS, _REPORT = "source_files", "session_events", "session_digests", "retention_report"
 _BEFORE_ALL = AssetCheck(_DIGESTS, is_error=True, blocking=True, before_eviction=True)
-_WALK = AssetCheck(_DIGESTS, is_error=True, walks=True)
+_WALK = AssetCheck(_DIGESTS, is_error=True, walks=True, is_slow=True)
 
 PROMISES: Sequence[Promise] = (
     Promise(files_are_private, is_verified=True),
@@ -389,10 +391,10 @@ PROMISES: Sequence[Promise] = (
     Promise(facts_add_up, is_verified=True),
     Promise(search_index_is_undamaged, is_verified=True, advice=_NO_INDEX),
     Promise(search_index_holds_nothing_gone, is_verified=True),
-    Promise(logs_read_before_they_are_deleted, check=AssetCheck(_FILES)),
-    Promise(raw_cache_within_budget, check=AssetCheck(_EVENTS, before_eviction=True)),
-    Promise(no_secret_survives_in_raw_cache, check=AssetCheck(_EVENTS, is_error=True)),
-    Promise(few_lines_unparsed, check=AssetCheck(_EVENTS, walks=True)),
+    Promise(logs_read_before_they_are_deleted, check=AssetCheck(_FILES, is_slow=True)),
+    Promise(raw_cache_within_budget, check=AssetCheck(_EVENTS, before_eviction=True, is_slow=True)),
+    Promise(no_secret_survives_in_raw_cache, check=AssetCheck(_EVENTS, is_error=True, is_slow=True)),
+    Promise(few_lines_unparsed, check=AssetCheck(_EVENTS, walks=True, is_slow=True)),
     Promise(every_evicted_session_has_a_covering_digest_or_a_loss_record, is_verified=True, check=_BEFORE_ALL),
     Promise(token_totals_add_up, check=_WALK),
     Promise(prices_known, check=AssetCheck(_DIGESTS)),

@@ -20,14 +20,13 @@ from helix_assets.prove.answer import Violation
 from helix_assets.store.catalog import digests, live_files, sessions
 from helix_assets.store.catalog.connection import Row
 from helix_assets.store.catalog.session_keys import gathered, recorded
-from helix_assets.store.fact_files import FactFile
+from helix_assets.store.fact_files import FactFile, only, rows_of
 from helix_assets.store.proof import is_proven
 from helix_assets.store.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_OF_SESSION = ["session_uid", "generation"]
 _TOKENS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
 _KINDS = ("input", "output", "cache_read", "cache_write")
 _ONCE = frozenset({"token_usage", "messages", "tool_calls"})
@@ -68,17 +67,18 @@ class Counted:
 
 @dataclass
 class _Facts:
-    """The facts of one session at one generation: how many of each, and what they add up to.
+    """The facts of one session: how many of each, and what they add up to.
 
-    `pico` is None if a price is unknown.
+    `pico` is None if a price is unknown. `generation` is that of the newest; older ones stayed as they were.
     """
 
+    generation: int = 0
     rows: Counter[str] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
     pico: int | None = 0
 
 
-_Held = Mapping[tuple[str, int], _Facts]
+_Held = Mapping[str, _Facts]
 
 
 def wrong_facts(store: Store, counted: Counted) -> Iterator[Violation]:
@@ -113,7 +113,10 @@ def _load(store: Store, key: Partition) -> _Partition:
 
 
 def _wrong(store: Store, held: _Partition, counted: Counted) -> Iterator[Violation]:
-    facts: dict[tuple[str, int], _Facts] = defaultdict(_Facts)
+    import pyarrow as pa
+
+    facts: dict[str, _Facts] = defaultdict(_Facts)
+    tables: dict[str, list[pa.Table]] = defaultdict(list)
     is_whole = True
     for file in held.files:
         try:
@@ -126,12 +129,17 @@ def _wrong(store: Store, held: _Partition, counted: Counted) -> Iterator[Violati
         place = f"{file.fact}/flavor={file.flavor}/day={file.day}."
         if table.num_rows != file.row_count or not file.name.startswith(place):
             yield Violation("fact_file", "is not what its row in the catalog says", path=file.name)
-        for row in table.group_by(_OF_SESSION).aggregate([([], "count_all")]).to_pylist():
-            facts[row["session_uid"], row["generation"]].rows[file.fact] += row["count_all"]
-        if file.fact in _ONCE:
-            yield from _twice(store, file, held)
-        if file.fact == "token_usage":
-            yield from _billed_twice(table, file)
+        tables[file.fact].append(table)
+    for fact, some in tables.items():
+        table = pa.concat_tables(some)
+        for row in table.group_by("session_uid").aggregate([([], "count_all"), ("generation", "max")]).to_pylist():
+            one = facts[row["session_uid"]]
+            one.rows[fact] += row["count_all"]
+            one.generation = max(one.generation, row["generation_max"])
+        if fact in _ONCE:
+            yield from _twice(table, held)
+        if fact == "token_usage":
+            yield from _billed_twice(table)
             counted.models.update(table.column("model").unique().to_pylist())
             _add_spent(table, facts)
     counted.tokens_over_facts += sum(one.tokens.total() for one in facts.values())
@@ -146,7 +154,7 @@ def _wrong(store: Store, held: _Partition, counted: Counted) -> Iterator[Violati
     if is_whole:
         yield from _digests_have_their_facts(store, held, facts)
         for row, digest in _with_facts(store, held):
-            yield from facts_add_up(row.session_uid, digest, facts.get((row.session_uid, row.generation), _Facts()))
+            yield from facts_add_up(row.session_uid, digest, facts.get(row.session_uid, _Facts()))
 
 
 def _affected(store: Store, held: _Partition, file: FactFile) -> Iterator[Violation]:
@@ -164,25 +172,26 @@ def _with_facts(store: Store, held: _Partition) -> Iterator[tuple[Row, dict[str,
             yield row, parsed_digest(row.digest)
 
 
-def _twice(store: Store, file: FactFile, held: _Partition) -> Iterator[Violation]:
+def _twice(table: pa.Table, held: _Partition) -> Iterator[Violation]:
     """Sessions that an earlier version merged and in which something counts more than once.
 
     That version took a log that was cut for a new one. In other sessions equal rows are fine: a log may repeat itself.
     """
-    for session in store.facts.rows(file) if held.merged else ():
-        if session.session_uid in held.merged and len(set(session.rows)) < len(session.rows):
+    for uid in sorted(held.merged):
+        rows = [row for session in rows_of(only(table, uid)) for row in session.rows]
+        if len(set(rows)) < len(rows):
             what = "facts of it count more than once: sweep while its log is whole"
-            yield Violation("counted_once", what, session.session_uid)
+            yield Violation("counted_once", what, uid)
 
 
-def _billed_twice(table: pa.Table, file: FactFile) -> Iterator[Violation]:
+def _billed_twice(table: pa.Table) -> Iterator[Violation]:
     """The usage of a record counts once for each model."""
-    times = table.group_by([*_OF_SESSION, "record_key", "model"]).aggregate([([], "count_all")]).to_pylist()
+    times = table.group_by(["session_uid", "record_key", "model"]).aggregate([([], "count_all")]).to_pylist()
     for uid in sorted({row["session_uid"] for row in times if row["count_all"] > 1}):
-        yield Violation("counted_once", "the usage of one record counts more than once", uid, file.name)
+        yield Violation("counted_once", "the usage of one record counts more than once", uid)
 
 
-def _add_spent(table: pa.Table, facts: dict[tuple[str, int], _Facts]) -> None:
+def _add_spent(table: pa.Table, facts: dict[str, _Facts]) -> None:
     """Add up tokens and costs of each session. As decimals, because the sum of large numbers of a log may be larger."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -190,26 +199,25 @@ def _add_spent(table: pa.Table, facts: dict[tuple[str, int], _Facts]) -> None:
     numbers = {name: table.column(name) for name in _TOKENS}
     numbers["pico"] = pc.round(pc.multiply(table.column("cost_usd"), float(PICO)))
     exact = {name: column.cast(pa.decimal128(38, 0)) for name, column in numbers.items()}
-    of_session = {name: table.column(name) for name in _OF_SESSION}
-    sums = pa.table({**of_session, **exact}).group_by(_OF_SESSION)
+    sums = pa.table({"session_uid": table.column("session_uid"), **exact}).group_by("session_uid")
     wanted = [*((name, "sum") for name in exact), ("pico", "count"), ([], "count_all")]
     for row in sums.aggregate(wanted).to_pylist():
-        spent = facts[row["session_uid"], row["generation"]]
+        spent = facts[row["session_uid"]]
         spent.tokens.update({name: int(row[f"{name}_sum"] or 0) for name in _TOKENS})
         spent.pico = int(row["pico_sum"] or 0) if row["pico_count"] == row["count_all"] else None
 
 
 def _digests_have_their_facts(store: Store, held: _Partition, facts: _Held) -> Iterator[Violation]:
-    """Each digest's facts, at its generation and no other. No facts without a digest."""
+    """Each digest's facts, none of them newer than it. No facts without a digest."""
     generations = {row.session_uid: row.generation for row in held.digests}
     for row, digest in _with_facts(store, held):
-        said, found = digest["coverage"].get("facts", {}), facts.get((row.session_uid, row.generation), _Facts())
+        said, found = digest["coverage"].get("facts", {}), facts.get(row.session_uid, _Facts())
         if said != found.rows:
             what = f"its facts are not the {sum(said.values())} rows that its digest counts"
             yield Violation("facts_of_digest", what, row.session_uid)
-    for uid, generation in sorted(facts):
-        if generations.get(uid) != generation:
-            yield Violation("facts_of_digest", f"has facts of generation {generation} and no digest of it", uid)
+    for uid, one in sorted(facts.items()):
+        if generations.get(uid, 0) < one.generation:
+            yield Violation("facts_of_digest", f"has facts of generation {one.generation} and no digest of it", uid)
 
 
 # -- the promises about a digest -------------------------------------------------------------------------------------

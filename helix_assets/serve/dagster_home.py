@@ -56,6 +56,8 @@ def instance_config(home: Path) -> dict[str, Any]:
             "class": "HelixArtifacts",
             "config": {"base_dir": str(home)},
         },
+        # The definitions are in the server's own process, where Dagster's own launcher cannot start a run.
+        "run_launcher": {"module": "helix_assets.serve.launcher", "class": "ChildRuns"},
         "concurrency": {"runs": {"max_concurrent_runs": 2}},
         # A queued run waits for one second, not five: what a hook pushes must be digested in under ten.
         "run_coordinator": {
@@ -67,6 +69,7 @@ def instance_config(home: Path) -> dict[str, Any]:
         "sensors": {"use_threads": True, "num_workers": 4},
         "run_monitoring": {"enabled": True, "poll_interval_seconds": 30, "start_timeout_seconds": 120},
         # A crashed run is retried. A failed step is not, because it would fail again.
+        "freshness": {"enabled": False},  # no asset has a policy of freshness
         "run_retries": {"enabled": True, "max_retries": 2, "retry_on_asset_or_op_failure": False},
         # `old_runs` evicts runs.
         "retention": {

@@ -6,8 +6,8 @@ tries each name of this module.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +26,10 @@ from dagster._core.definitions.data_version import (
 
 # Marks a result for which Dagster logs nothing. A public multi_asset always logs a materialization of each result.
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+
+# How a run is started and watched over, for our own launcher. Of all this only Dagster's own launchers are public.
+from dagster._core.events import EngineEventData
+from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, RunLauncher, WorkerStatus
 
 # The type of a sensor's tick, for our storage of schedules: no public name.
 from dagster._core.scheduler.instigation import InstigatorTick, TickStatus
@@ -52,18 +56,22 @@ from dagster._core.storage.runs.schema import RunsTable, RunTagsTable
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.schedules.schema import AssetDaemonAssetEvaluationsTable, JobTickTable
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage, _event_logs_directory, _schedule_directory
+from dagster._core.storage.sqlite_storage import (
+    DagsterSqliteStorage,
+    _event_logs_directory,
+    _runs_directory,
+    _schedule_directory,
+)
 
 # Names of tags that Dagster gives to runs: which code server has the run, its partition, what its sensor called it.
-from dagster._core.storage.tags import GRPC_INFO_TAG, PARTITION_NAME_TAG, RUN_KEY_TAG
+from dagster._core.storage.tags import GRPC_INFO_TAG, PARTITION_NAME_TAG, SENSOR_NAME_TAG
 
 # The code locations that the webserver serves. Public is the command `dagster-webserver`, which opens its own port
 # without our guard.
 from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
-from dagster._core.workspace.load_target import WorkspaceFileTarget
 
-# The type of an argument of each storage class: no public name.
-from dagster._serdes import ConfigurableClassData
+# What a class needs that dagster.yaml names, and the type of an argument of it: no public names.
+from dagster._serdes import ConfigurableClass, ConfigurableClassData
 
 if TYPE_CHECKING:
     # The webserver's ASGI app, for our guard and the read-only mode. Public is only the command, as above.
@@ -74,13 +82,18 @@ __all__ = [
     "AssetCheckExecutionsTable",
     "AssetDaemonAssetEvaluationsTable",
     "AssetEventTagsTable",
+    "CheckRunHealthResult",
+    "ConfigurableClass",
     "ConfigurableClassData",
     "DagsterSqliteStorage",
     "DagsterWebserver",
+    "EngineEventData",
     "InstigatorTick",
     "JobTickTable",
+    "LaunchRunContext",
     "LocalArtifactStorage",
     "LocalComputeLogManager",
+    "RunLauncher",
     "RunTagsTable",
     "RunsTable",
     "SqlEventLogStorageTable",
@@ -88,15 +101,20 @@ __all__ = [
     "SqliteRunStorage",
     "SqliteScheduleStorage",
     "TickStatus",
+    "WorkerStatus",
     "WorkspaceProcessContext",
     "WorkspaceRequestContext",
     "event_logs_folder",
+    "runs_folder",
     "schedules_folder",
 ]
 
-event_logs_folder, schedules_folder = _event_logs_directory, _schedule_directory
+event_logs_folder, runs_folder, schedules_folder = _event_logs_directory, _runs_directory, _schedule_directory
 LOGGED_BY_US: Mapping[str, Any] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Metadata of a result whose materializations we log ourselves."""
+_FEW = 500
+RUNLESS = ""
+"""The id of the run that an event without a run has."""
 _MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
@@ -116,12 +134,34 @@ class Logged(NamedTuple):
     event: int
 
 
-def last_logged(instance: dg.DagsterInstance, asset: dg.AssetKey) -> dict[str, Logged]:
-    """The last materialization of each partition of an asset. The public way is one question per partition."""
+def last_logged(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Collection[str] | None = None
+) -> dict[str, Logged]:
+    """The last materialization of these partitions of an asset, perhaps of others too; None means all.
+
+    The public way is one question per partition.
+    """
     log = instance.event_log_storage
-    tags = log.get_latest_tags_by_partition(asset, _MATERIALIZED, [DATA_VERSION_TAG])
-    events = log.get_latest_storage_id_by_partition(asset, _MATERIALIZED)
+    some = list(partitions) if partitions is not None and len(partitions) <= _FEW else None
+    tags = log.get_latest_tags_by_partition(asset, _MATERIALIZED, [DATA_VERSION_TAG], some)
+    events = log.get_latest_storage_id_by_partition(asset, _MATERIALIZED, None if some is None else set(some))
     return {key: Logged(tags.get(key, {}).get(DATA_VERSION_TAG), event) for key, event in events.items()}
+
+
+def last_event(instance: dg.DagsterInstance, asset: dg.AssetKey) -> int:
+    """The storage id of the last materialization of an asset; 0 if there is none."""
+    records = instance.fetch_materializations(asset, limit=1).records
+    return records[0].storage_id if records else 0
+
+
+def noted(instance: dg.DagsterInstance, name: str) -> str | None:
+    """What was noted in this instance under a name, outside of any run, as Dagster's daemons note their cursors."""
+    return instance.run_storage.get_cursor_values({name}).get(name)
+
+
+def note(instance: dg.DagsterInstance, name: str, text: str) -> None:
+    """Note something under a name, in place of what was there."""
+    instance.run_storage.set_cursor_values({name: text})
 
 
 def code_version_tag(version: str) -> dict[str, str]:
@@ -149,6 +189,28 @@ def passed_since(
     return {key for key, run in last.items() if run.status is passed and since < run.create_timestamp <= until}
 
 
+class LastAnswer(NamedTuple):
+    """The last answer of a check; `at` is when it was asked, in seconds since 1970."""
+
+    passed: bool
+    metadata: Mapping[str, Any]
+    at: float
+    is_from_a_run: bool
+
+
+def last_answers(
+    instance: dg.DagsterInstance, checks: Iterable[dg.AssetCheckKey], asked_at: str
+) -> dict[dg.AssetCheckKey, LastAnswer]:
+    """The last answers of those checks that were answered last time. `asked_at` is the metadata that says when."""
+    found = {}
+    for key, run in instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks)).items():
+        if run.status is not AssetCheckExecutionRecordStatus.PLANNED and (last := run.evaluation) is not None:
+            said = last.metadata.get(asked_at)
+            at = float(said.value) if isinstance(said, dg.TimestampMetadataValue) else run.create_timestamp
+            found[key] = LastAnswer(last.passed, last.metadata, at, bool(run.run_id))
+    return found
+
+
 def give_partition(instance: dg.DagsterInstance, run: dg.DagsterRun, key: str) -> None:
     """Give a run that has begun without a partition this one. A job can have no default partition."""
     if not run.is_partitioned and isinstance(run.tags, dict):
@@ -156,10 +218,9 @@ def give_partition(instance: dg.DagsterInstance, run: dg.DagsterRun, key: str) -
         instance.add_run_tags(run.run_id, {PARTITION_NAME_TAG: key})
 
 
-def run_of(instance: dg.DagsterInstance, run_key: str) -> dg.RunRecord | None:
-    """The last run that a sensor asked for under this key, None if there is none yet."""
-    records = instance.get_run_records(dg.RunsFilter(tags={RUN_KEY_TAG: run_key}), limit=1)
-    return records[0] if records else None
+def is_asked_by_sensor(run: dg.DagsterRun) -> bool:
+    """Whether a sensor asked for a run, and not a schedule or a person."""
+    return SENSOR_NAME_TAG in run.tags
 
 
 def code_server_of(run: dg.DagsterRun) -> dict[str, object] | None:
@@ -168,11 +229,87 @@ def code_server_of(run: dg.DagsterRun) -> dict[str, object] | None:
     return dict(json.loads(address)) if address else None
 
 
-@contextmanager
-def workspace(instance: dg.DagsterInstance, file: Path, *, read_only: bool) -> Iterator[WorkspaceProcessContext]:
-    """The code locations that a workspace.yaml names, loaded for a webserver."""
-    target = WorkspaceFileTarget(paths=[str(file)])
-    with WorkspaceProcessContext(
-        instance, workspace_load_target=target, version=dg.__version__, read_only=read_only
-    ) as context:
-        yield context
+def words_to_execute(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
+    """The arguments with which `python -m dagster` executes a run in this process."""
+    # The format of the command's argument. Dagster's own launchers with a process per run use it.
+    from dagster._grpc.types import ExecuteRunArgs
+
+    if run.job_code_origin is None:
+        raise ValueError(f"run {run.run_id} does not say which code it is of")
+    arguments = ExecuteRunArgs(run.job_code_origin, run.run_id, instance.get_ref())
+    words = list(arguments.get_command_args())
+    return words[words.index("api") :]
+
+
+def workspace(
+    instance: dg.DagsterInstance, module: str, name: str, folder: Path, *, read_only: bool
+) -> WorkspaceProcessContext:
+    """The definitions of a module, loaded in this process for webserver and daemons, as the code location `name`.
+
+    Runs import the module from `folder`, too. A module that cannot be loaded is a location with an error.
+    """
+    # A code location in the process itself. Publicly each has a server process of its own.
+    from dagster._core.remote_origin import InProcessCodeLocationOrigin
+    from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+    from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
+
+    code = LoadableTargetOrigin(executable_path=sys.executable, module_name=module, working_directory=str(folder))
+    entry_point = [sys.executable, "-m", "dagster"]
+    origin = InProcessCodeLocationOrigin(code, entry_point=entry_point, location_name=name)
+    target = InProcessWorkspaceLoadTarget(origin)
+    context = WorkspaceProcessContext(instance, target, version=dg.__version__, read_only=read_only)
+    _keep_instance_at_ticks(context, name)
+    return context
+
+
+def _keep_instance_at_ticks(context: WorkspaceProcessContext, name: str) -> None:
+    """Let a sensor's tick use the instance that there is. Dagster opens one for each tick, which takes 40 ms."""
+    # The code location in this process, and what it makes a tick of. Nothing public comes between the two.
+    from dagster._core.definitions.sensor_definition import SensorEvaluationContext
+    from dagster._core.execution.resources_init import get_transitive_required_resource_keys
+    from dagster._core.remote_representation.code_location import InProcessCodeLocation
+
+    class Warm(InProcessCodeLocation):
+        def get_sensor_execution_data(self, instance: dg.DagsterInstance, *tick: Any) -> Any:
+            repository, sensor_name, last_tick, run_key, cursor, log_key, last_start = tick
+            code = self._get_repo_def(repository.repository_name)
+            sensor, resources = code.get_sensor_def(sensor_name), code.get_top_level_resources()
+            needed = get_transitive_required_resource_keys(sensor.required_resource_keys, resources)
+            with SensorEvaluationContext(
+                instance.get_ref(),
+                last_tick_completion_time=last_tick,
+                last_run_key=run_key,
+                cursor=cursor,
+                log_key=log_key,
+                repository_name=code.name,
+                repository_def=code,
+                instance=instance,
+                sensor_name=sensor_name,
+                resources={key: resource for key, resource in resources.items() if key in needed},
+                last_sensor_start_time=last_start,
+                code_location_origin=self.origin,
+            ) as evaluation:
+                return sensor.evaluate_tick(evaluation)
+
+    if not context.has_code_location(name):  # it could not be loaded
+        return
+    location = context.create_request_context().get_code_location(name)
+    if isinstance(location, InProcessCodeLocation):
+        location.__class__ = Warm
+
+
+class Daemons(NamedTuple):
+    """Dagster's daemons: `check` raises an error if one has died, `stop` lets them end what they do and do no more."""
+
+    check: Callable[[], None]
+    stop: Callable[[], None]
+
+
+def start_daemons(context: WorkspaceProcessContext) -> Daemons:
+    """Start Dagster's daemons as threads of this process."""
+    # The daemons, and which of them an instance wants. Public is the command `dagster-daemon`, a process of its own.
+    from dagster._daemon.controller import DagsterDaemonController, create_daemons_from_instance
+
+    controller = DagsterDaemonController(context, create_daemons_from_instance(context.instance))
+    # Its own way to stop also waits for them, for half a minute each.
+    return Daemons(controller.check_daemon_threads, controller._daemon_shutdown_event.set)

@@ -8,6 +8,7 @@ one history under <data dir>/dagster.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sqlalchemy import Connection, Engine, create_engine, delete, event
 from helix_assets.serve.dagster_home import prepare_dagster_home
 from helix_assets.serve.dagster_private import (
     INDEX_SHARD_NAME,
+    RUNLESS,
     ConfigurableClassData,
     DagsterSqliteStorage,
     InstigatorTick,
@@ -24,9 +26,11 @@ from helix_assets.serve.dagster_private import (
     LocalArtifactStorage,
     LocalComputeLogManager,
     SqliteEventLogStorage,
+    SqliteRunStorage,
     SqliteScheduleStorage,
     TickStatus,
     event_logs_folder,
+    runs_folder,
     schedules_folder,
 )
 from helix_assets.settings import load_settings
@@ -40,7 +44,36 @@ def _home() -> Path:
     return prepare_dagster_home(load_settings().data_dir)
 
 
-class ScheduleStorage(SqliteScheduleStorage):
+class _StaysOpen:
+    """A database that stays open. Dagster's own classes open it for each question, which takes longer than the answer.
+
+    The last moments before a power failure may be missing in it; it is whole nevertheless.
+    """
+
+    _conn_string: str
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return _open(self._conn_string)
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """A transaction of its own."""
+        with self._engine.begin() as connection:
+            yield connection
+
+    def dispose(self) -> None:
+        """Close the database."""
+        self._engine.dispose()
+
+
+def _open(place: str) -> Engine:
+    engine = create_engine(place, connect_args={"timeout": _BUSY_S})
+    event.listen(engine, "connect", lambda opened, _: opened.execute("pragma synchronous=normal").close())
+    return engine
+
+
+class ScheduleStorage(_StaysOpen, SqliteScheduleStorage):
     """Schedules and ticks. A skipped tick replaces the one before it if that was skipped for the same reason.
 
     Sensors run every few seconds: 20,000 ticks a day without news, of 1 kB each.
@@ -61,8 +94,27 @@ class ScheduleStorage(SqliteScheduleStorage):
                 connection.execute(delete(JobTickTable).where(JobTickTable.c.id == before[0].tick_id))
 
 
+class RunStorage(_StaysOpen, SqliteRunStorage):
+    """Runs, backfills and the daemons' heartbeats."""
+
+    schedules: SqliteScheduleStorage | None = None
+    _has_columns = False
+
+    def dispose(self) -> None:
+        """Close the database, and that of the schedules, which an instance at its end forgets."""
+        super().dispose()
+        if self.schedules:
+            self.schedules.dispose()
+
+    def has_run_stats_index_cols(self) -> bool:
+        """Whether Dagster's schema has these columns; asked with each question about runs."""
+        self._has_columns = self._has_columns or super().has_run_stats_index_cols()
+        return self._has_columns
+
+
 class EventLog(SqliteEventLogStorage):
-    """The events of runs. The index of all runs and the database of the run used last stay open.
+    """The events of runs. The index of all runs, the database of the run used last and that of events without a run
+    stay open.
 
     Dagster's own class opens, syncs and closes them three times for each event, which takes 7 ms instead of 1. The next
     sweep reports again what was not synced when the power failed.
@@ -82,10 +134,9 @@ class EventLog(SqliteEventLogStorage):
                 yield connection
 
     def _open(self, shard: str) -> None:
-        for other in self._engines.keys() - {INDEX_SHARD_NAME}:
+        for other in self._engines.keys() - {INDEX_SHARD_NAME, RUNLESS}:
             self._engines.pop(other).dispose()
-        engine = create_engine(self.conn_string_for_shard(shard), connect_args={"timeout": _BUSY_S})
-        event.listen(engine, "connect", lambda opened, _: opened.execute("pragma synchronous=normal").close())
+        engine = _open(self.conn_string_for_shard(shard))
         if shard not in self._initialized_dbs or not os.path.exists(self.path_for_shard(shard)):
             self._initdb(engine)
             self._initialized_dbs.add(shard)
@@ -109,8 +160,10 @@ class HelixStorage(DagsterSqliteStorage):
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(base_dir, inst_data)
+        self._run_storage = RunStorage.from_local(runs_folder(base_dir))
         self._event_log_storage = EventLog(event_logs_folder(base_dir))
         self._schedule_storage = ScheduleStorage.from_local(schedules_folder(base_dir))
+        self._run_storage.schedules = self._schedule_storage
 
     @classmethod
     def config_type(cls) -> Any:

@@ -12,13 +12,14 @@ import json
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.datastructures import MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from helix_assets.serve.loopback import is_ip, is_loopback
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 LOGIN_PATH = "/helix/login"
@@ -75,7 +76,7 @@ class GuardPolicy:
             return name in LOOPBACK_NAMES | {self.host}
         if self.host in {"0.0.0.0", "::"}:
             # DNS rebinding needs a name, so any literal address is safe; we do not know which one is ours.
-            return name == "localhost" or _is_ip(name)
+            return name == "localhost" or is_ip(name)
         return name in {self.host.lower(), f"[{self.host.lower()}]"}
 
     def is_login(self, scope: Scope) -> bool:
@@ -193,11 +194,6 @@ def _refuse_path(path: str) -> Refusal | None:
     return None
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a bind address can be reached from this machine only."""
-    return host == "localhost" or (_is_ip(host) and ip_address(host.strip("[]")).is_loopback)
-
-
 def _refuse_origin(headers: Mapping[str, str], policy: GuardPolicy) -> Refusal | None:
     host = headers.get("host", "").lower()
     if not policy.admits_host(host):
@@ -260,14 +256,6 @@ def _split_host(host: str) -> tuple[str, int]:
         return host.lower(), 80
     is_port = port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS
     return name, int(port) if is_port else -1
-
-
-def _is_ip(name: str) -> bool:
-    try:
-        ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 def _cookie(headers: Mapping[str, str], name: str) -> str | None:

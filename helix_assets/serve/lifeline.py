@@ -1,15 +1,15 @@
 """A child process that does not outlive its parent: `python -m helix_assets.serve.lifeline FD MODULE [ARGUMENT...]`.
 
 FD is the reading end of a pipe that only the parent holds open. However the parent ends, the kernel closes the pipe,
-and the child stops itself and everything it started. Runs MODULE as `python -m` would. The parent's half is `Child`:
-the child leads a process group, so that Ctrl-C reaches only the parent, and none of its own children is left over.
+and the child stops itself. Runs MODULE as `python -m` would. The parent's half is `start_tied`, and `Child` for a
+process that is started again when it dies: it leads a process group, so that Ctrl-C reaches only the parent, and none
+of its own children is left over.
 """
 
 import os
 import re
 import runpy
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,8 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from helix_assets.model.terminal import terminal_safe
 
@@ -32,14 +31,32 @@ _RECORD = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+ - ")
 _CHATTER = re.compile(_RECORD.pattern + rb"dagster - (DEBUG|INFO) - ")
 
 Say = Callable[[str], None]
+THREAD = "lifeline"
+"""Name of the thread that waits for the end of the parent. It touches nothing that others use."""
+
+
+def start_tied(
+    module: str, arguments: Sequence[str], pass_fds: Sequence[int] = (), **how: Any
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start `python -m MODULE` tied to this process; `how` goes to Popen. Close the descriptor once it has ended."""
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "helix_assets.serve.lifeline", str(reading), module, *arguments]
+    try:
+        process = subprocess.Popen(command, pass_fds=[reading, *pass_fds], stdin=subprocess.DEVNULL, **how)
+    except BaseException:
+        os.close(writing)
+        raise
+    finally:
+        os.close(reading)
+    return process, writing
 
 
 @dataclass
 class Child:
     """One process of the tree, restarted with growing pauses when it dies.
 
-    `needs` is a Unix socket that has to answer before the process is started. `is_heard` says whether to pass on what
-    the process prints; it is called a moment later, when the cause of an error may be known.
+    `is_heard` says whether to pass on what the process prints; it is called a moment later, when the cause of an error
+    may be known.
     """
 
     name: str
@@ -47,7 +64,6 @@ class Child:
     arguments: Sequence[str]
     environment: Mapping[str, str]
     descriptors: Sequence[int] = ()
-    needs: Path | None = None
     is_heard: Callable[[], bool] = lambda: True
     _process: subprocess.Popen[bytes] | None = None
     _lifeline: int = -1
@@ -58,18 +74,15 @@ class Child:
 
     def start(self) -> None:
         """Start the process, tied to ours by a pipe."""
-        reading, self._lifeline = os.pipe()
-        command = [sys.executable, "-m", "helix_assets.serve.lifeline", str(reading), self.module, *self.arguments]
-        self._process = subprocess.Popen(
-            command,
+        self._process, self._lifeline = start_tied(
+            self.module,
+            self.arguments,
+            self.descriptors,
             env=self.environment,
-            pass_fds=[reading, *self.descriptors],
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        os.close(reading)
         threading.Thread(target=self._pass_on, args=(self._process.stdout,), daemon=True).start()
         self._started = time.monotonic()
 
@@ -77,7 +90,7 @@ class Child:
         """Start the process if it does not run and its pause is over."""
         now = time.monotonic()
         if self._process is None:
-            if now >= self._due and (self.needs is None or _listens(self.needs)):
+            if now >= self._due:
                 self.start()
             return
         code = self._process.poll()
@@ -129,30 +142,30 @@ class Child:
             self._process = None
 
 
-def _listens(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        return probe.connect_ex(str(path)) == 0
-
-
 def _signal_group(group: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
-def _stop_group_at_end_of(descriptor: int) -> None:
+def _stop_at_end_of(descriptor: int) -> None:
+    """Stop this process when the parent is gone; with it all of its group, if it leads one."""
     os.read(descriptor, 1)
-    os.killpg(0, signal.SIGINT)
+    stop = os.killpg if os.getpgrp() == os.getpid() else os.kill
+    stop(os.getpid(), signal.SIGINT)
     time.sleep(_GRACE_SECONDS)
-    os.killpg(0, signal.SIGKILL)
+    stop(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:
     """Tie this process to its parent and become MODULE."""
     descriptor, module = int(sys.argv[1]), sys.argv[2]
     os.set_inheritable(descriptor, False)
-    threading.Thread(target=_stop_group_at_end_of, args=(descriptor,), daemon=True).start()
+    threading.Thread(target=_stop_at_end_of, args=(descriptor,), name=THREAD, daemon=True).start()
     sys.argv[:] = [module, *sys.argv[3:]]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except KeyboardInterrupt:  # whoever sends that signal knows why
+        sys.exit(128 + signal.SIGINT)
 
 
 if __name__ == "__main__":

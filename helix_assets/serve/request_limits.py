@@ -75,8 +75,9 @@ def limited(app: ASGIApp) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,  # no proxy is trusted to name the client
         server_header=False,
+        date_header=False,
         lifespan="off",
-        timeout_graceful_shutdown=2,  # an open browser tab holds its WebSocket for ever
+        timeout_graceful_shutdown=1,  # an open browser tab holds its WebSocket for ever
     )
 
 

@@ -1,56 +1,72 @@
-"""The supervisor behind `helix up`: a code server, a daemon and the guarded webserver, started and stopped as one.
+"""The parent behind `helix up`: it holds the lock and the listening socket, and keeps one server process running.
 
-Webserver and daemon share the code server, as under `dagster dev`. Not here: how one process is started and ended
-(`serve.lifeline`). What runs before serving (the first sweep) is passed in.
+It stays as small as Python allows, so it imports none of what the server needs. Not here: what the server does
+(`serve.process`), how a process is started and ended (`serve.lifeline`). What runs before serving (the first sweep) is
+passed in.
 """
 
 import fcntl
-import http.client
 import json
 import os
 import signal
 import socket
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
 from helix_assets.model.errors import BusyError, StopRun, StoreError
 from helix_assets.serve.dagster_home import dagster_environment, prepare_dagster_home
-from helix_assets.serve.guard import is_loopback
 from helix_assets.serve.lifeline import Child, Say
+from helix_assets.serve.loopback import is_loopback
 from helix_assets.serve.token import ui_token
 from helix_assets.settings.folders import checkout
 from helix_assets.store.catalog.catalog import CATALOG
 from helix_assets.store.key import KEY
 
-LOCATION_NAME = "helix_assets"
+SERVER = "helix_assets.defs.server"
 MODULE_NAME = "helix_assets.definitions"
 _CHECK_SECONDS = 0.5
-_STOP_SECONDS = 15
+_STOP_SECONDS = 3
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """How the UI is served; `module` holds the Dagster definitions."""
+    """How the UI is served; `module` has the Dagster definitions, `server` is what the server process runs."""
 
     port: int = 3000
     host: str = "127.0.0.1"
     allow_remote: bool = False
     read_only: bool = False
     module: str = MODULE_NAME
+    server: str = SERVER
 
     @property
     def url(self) -> str:
         """The address to open in a browser."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{name}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the server process is to do: its argument, as JSON.
+
+    `listener` is the listening socket, `ready` a pipe that gets a byte once the UI answers. Every request needs the
+    token that is kept in the data folder `token_in`.
+    """
+
+    listener: int
+    ready: int
+    host: str
+    module: str
+    read_only: bool
+    token_in: str | None
 
 
 def serve(
@@ -60,11 +76,11 @@ def serve(
     prepare: Callable[[], None] = lambda: None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the Dagster tree on this data folder until Ctrl-C or SIGTERM.
+    """Keep a server of this data folder running until Ctrl-C or SIGTERM.
 
     `say` shows a line to the person. `prepare` is called once nothing prevents serving, `ready` once the UI answers.
-    Raises StopRun if the tree may not or cannot start, BusyError if one runs already, and StoreError if the data folder
-    is deleted meanwhile.
+    Raises StopRun if it may not or cannot be served, BusyError if it is served already, and StoreError if the data
+    folder is deleted meanwhile.
     """
     os.umask(0o077)
     refuse_open_doors(options)
@@ -72,22 +88,22 @@ def serve(
     with ExitStack() as stack:
         lock = stack.enter_context(_only_one(home, options))
         listener = stack.enter_context(_bind(options))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="helix-")))
-        token = None if is_loopback(options.host) else ui_token(data_dir)
-        _close_stale_runs(home, say)
+        if not is_loopback(options.host):
+            ui_token(data_dir)
         prepare()
         stop = stack.enter_context(_stop_at_signal())
         ground = Ground(data_dir.absolute(), lock)
-        children = _children(options, home, folder, listener.fileno(), bool(token))
-        for child in children:
-            child.is_heard = lambda: ground.lost() is None
-        stack.callback(_stop, children, ground, home, say)
-        while not _is_ready(options, token):
-            if _keep_up(children, ground, stop, say):
+        readable, writable = os.pipe()
+        server = _server(options, home, listener.fileno(), writable)
+        server.is_heard = lambda: ground.lost() is None
+        stack.callback(_stop, server, ground, say)
+        os.set_blocking(readable, False)
+        while not _is_ready(readable):
+            if _keep_up(server, ground, stop, say):
                 return
         say(_welcome(options))
         ready()
-        while not _keep_up(children, ground, stop, say):
+        while not _keep_up(server, ground, stop, say):
             pass
 
 
@@ -100,27 +116,20 @@ def refuse_open_doors(options: ServeOptions) -> None:
         )
 
 
-def _children(options: ServeOptions, home: Path, folder: Path, listener: int, with_token: bool) -> list[Child]:
-    environment = {**os.environ, **dagster_environment(home)}
+def own_environment() -> dict[str, str]:
+    """The environment of a process of ours: it finds this package, also in a checkout that is not installed."""
     source_tree = checkout()
-    if source_tree:
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source_tree), environment.get("PYTHONPATH")]))
-    code_socket, workspace = folder / "code.sock", folder / "workspace.yaml"
-    server = {"socket": str(code_socket), "location_name": LOCATION_NAME}
-    workspace.write_text(json.dumps({"load_from": [{"grpc_server": server}]}), encoding="utf-8")
-    code = ["code-server", "start", "--socket", str(code_socket), "--module-name", options.module]
-    # Dagster drops the first folder of sys.path as the script's own, so the source tree has to be given.
-    code += ["--working-directory", str(source_tree or home), "--location-name", LOCATION_NAME]
-    code += ["--log-level", "warning", "--use-python-environment-entry-point"]
-    daemon = ["run", "--workspace", str(workspace), "--log-level", "error"]
-    web = ["--fd", str(listener), "--host", options.host, "--workspace", str(workspace)]
-    web += ["--token-in", str(home.parent)] if with_token else []
-    web += ["--read-only"] if options.read_only else []
-    return [
-        Child("code server", "dagster", code, environment),
-        Child("daemon", "dagster._daemon", daemon, environment, needs=code_socket),
-        Child("webserver", "helix_assets.serve.webserver", web, environment, [listener], needs=code_socket),
-    ]
+    if source_tree is None:
+        return dict(os.environ)
+    path = os.pathsep.join(filter(None, [str(source_tree), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def _server(options: ServeOptions, home: Path, listener: int, ready: int) -> Child:
+    token_in = None if is_loopback(options.host) else str(home.parent)
+    order = Order(listener, ready, options.host, options.module, options.read_only, token_in)
+    environment = own_environment() | dagster_environment(home)
+    return Child("server", options.server, [json.dumps(asdict(order))], environment, [listener, ready])
 
 
 class Ground:
@@ -144,43 +153,31 @@ class Ground:
         return None
 
 
-def _keep_up(children: Sequence[Child], ground: Ground, stop: threading.Event, say: Say) -> bool:
-    """Start the processes that do not run, and wait a moment. True when it is time to stop."""
+def _keep_up(server: Child, ground: Ground, stop: threading.Event, say: Say) -> bool:
+    """Start the server if it does not run, and wait a moment. True when it is time to stop."""
     if lost := ground.lost():
         raise StoreError(
             f"{lost} is gone: the data folder was deleted or moved while it was served. "
             "Put it back, or run `helix up` again for a new one"
         )
-    for child in children:
-        child.keep_up(say)
+    server.keep_up(say)
     return stop.wait(_CHECK_SECONDS)
 
 
-def _stop(children: Sequence[Child], ground: Ground, home: Path, say: Say) -> None:
+def _stop(server: Child, ground: Ground, say: Say) -> None:
     if ground.lost():  # at once: whatever still runs would create the folder again
-        for child in children:
-            child.end(time.monotonic())
+        server.end(time.monotonic())
         return
     say("Stopping ...")
-    for child in children:
-        child.interrupt()
-    deadline = time.monotonic() + _STOP_SECONDS
-    for child in children:
-        child.end(deadline)
-    _close_stale_runs(home, say)
+    server.interrupt()
+    server.end(time.monotonic() + _STOP_SECONDS)
 
 
-def _is_ready(options: ServeOptions, token: str | None) -> bool:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(options.host, options.host)
-    connection = http.client.HTTPConnection(name, options.port, timeout=_CHECK_SECONDS)
+def _is_ready(readable: int) -> bool:
     try:
-        connection.request("GET", "/server_info", headers=headers)
-        return connection.getresponse().status == http.HTTPStatus.OK
-    except (OSError, http.client.HTTPException):
+        return bool(os.read(readable, 1))
+    except BlockingIOError:
         return False
-    finally:
-        connection.close()
 
 
 def _welcome(options: ServeOptions) -> str:
@@ -191,7 +188,7 @@ def _welcome(options: ServeOptions) -> str:
 
 
 def _bind(options: ServeOptions) -> socket.socket:
-    """Bind here, not in the child: a port in use is noticed at once, and ours is kept while the child restarts."""
+    """Bind here, not in the server: a port in use is noticed at once, and ours is kept while the server restarts."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         return socket.create_server((options.host, options.port), family=family, backlog=128)
@@ -206,7 +203,7 @@ def _bind(options: ServeOptions) -> socket.socket:
 
 @contextmanager
 def _only_one(home: Path, options: ServeOptions) -> Iterator[IO[str]]:
-    """Hold the lock that says a tree serves this home. The kernel releases it when we end, however we end."""
+    """Hold the lock that says somebody serves this home. The kernel releases it when we end, however we end."""
     with (home / "up.lock").open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -235,14 +232,3 @@ def _stop_at_signal() -> Iterator[threading.Event]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def _close_stale_runs(home: Path, say: Say) -> None:
-    from dagster import DagsterInstance
-
-    from helix_assets.serve.stale_runs import close_stale_runs
-
-    with DagsterInstance.from_config(str(home)) as instance:
-        closed = close_stale_runs(instance)
-    if closed:
-        say(f"Closed {len(closed)} Dagster run(s) whose process is gone.")

@@ -1,17 +1,15 @@
-"""The webserver process: Dagster's UI behind the guard, on a socket that the supervisor has bound.
+"""Dagster's UI behind the guard, on a socket that the parent has bound.
 
-Started by `helix_assets.serve.up` as `python -m helix_assets.serve.webserver`.
+Not here: the process that it runs in (`serve.process`).
 """
 
-import os
+import asyncio
 import socket
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
-import click
 import uvicorn
-from dagster import DagsterInstance
 from graphql import ASTValidationRule, GraphQLError, OperationDefinitionNode, OperationType
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -22,16 +20,13 @@ from helix_assets.serve.dagster_private import (
     DagsterWebserver,
     WorkspaceProcessContext,
     WorkspaceRequestContext,
-    workspace,
 )
 from helix_assets.serve.guard import Guard, GuardPolicy
 from helix_assets.serve.request_limits import limited
-from helix_assets.serve.token import ui_token
 
-_STATEMENT_TIMEOUT_MS = 15_000
-_POOL_RECYCLE_SECONDS = 3600
-_POOL_MAX_OVERFLOW = 20
 _POLL_RATE_MS = 2000
+_LOOK_S = 0.5
+"""How long a signal to end waits."""
 
 
 class NoMutations(ASTValidationRule):
@@ -72,31 +67,25 @@ def build_app(context: WorkspaceProcessContext, policy: GuardPolicy) -> ASGIApp:
     return Guard(Webserver(context, live_data_poll_rate=_POLL_RATE_MS).create_asgi_app(), policy)
 
 
-def serve(listener: socket.socket, locations: Path, policy: GuardPolicy) -> None:
-    """Answer on a listening socket until a signal comes. DAGSTER_HOME names the instance."""
-    with DagsterInstance.get() as instance:
-        instance.optimize_for_webserver(_STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_SECONDS, _POOL_MAX_OVERFLOW)
-        with workspace(instance, locations, read_only=policy.read_only) as context:
-            uvicorn.Server(limited(build_app(context, policy))).run(sockets=[listener])
+def answer(
+    listener: socket.socket, app: ASGIApp, *, ready: Callable[[], object], ending: Callable[[], object] = lambda: None
+) -> None:
+    """Answer on a listening socket until a signal comes.
 
+    `ready` is called once that works, `ending` as soon as the signal is there.
+    """
 
-@click.command()
-@click.option("--fd", type=int, required=True, help="The listening socket.")
-@click.option("--host", required=True, help="The address it is bound to.")
-@click.option(
-    "--workspace", "locations", type=click.Path(path_type=Path), required=True, help="workspace.yaml to load."
-)
-@click.option("--token-in", type=click.Path(path_type=Path), help="Data folder whose ui.token every request needs.")
-@click.option("--read-only", is_flag=True, help="Refuse every change.")
-def main(fd: int, host: str, locations: Path, token_in: Path | None, read_only: bool) -> None:
-    """Serve the guarded UI (started by `helix up`, not by hand)."""
-    os.umask(0o077)
-    token = ui_token(token_in) if token_in else None
-    listener = socket.socket(fileno=fd)
-    policy = GuardPolicy(port=listener.getsockname()[1], host=host, read_only=read_only, token=token)
-    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after it has shut down
-        serve(listener, locations, policy)
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            ending()
+            super().handle_exit(sig, frame)
 
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            ready()
 
-if __name__ == "__main__":
-    main()
+        async def main_loop(self) -> None:  # uvicorn's own wakes ten times a second, for the date in its answers
+            while not self.should_exit:
+                await asyncio.sleep(_LOOK_S)
+
+    Server(limited(app)).run(sockets=[listener])

@@ -23,6 +23,7 @@ from helix_assets.settings.values import (
     SIZE,
     TEXT,
     TEXTS,
+    YES,
     Kind,
     RedactionRule,
     one_of,
@@ -137,12 +138,19 @@ class WebSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UpSettings:
+    """[up]: whether Dagster's server takes in small news itself. With false it starts a run for every change."""
+
+    in_process: bool = setting("HELIX_UP_IN_PROCESS", YES, True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
     """[sweep]: how much is read at once, what one session may take, and when a silent session counts as over.
 
     `session_seconds` is the time limit of a small session; one of 64 MiB gets twice as long, and so on. The memory of a
-    worker is limited on Linux only. `rest_minutes` is the longest time that the sensor waits before it reads a large
-    growing session again (10 s for each MB that it has). An agent's database larger than `database_bytes` is not read.
+    worker is limited on Linux only. An agent's database larger than `database_bytes` is not read. `rest_minutes` has no
+    effect; it is accepted because earlier versions had it.
     """
 
     workers: int = setting("HELIX_SWEEP_WORKERS", COUNT, _default_workers)
@@ -193,6 +201,7 @@ class Settings:
     tasks: TaskSettings = field(default_factory=TaskSettings)
     redaction: RedactionSettings = field(default_factory=RedactionSettings)
     web: WebSettings = field(default_factory=WebSettings)
+    up: UpSettings = field(default_factory=UpSettings)
     sweep: SweepSettings = field(default_factory=SweepSettings)
     backup: BackupSettings = field(default_factory=BackupSettings)
     kaizen: KaizenSettings = field(default_factory=KaizenSettings)
@@ -232,6 +241,7 @@ SECTIONS: Mapping[str, type] = {
     "tasks": TaskSettings,
     "redaction": RedactionSettings,
     "web": WebSettings,
+    "up": UpSettings,
     "sweep": SweepSettings,
     "backup": BackupSettings,
     "kaizen": KaizenSettings,

@@ -85,6 +85,17 @@ def parse_count(value: object) -> int:
     return _above_zero(value)
 
 
+def parse_yes(value: object) -> bool:
+    """true or false; in a variable these words."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _yes_from_env(text: str) -> object:
+    return {"true": True, "false": False}.get(text.strip().lower(), text)
+
+
 def parse_port(value: object) -> int:
     """A TCP port."""
     port = parse_count(value)
@@ -237,6 +248,7 @@ def _parse_price(model: str, price: object) -> Mapping[str, float]:
 
 SIZE = Kind(str, parse_size)
 COUNT = Kind(_int_from_env, parse_count)
+YES = Kind(_yes_from_env, parse_yes)
 PORT = Kind(_int_from_env, parse_port)
 TEXT = Kind(str, parse_text)
 TEXTS = Kind(_texts_from_env, parse_texts)

@@ -25,8 +25,8 @@ def _hide_pandas() -> None:
         del sys.modules["pandas"]
 
 
-# Other threads must not see that module.
-if "pandas" not in sys.modules and threading.active_count() == 1:
+# Other threads must not see that module. The one that waits for the end of a parent imports nothing.
+if "pandas" not in sys.modules and {thread.name for thread in threading.enumerate()} <= {"MainThread", "lifeline"}:
     _hide_pandas()
 
 ARROW_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string(), bytes: pa.string()}

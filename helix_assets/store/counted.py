@@ -50,5 +50,5 @@ def kept_facts(store: Store, row: Row) -> SessionFactRows:
     for file in files:
         rows = [fact for some in store.facts.rows(file) if some.session_uid == row.session_uid for fact in some.rows]
         if rows:
-            found[file.fact] = rows
+            found.setdefault(file.fact, []).extend(rows)
     return found

@@ -1,4 +1,4 @@
-"""The facts on disk: one Parquet file per fact and partition, replaced as a whole under a new name.
+"""The facts on disk: Parquet files per fact and partition, replaced as a whole under a new name.
 
 Belongs here: naming, writing, merging and reading these files. The catalog says which of them are live,
 `derive.fact_builder` what a fact is. Importing it loads no pyarrow.
@@ -32,11 +32,12 @@ class FactFile(NamedTuple):
     bytes: int
     hash: str
     row_count: int
+    is_recent: bool = False
 
 
 @dataclass(frozen=True)
 class SessionRows:
-    """The rows of one session for one fact, derived from its stored rows at `generation`."""
+    """The rows of one session for one fact, written when its stored rows were at `generation`."""
 
     session_uid: str
     generation: int
@@ -68,32 +69,37 @@ class FactFiles:
         self,
         fact: str,
         partition: tuple[str, str],
-        old: FactFile | None,
+        old: Sequence[FactFile],
         sessions: Sequence[SessionRows],
         *,
         carries_over: bool = True,
     ) -> FactFile | None:
-        """Write the successor of `old`: these sessions' rows replace their old ones, all other rows are carried over.
+        """Write the successor of the old files: these sessions' rows replace their own, all others are carried over.
 
         None if nothing is left to write. The file is not part of the store before the catalog names it.
         """
         import pyarrow as pa
 
         table = table_of(fact, sessions)
-        if old is not None and carries_over:
-            table = pa.concat_tables([without(self.read(old), {session.session_uid for session in sessions}), table])
-        return self.write(fact, partition, old.version + 1 if old else 1, table) if table.num_rows else None
+        if carries_over:
+            uids = {session.session_uid for session in sessions}
+            table = pa.concat_tables([*(without(self.read(file), uids) for file in old), table])
+        return self.write(fact, partition, next_version(old), table) if table.num_rows else None
 
-    def write(self, fact: str, partition: tuple[str, str], version: int, table: pa.Table) -> FactFile:
+    def write(
+        self, fact: str, partition: tuple[str, str], version: int, table: pa.Table, *, is_recent: bool = False
+    ) -> FactFile:
         """Write one version of a partition's facts."""
         flavor, day = partition
-        name = f"{fact}/flavor={flavor}/day={day}.{version}.parquet"
+        name = f"{fact}/flavor={flavor}/day={day}.{version}{'.recent' if is_recent else ''}.parquet"
         data = packed(table)
         path = self.path(name)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with new_file(path) as file:
             file.write(data)
-        return FactFile(fact, flavor, day, version, name, len(data), text_hash(self._key, data), table.num_rows)
+        return FactFile(
+            fact, flavor, day, version, name, len(data), text_hash(self._key, data), table.num_rows, is_recent
+        )
 
     def read(self, file: FactFile) -> pa.Table:
         """The rows of a live file, proven by its hash. StoreError if it is missing or not what was written."""
@@ -115,14 +121,23 @@ class FactFiles:
         )
 
     def rows(self, file: FactFile) -> list[SessionRows]:
-        """The rows of a live file as they were written, by session."""
-        table = self.read(file)
-        times = table.column("ts").cast("int64").to_pylist()
-        columns = [times if name == "ts" else table.column(name).to_pylist() for name in table.column_names]
-        found: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
-        for uid, generation, *row in zip(*columns, strict=True):
-            found.setdefault((uid, generation), []).append(tuple(row))
-        return [SessionRows(uid, generation, rows) for (uid, generation), rows in found.items()]
+        """The rows of a live file as they were written, by session and generation."""
+        return rows_of(self.read(file))
+
+
+def next_version(old: Sequence[FactFile]) -> int:
+    """The version of a file that comes after these."""
+    return max((file.version for file in old), default=0) + 1
+
+
+def rows_of(table: pa.Table) -> list[SessionRows]:
+    """The rows of a table in order, by session and generation."""
+    times = table.column("ts").cast("int64").to_pylist()
+    columns = [times if name == "ts" else table.column(name).to_pylist() for name in table.column_names]
+    found: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
+    for uid, generation, *row in zip(*columns, strict=True):
+        found.setdefault((uid, generation), []).append(tuple(row))
+    return [SessionRows(uid, generation, rows) for (uid, generation), rows in found.items()]
 
 
 def packed(table: pa.Table) -> pa.Buffer:
@@ -169,6 +184,18 @@ def without(table: pa.Table, uids: Collection[str]) -> pa.Table:
     import pyarrow.compute as pc
 
     return table.filter(pc.invert(pc.is_in(table.column("session_uid"), value_set=pa.array(list(uids), pa.string()))))
+
+
+def only(table: pa.Table, uid: str) -> pa.Table:
+    """The rows of one session."""
+    import pyarrow.compute as pc
+
+    return table.filter(pc.equal(table.column("session_uid"), uid))
+
+
+def say_the_same(table: pa.Table, other: pa.Table) -> bool:
+    """Whether two tables of a fact have the same rows, whatever the generations with which they were written."""
+    return bool(table.drop_columns(["generation"]).equals(other.drop_columns(["generation"])))
 
 
 def table_of(fact: str, sessions: Sequence[SessionRows]) -> pa.Table:

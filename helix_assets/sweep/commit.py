@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import failed_status
@@ -19,7 +19,7 @@ from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
 from helix_assets.model.time import FIRST_DAY, day_of, iso, microseconds
 from helix_assets.store.catalog import digests, live_files, meta, problems, sessions, sources
-from helix_assets.store.catalog.connection import Connection
+from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.ledger import claim, put_shared, unclaim
 from helix_assets.store.catalog.problems import problem_rows
 from helix_assets.store.catalog.retries import clear, is_waiting, next_try
@@ -28,8 +28,9 @@ from helix_assets.store.catalog.sources import PRESENT_UNREADABLE
 from helix_assets.store.catalog.tombstones import session_mark
 from helix_assets.store.durable import sync
 from helix_assets.store.fact_files import SessionRows
-from helix_assets.store.fact_merge import DerivedSession, MergedFacts, merge_facts
+from helix_assets.store.fact_merge import DerivedSession, MergedFacts, WrittenFacts, fold_recent, merge_facts
 from helix_assets.store.key import text_hash
+from helix_assets.store.raw import PartFile
 from helix_assets.store.store import Store, file_key
 from helix_assets.sweep.plan import SessionState
 from helix_assets.sweep.settle import Shares, owner_rows
@@ -62,7 +63,7 @@ class Batch:
 
 @dataclass
 class Committed:
-    """What a commit wrote: partitions, bytes, digests, failed sessions, the words of the new part files.
+    """What a commit wrote: partitions, bytes, digests, failed sessions, the words of the new part files, facts.
 
     `order` is its number in the order of work.
     """
@@ -73,6 +74,7 @@ class Committed:
     digests: int = 0
     failed: list[str] = field(default_factory=list)
     words: dict[str, Sequence[Words]] = field(default_factory=dict)
+    facts: dict[str, WrittenFacts] = field(default_factory=dict)
 
 
 def commit_batch(store: Store, batch: Batch) -> Committed:
@@ -80,11 +82,12 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
     name_no_forgotten_parent(store, batch.results.values(), batch.forgotten)
     kept = {uid: r for uid, r in batch.results.items() if _is_session(r, batch.states[uid])}
     for uid, result in batch.results.items():
-        if uid not in kept and result.part is not None:
-            (store.raw.staging / result.part.name).unlink()
-    names = {uid: _publish(store, batch, uid, r) for uid, r in kept.items()}
+        if uid not in kept:
+            discard(store, result)
+    parts = {uid: _publish(store, batch, uid, r) for uid, r in kept.items()}
+    names = {part.name for published in parts.values() for part in published}
     facts = _merge_facts(store, batch, kept)
-    written = [store.raw.path(name) for name in names.values() if name]
+    written = [store.raw.path(name) for name in names]
     sync(store.data_dir, written + [store.facts.path(file.name) for file in facts.files])
     at = iso(microseconds(batch.now)) or ""
     with store.catalog.writing() as connection:
@@ -98,9 +101,9 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         )
         rewritten = stored.intersection(ids[uid] for uid, r in kept.items() if not r.task.append)
         replaced = live_files.drop_parts(connection, rewritten)
-        live_files.put_parts(
-            connection, [_file_row(batch, r, ids[uid], name) for uid, r in kept.items() if (name := names[uid])]
-        )
+        folded = [part.name for uid, r in kept.items() if r.folded for part in batch.states[uid].parts[r.task.folds :]]
+        live_files.drop_named(connection, folded)
+        live_files.put_parts(connection, [part.row(ids[uid]) for uid in kept for part in parts[uid]])
         digests.put(connection, [_digest_row(store, batch, r, at) for r in kept.values() if r.digest])
         live_files.put_fact_files(connection, facts.files, facts.gone)
         read = [f for r in batch.results.values() for f in r.task.files]
@@ -117,13 +120,29 @@ def commit_batch(store: Store, batch: Batch) -> Committed:
         put_shared(connection, owner_rows(batch.shares, ids))
         _put_keys(connection, kept, ids, stored)
         clear(connection, batch.results)
-    live = set(names.values())
-    for name in replaced:
-        if name not in live:
+    for name in (*replaced, *folded):
+        if name not in names:
             store.raw.remove(name)
     for file in facts.replaced + facts.gone:
         store.facts.remove(file.name)
-    return _committed(batch, kept, names, order)
+    return replace(_committed(batch, kept, parts, order), facts=facts.written)
+
+
+def fold_facts(store: Store) -> None:
+    """Join the settled and the recent facts of each partition, so that what rests takes one file of each fact."""
+    facts = fold_recent(store)
+    if facts.files:
+        sync(store.data_dir, [store.facts.path(file.name) for file in facts.files])
+        with store.catalog.writing() as connection:
+            live_files.put_fact_files(connection, facts.files, facts.gone)
+        for file in facts.replaced + facts.gone:
+            store.facts.remove(file.name)
+
+
+def discard(store: Store, result: Ingested) -> None:
+    """Remove what a result has in the staging folder, because it is not committed."""
+    for part in result.staged:
+        (store.raw.staging / part.name).unlink(missing_ok=True)
 
 
 def _merge_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> MergedFacts:
@@ -166,7 +185,14 @@ def _merged_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> M
     merged = merge_facts(
         store,
         [
-            DerivedSession(uid, _partition(batch, r), r.task.generation, r.fact_rows, batch.states[uid].row is not None)
+            DerivedSession(
+                uid,
+                _partition(batch, r),
+                r.task.generation,
+                r.fact_rows,
+                batch.states[uid].row is not None,
+                r.task.derived.facts if r.task.derived is not None else None,
+            )
             for uid, r in kept.items()
             if r.digest is not None
         ],
@@ -181,14 +207,16 @@ def _partition(batch: Batch, result: Ingested) -> tuple[str, str]:
     return result.task.flavor, _day(batch, result).isoformat()
 
 
-def _committed(batch: Batch, kept: Mapping[str, Ingested], names: Mapping[str, str | None], order: int) -> Committed:
+def _committed(
+    batch: Batch, kept: Mapping[str, Ingested], parts: Mapping[str, Sequence[_Published]], order: int
+) -> Committed:
     return Committed(
         order=order,
         partitions={_partition(batch, r) for r in kept.values()},
-        bytes_written=sum(r.part.bytes for r in kept.values() if r.part),
+        bytes_written=sum(part.bytes for r in kept.values() for part in r.staged),
         digests=sum(r.digest is not None for r in kept.values()),
         failed=[uid for uid, r in kept.items() if r.digest is None],
-        words={name: r.part.words for uid, r in kept.items() if r.part and r.part.words and (name := names[uid])},
+        words={one.name: one.part.words for some in parts.values() for one in some if one.part.words},
     )
 
 
@@ -217,31 +245,45 @@ def _day(batch: Batch, result: Ingested) -> date:
         return FIRST_DAY if started < 0 else today
 
 
-def _publish(store: Store, batch: Batch, uid: str, result: Ingested) -> str | None:
-    if result.part is None:
-        return None
-    parts = batch.states[uid].parts if result.task.append else ()
-    stem = f"{file_key(store, uid)}.{result.task.generation}.{len(parts)}"
-    name = f"flavor={result.task.flavor}/day={_day(batch, result)}/{stem}.parquet"
-    store.raw.publish(result.part.name, name)
-    return name
+class _Published(NamedTuple):
+    """A part file in its place, and its number in the session."""
+
+    number: int
+    name: str
+    part: PartFile
+
+    def row(self, session_id: int) -> dict[str, Any]:
+        part = self.part
+        return {"session_id": session_id, "part": self.number, "name": self.name, "bytes": part.bytes,
+                "hash": part.hash, "row_count": part.rows, "record_count": part.records,
+                "text_bytes": part.text_bytes}  # fmt: skip
+
+
+def _publish(store: Store, batch: Batch, uid: str, result: Ingested) -> list[_Published]:
+    published = []
+    for number, part in enumerate(result.staged, len(_staying(batch.states[uid], result))):
+        stem = f"{file_key(store, uid)}.{result.task.generation}.{number}"
+        name = f"flavor={result.task.flavor}/day={_day(batch, result)}/{stem}.parquet"
+        store.raw.publish(part.name, name)
+        published.append(_Published(number, name, part))
+    return published
+
+
+def _staying(state: SessionState, result: Ingested) -> Sequence[Row]:
+    """The part files that the result neither replaces nor folds."""
+    if not result.task.append:
+        return ()
+    return state.parts[: result.task.folds] if result.folded is not None else state.parts
 
 
 def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: str) -> dict[str, Any]:
-    task, state, digest, part, facts = (
-        result.task,
-        batch.states[result.task.session_uid],
-        result.digest,
-        result.part,
-        result.facts,
-    )
-    row = state.row
-    old = state.parts if task.append else ()
+    task, state, digest, facts = result.task, batch.states[result.task.session_uid], result.digest, result.facts
+    row, old, new = state.row, _staying(state, result), result.staged
     failures = (row.failures if row is not None else 0) + 1 if result.failure else 0
     retry_at = next_try(batch.now, failures)
     if row is not None and result.failure and is_waiting(row, batch.now):
         failures, retry_at = row.failures, row.retry_at  # it was not tried again
-    evicted = part is None and not old
+    evicted = not new and not old
     return {
         "session_uid": task.session_uid,
         "flavor": task.flavor,
@@ -261,9 +303,9 @@ def _session_row(store: Store, batch: Batch, result: Ingested, order: int, at: s
         "ended_us": result.ended_us,
         "outcome": digest.outcome if digest else row.outcome if row is not None else "unknown",
         "source_bytes": _source_bytes(state, result),
-        "raw_bytes": sum(p.bytes for p in old) + (part.bytes if part else 0),
-        "row_count": sum(p.row_count for p in old) + (part.rows if part else 0),
-        "record_count": sum(p.record_count for p in old) + (part.records if part else 0),
+        "raw_bytes": sum(p.bytes for p in old) + sum(p.bytes for p in new),
+        "row_count": sum(p.row_count for p in old) + sum(p.rows for p in new),
+        "record_count": sum(p.record_count for p in old) + sum(p.records for p in new),
         "unparsed_count": result.unparsed,
         "last_row": list(result.last_row),
         "schema_version": SCHEMA_VERSION,
@@ -326,15 +368,6 @@ def _source_bytes(state: SessionState, result: Ingested) -> int:
     sizes = {s.path_key: s.size for s in state.sources if s.status != "gone"}
     sizes |= {cursor.path_key: cursor.size for cursor in result.cursors}
     return sum(sizes.values())
-
-
-def _file_row(batch: Batch, result: Ingested, session_id: int, name: str) -> dict[str, Any]:
-    part = result.part
-    if part is None:
-        raise ValueError("a session without a part has no file")
-    number = len(batch.states[result.task.session_uid].parts) if result.task.append else 0
-    return {"session_id": session_id, "part": number, "name": name, "bytes": part.bytes, "hash": part.hash,
-            "row_count": part.rows, "record_count": part.records, "text_bytes": part.text_bytes}  # fmt: skip
 
 
 def _digest_row(store: Store, batch: Batch, result: Ingested, at: str) -> dict[str, Any]:

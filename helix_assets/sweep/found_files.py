@@ -18,7 +18,6 @@ from helix_assets.agents.spec import FoundFile
 from helix_assets.model.errors import Problem, SkipSource
 from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog import meta, problems, retries, sources
-from helix_assets.store.catalog.connection import Row
 from helix_assets.store.catalog.problems import problem_rows
 from helix_assets.store.catalog.tombstones import session_mark, stay_forgotten
 from helix_assets.store.store import Store
@@ -34,13 +33,10 @@ Clock = Callable[[], datetime]
 
 
 class Files:
-    """What a look found, while a sweep works on it. `natives` are the only sessions wanted, None if all are."""
+    """What a look found, while a sweep works on it."""
 
-    def __init__(
-        self, store: Store, clock: Clock, report: SweepReport, scan: Scan, natives: Collection[str] | None
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, report: SweepReport, scan: Scan) -> None:
         self.store, self.clock, self.report, self.scan = store, clock, report, scan
-        self._natives = natives
         repository_root.cache_clear()  # a repository may have been made or moved since the last sweep
         self.exclusions = Exclusions(store.settings.exclude.repos, store.settings.exclude.paths, store.settings.places)
         self._shared: SharedFiles | None = None
@@ -52,14 +48,14 @@ class Files:
         if self._shared:
             self._shared.close()
 
-    def unfold(self, *, patient: bool) -> None:
+    def unfold(self) -> None:
         """Open the shared files with news, so that each of their sessions becomes a source."""
         if not self.scan.shared:
             return
         from helix_assets.sweep.unfold import SharedFiles  # few homes have such files
 
         self._shared = SharedFiles(self.store, self.exclusions)
-        self.scan = self._shared.unfold(self.scan, self.clock(), patient=patient, natives=self._natives)
+        self.scan = self._shared.unfold(self.scan, self.clock())
         self.report.problems += self._shared.refused.busy
         self.report.files_excluded += self._shared.refused.excluded
         for candidate, status, reason in self._shared.refused.skipped:
@@ -73,8 +69,6 @@ class Files:
         groups: dict[str, list[Candidate]] = {}
         for key in self.scan.changes.changed:
             file, source = self.scan.found[key], self.scan.rows.get(key)
-            if not self._is_pushed(file, source):
-                continue
             flavor = self.scan.seen.flavors[file.path]
             shown = key if key == file.path else self.store.shown_path(file.path)
             candidate = Candidate(key, shown, file)
@@ -106,13 +100,6 @@ class Files:
         if self._shared is not None and is_part(file):
             return self._shared.is_excluded(file, cwd)
         return bool(self.exclusions) and self.exclusions.covers(flavor, file.path)
-
-    def _is_pushed(self, file: FoundFile, source: Row | None) -> bool:
-        """Whether a hook named the file's session, by its path or the catalog; in a whole sweep always true."""
-        natives = self._natives
-        if natives is None or file.native_id in natives or (source is not None and source.native_id in natives):
-            return True
-        return any(native in file.path for native in natives)
 
     def _uid(self, flavor: str, native_id: str) -> str:
         return f"{flavor}:{self.store.shown_path(native_id)}"

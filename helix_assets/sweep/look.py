@@ -23,7 +23,6 @@ from helix_assets.store.catalog.connection import Connection, Row
 from helix_assets.store.catalog.day_marks import last_mark
 from helix_assets.store.catalog.tombstones import forgotten_marks, source_mark
 from helix_assets.store.store import HIDDEN, Store
-from helix_assets.sweep.resting import resting
 from helix_assets.sweep.stale import code_versions
 
 EXCLUSIONS = "exclusions"
@@ -65,19 +64,17 @@ class Scan:
     found: dict[str, FoundFile]
     changes: Changes
     rows: Mapping[str, Row]
-    resting: frozenset[str] = frozenset()
     shared: tuple[FoundFile, ...] = ()
 
 
-def scan(store: Store, now: datetime | None = None, *, patient: bool = False) -> Scan:
+def scan(store: Store, now: datetime | None = None) -> Scan:
     """Compare the disk with the catalog. Reads no transcript and writes nothing.
 
-    Files of failed sessions are news again when it is time to retry them. `patient` skips large sessions that were
-    read a short while ago.
+    Files of failed sessions are news again when it is time to retry them.
     """
     with no_collection():
         seen = discover(store.settings.roots, store.settings.exclude.paths)
-    return compare(store, seen, now or datetime.now(UTC), patient=patient)
+    return compare(store, seen, now or datetime.now(UTC))
 
 
 def compare(
@@ -85,21 +82,18 @@ def compare(
     seen: Discovery,
     now: datetime,
     *,
-    patient: bool,
     listed: Mapping[str, Sequence[FoundFile]] | None = None,
 ) -> Scan:
     """Which of the files seen are news. `listed` are the sessions of the shared files that were opened."""
     with store.catalog.reading() as connection:
-        return _compared(store, connection, seen, now, patient=patient, listed=listed)
+        return _compared(store, connection, seen, now, listed)
 
 
-def _compared(  # noqa: PLR0913 - as `compare`
+def _compared(
     store: Store,
     connection: Connection,
     seen: Discovery,
     now: datetime,
-    *,
-    patient: bool,
     listed: Mapping[str, Sequence[FoundFile]] | None,
 ) -> Scan:
     with no_collection():
@@ -119,8 +113,7 @@ def _compared(  # noqa: PLR0913 - as `compare`
         gone_before += [key for key in known.states if key.startswith(HIDDEN)]
     changes = changed_sources(found, known.states, gone_before, seen.unknown)
     wakes = {"gone", "failed"}
-    are_exclusions_new = remembered.meta.get(EXCLUSIONS) != exclusions_of(store)
-    if are_exclusions_new:
+    if remembered.meta.get(EXCLUSIONS) != exclusions_of(store):
         wakes |= {"excluded", SHARED_FILE, OPEN}  # of excluded sessions in shared files nothing is noted
     again = [
         key
@@ -135,12 +128,7 @@ def _compared(  # noqa: PLR0913 - as `compare`
     if changes.changed and (later := remembered.waiting.path_keys):
         changes = Changes(tuple(key for key in changes.changed if key not in later), changes.gone)
     rows = sources.by_key(connection, [key for key in changes.changed if key in known.states])
-    # With new exclusions every file is checked once. If one rested then, the exclusions would stay new.
-    may_rest = patient and changes.changed and not are_exclusions_new
-    rest = resting(store, seen, {key: found[key] for key in changes.changed}, rows, now) if may_rest else frozenset()
-    if rest:
-        changes = Changes(tuple(key for key in changes.changed if key not in rest), changes.gone)
-    return Scan(remembered, seen, found, changes, rows, rest, tuple(shared))
+    return Scan(remembered, seen, found, changes, rows, tuple(shared))
 
 
 def _remembered(connection: Connection, now: datetime) -> Known:

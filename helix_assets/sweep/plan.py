@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 from zlib import crc32
 
@@ -31,9 +32,9 @@ from helix_assets.sweep.merging import earlier_of
 from helix_assets.sweep.task import BEFORE_TIME, FileTask, Ingested, IngestTask
 
 MAX_PARTS = 64
-"""A session with this many parts is rewritten: each takes half a millisecond whenever the session is read."""
+"""A session with this many parts gets its last ones folded: each takes half a millisecond whenever it is read."""
 SMALL_BYTES, MAX_SMALL_PARTS = 1 << 20, 12
-"""A small one is rewritten sooner: that is cheap, and each part takes 6 KB more than its rows."""
+"""In a small one this is done sooner, because each part takes 6 KB more than its rows."""
 _MAIN_RANKS = 1 << 20
 _SUBAGENT_RANKS = 1 << 30
 
@@ -137,7 +138,8 @@ def plan_session(
     append = _may_append(store, state, files, present, has_main)
     if not append and state.not_ours:
         return plan_remake(store, state, present)  # needs all its files to know what others own
-    return _task(state, files, has_main, append=append, parts=_stored_parts(store, state))
+    task = _task(state, files, has_main, append=append, parts=_stored_parts(store, state))
+    return replace(task, folds=_first_to_fold([part.bytes for part in state.parts], row.raw_bytes)) if append else task
 
 
 def _has_main(state: SessionState, present: Mapping[str, Candidate]) -> bool:
@@ -259,6 +261,17 @@ def _task(
         known_root=_known_root(row),
         weight=weight,
     )
+
+
+def _first_to_fold(sizes: Sequence[int], raw_bytes: int) -> int | None:
+    """From which part on all parts become one, None if there are few enough.
+
+    A part stays as it is if it is larger than all after it: so each byte is written only a few times more.
+    """
+    if len(sizes) < (MAX_SMALL_PARTS if raw_bytes <= SMALL_BYTES else MAX_PARTS):
+        return None
+    after = [*accumulate(reversed(sizes))][::-1][1:]
+    return next((number for number, more in enumerate(after) if sizes[number] <= more), len(sizes) - 2)
 
 
 def _known_root(row: Row | None) -> tuple[str, str] | None:
@@ -386,7 +399,7 @@ def _may_append(
         row is not None
         and row.parser_version == ADAPTERS[state.flavor].version
         and row.redaction_version == store.rules_version
-        and 0 < len(state.parts) < (MAX_SMALL_PARTS if row.raw_bytes <= SMALL_BYTES else MAX_PARTS)
+        and bool(state.parts)
         and len(set(names)) == len(names)
         and all(_follows_stored(f, is_new=f.path_key not in known) for f in files)
         and not (has_main and any(s.role == "fallback" for s in state.sources))

@@ -208,8 +208,7 @@ def reprice(store: Store, prices: Prices, today: date, *, is_first: bool) -> int
 
     If nothing changed, this only checks one file. If it fails, it is tried again on another day.
     """
-    in_force = f"{package_mark()} {_mark(store.settings.prices)}"
-    in_part = f"{in_force}, in part on {today}"
+    in_force, in_part = _names(store, today)
     if prices.priced_with in (in_force, in_part):
         return 0
     if is_first:  # all there is was priced by this sweep
@@ -234,6 +233,17 @@ def reprice(store: Store, prices: Prices, today: date, *, is_first: bool) -> int
     return sum(map(len, stale.values())) - failed
 
 
+def is_priced(store: Store, known: Mapping[str, str], today: date) -> bool:
+    """Whether nothing is to be priced again. `known` is the table meta."""
+    return known.get(_PRICED_WITH) in _names(store, today)
+
+
+def _names(store: Store, today: date) -> tuple[str, str]:
+    """What is noted once everything was priced by the table in force, or all that could be."""
+    in_force = f"{package_mark()} {_mark(store.settings.prices)}"
+    return in_force, f"{in_force}, in part on {today}"
+
+
 def _digests(store: Store) -> Iterator[tuple[Digest, tuple[str, str]]]:
     with store.catalog.reading() as connection:
         rows = digests.every(connection)
@@ -255,14 +265,15 @@ def _reprice_partition(store: Store, prices: Prices, partition: tuple[str, str],
         SessionRows(digest.session_uid, digest.coverage.generation, row["token_usage"])
         for digest, row in zip(fresh, rows, strict=True)
     ]
-    files = [new for file in old if (new := store.facts.replace("token_usage", partition, file, made)) is not None]
+    new = store.facts.replace("token_usage", partition, old, made) if old else None
+    files, gone = ([new], [file for file in old if file.is_recent]) if new is not None else ([], [])
     sync(store.data_dir, [store.facts.path(file.name) for file in files])
     with store.catalog.writing() as connection:
-        live_files.put_fact_files(connection, files, [])
+        live_files.put_fact_files(connection, files, gone)
         for digest in fresh:
             text = written_digest(digest)
             digests.change(connection, digest.session_uid, digest=text, hash=text_hash(store.key, text.encode()))
-    for file in old:
+    for file in old if new is not None else ():
         store.facts.remove(file.name)
 
 

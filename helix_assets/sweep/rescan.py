@@ -164,7 +164,8 @@ def _facts_again(store: Store, rules: Texts) -> _NewFacts:
             continue
         clean = _table_again(table, rules)
         if clean is not table:
-            done.fresh.append(store.facts.write(file.fact, (file.flavor, file.day), file.version + 1, clean))
+            place = file.fact, (file.flavor, file.day), file.version + 1
+            done.fresh.append(store.facts.write(*place, clean, is_recent=file.is_recent))
             done.replaced.append(file)
     return done
 

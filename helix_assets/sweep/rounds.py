@@ -24,8 +24,9 @@ from helix_assets.store.catalog.session_keys import keys_of, message_key
 from helix_assets.store.catalog.sources import read_again
 from helix_assets.store.key import hasher
 from helix_assets.store.words.keep import AT_ONCE_BYTES, keep_up
-from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, fault_of
+from helix_assets.sweep.commit import NO_PARSER, Batch, Committed, commit_batch, discard, fault_of
 from helix_assets.sweep.found_files import Files
+from helix_assets.sweep.in_thread import LeftError, SmallNews, ThreadWorkers
 from helix_assets.sweep.merging import is_derived_now_or_never, merge_into_kept
 from helix_assets.sweep.plan import (
     Candidate,
@@ -41,9 +42,10 @@ from helix_assets.sweep.plan import (
     was_evicted,
 )
 from helix_assets.sweep.pricing import Prices
-from helix_assets.sweep.settle import Standing, Wanted, settle
+from helix_assets.sweep.settle import Shares, Standing, Wanted, settle
 from helix_assets.sweep.sweep_report import Progress
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
+from helix_assets.sweep.warm import Warm
 from helix_assets.sweep.workers import TASK_BYTES, Work, Workers
 
 if TYPE_CHECKING:
@@ -66,13 +68,20 @@ class _Round:
 class Rounds:
     """All rounds of one sweep. `only` limits them to sessions of these (flavor, day) partitions and to new ones."""
 
-    def __init__(
-        self, files: Files, progress: Progress, prices: Prices, only: Collection[tuple[str, str]] | None
+    def __init__(  # noqa: PLR0913, PLR0917 - as `sweep`
+        self,
+        files: Files,
+        progress: Progress,
+        prices: Prices,
+        only: Collection[tuple[str, str]] | None,
+        warm: Warm | None,
+        small: SmallNews | None,
     ) -> None:
-        self._files, self._progress, self._prices = files, progress, prices
+        self._small = small
+        self._files, self._progress, self._prices, self._warm = files, progress, prices, warm
         self._store, self._clock, self._report = files.store, files.clock, files.report
         self._only = only
-        self._workers: Workers | None = None
+        self._workers: Workers | ThreadWorkers | None = None
         self.order = files.scan.known.meta.get(meta.ORDER)
         """The last number in the order of work."""
         self.behind: set[str] = set()
@@ -127,7 +136,7 @@ class Rounds:
             self._finish(_Round(self._pool.start(self._files.with_opened(tasks)), states, {}))
 
     @property
-    def _pool(self) -> Workers:
+    def _pool(self) -> Workers | ThreadWorkers:
         if self._workers is None:
             store = self._store
             settings = store.settings.sweep
@@ -136,7 +145,8 @@ class Rounds:
             shop = Workshop(
                 store.key, store.redactor, str(store.raw.staging), store.settings.places, limits, is_indexed
             )
-            self._workers = Workers(shop, settings.workers, store.prepare_engine)
+            small = self._small
+            self._workers = small.workers(shop) if small else Workers(shop, settings.workers, store.prepare_engine)
         return self._workers
 
     def _batches(self, groups: dict[str, list[Candidate]]) -> Iterator[dict[str, list[Candidate]]]:
@@ -170,13 +180,16 @@ class Rounds:
             state = states[uid]
             if not self._is_wanted(state):
                 continue
+            if self._small and not self._small.wants(uid):
+                self._report.files_changed -= len(changed)
+                continue
             try:
                 task = plan_session(self._store, state, changed, self._files.present(state, changed))
             except StoreError as exc:
                 self._fail_unread(state, changed, exc)
                 continue
             if task is not None:
-                tasks.append(self._unless_waiting(state, task))
+                tasks.append(self._with_derived(state, self._unless_waiting(state, task)))
             reading = {f.path_key for f in task.files} if task else set()
             for candidate in changed:
                 if candidate.path_key not in reading:
@@ -190,6 +203,26 @@ class Rounds:
         if row is None or task.earlier is not None or not retries.is_waiting(row, self._clock()):
             return task
         return replace(task, no_digest_because=row.failure, is_bare=row.parser_version == NO_PARSER)
+
+    def _with_derived(self, state: SessionState, task: IngestTask) -> IngestTask:
+        """The task with what an earlier sweep of this process derived of the session, if it can be continued."""
+        derived = self._warm.take(state, self._rules(state)) if self._warm is not None else None
+        return replace(task, derived=derived) if derived is not None and task.append else task
+
+    def _rules(self, state: SessionState) -> tuple[object, ...]:
+        """All by which a session is derived, and where it is stored."""
+        store = self._store
+        return store.data_dir, store.key, store.rules_version, DIGEST_VERSION, ADAPTERS[state.flavor].version
+
+    def _keep_derived(self, results: Mapping[str, Ingested], done: Committed) -> None:
+        """Remember what the next turns of committed sessions can continue."""
+        if self._warm is None:
+            return
+        found = {uid: r.derived for uid, r in results.items() if r.derived is not None and r.digest is not None}
+        last = dict(list(found.items())[-self._warm.sessions :])
+        for uid, state in self._states(last).items() if last else ():
+            last[uid].facts = done.facts.get(uid)
+            self._warm.put(state, self._rules(state), last[uid])
 
     def _fail_unread(self, state: SessionState, changed: Sequence[Candidate], damage: StoreError) -> None:
         """Record a session as failed before it is read."""
@@ -217,6 +250,25 @@ class Rounds:
         for task, outcome in self._pool.results(work.running):
             self._take(work, task, outcome)
             self._progress.advance(sum(c.file.size for c in work.groups.get(task.session_uid, ())), task.session_uid)
+        try:
+            shares = self._settled(work)
+        except LeftError as exc:  # what they share would take too much: all of them stay as they are
+            for uid in list(work.results):
+                self._leave(work, uid, str(exc))
+            return
+        mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
+        self._read_when_allowed(shares.stuck)
+        batch = Batch(
+            work.results, work.states, shares, self._prices, self._files.scan.known.forgotten, self._clock(), mtimes
+        )
+        done = commit_batch(self._store, batch)
+        self.order = str(done.order)
+        self._keep_derived(work.results, done)
+        self._count(work, done)
+        self._index(done)
+
+    def _settled(self, work: _Round) -> Shares:
+        """Decide who owns what several sessions hold, and rewrite sessions until all agree."""
         ids = {uid: s.row.id for uid, s in work.states.items() if s.row is not None and s.shares_keys}
         is_settled = False
         while not is_settled:
@@ -234,15 +286,14 @@ class Rounds:
                 result is not before.get(uid) and holds_more(work.states[uid], before.get(uid), result)
                 for uid, result in work.results.items()
             )
-        mtimes = {c.path_key: c.file.mtime_ns // 1000 for group in work.groups.values() for c in group}
-        self._read_when_allowed(shares.stuck)
-        batch = Batch(
-            work.results, work.states, shares, self._prices, self._files.scan.known.forgotten, self._clock(), mtimes
-        )
-        done = commit_batch(self._store, batch)
-        self.order = str(done.order)
-        self._count(work, done)
-        self._index(done)
+        return shares
+
+    def _leave(self, work: _Round, uid: str, reason: str) -> None:
+        """Leave a session as it is, for a sweep in a process of its own."""
+        if self._small:
+            self._small.leave([uid], reason)
+        self._report.files_changed -= len(work.groups.get(uid, ()))
+        work.results.pop(uid, None)
 
     def _index(self, done: Committed) -> None:
         """Collect the words of new files; write many of them to the index while the workers are busy."""
@@ -284,6 +335,9 @@ class Rounds:
     def _take(self, work: _Round, task: IngestTask, outcome: Ingested | Exception) -> bool:
         """Keep a worker's result for the commit, or record the session as failed. Returns whether it was kept."""
         uid = task.session_uid
+        if isinstance(outcome, LeftError):
+            self._leave(work, uid, str(outcome))
+            return False
         if isinstance(outcome, RetryLater) or _lacks_room(outcome):  # not the session's failure: it stays news
             reason = _reason(outcome) if isinstance(outcome, OSError) else str(outcome)
             self._report.problems += [(file.shown, reason) for file in task.files]
@@ -296,8 +350,7 @@ class Rounds:
             if result.digest is not None or not is_derived_now_or_never(work.states[uid], result):
                 work.results[uid] = result
                 return True
-            if result.part is not None:
-                (self._store.raw.staging / result.part.name).unlink()
+            discard(self._store, result)
             reason = result.failure or "no digest was made"
         work.results.pop(uid, None)
         self._failed(task, reason, work)
@@ -328,8 +381,8 @@ class Rounds:
                 (want.not_ours < state.not_ours and is_gone) or not can_read_covered(self._store, state, present)
             ):
                 continue  # what it would regain, or the rest of it, can no longer be read: it stays as it is
-            if first is not None and first.part is not None:
-                (self._store.raw.staging / first.part.name).unlink(missing_ok=True)
+            if first is not None:
+                discard(self._store, first)
             task = plan_remake(self._store, state, present)
             tasks.append(replace(task, not_ours=want.not_ours, foreign_messages=want.foreign_messages))
         again = []
@@ -353,8 +406,7 @@ class Rounds:
             counted = keys_of(connection, row.id)
         if counted is None or counted.all.isdisjoint(task.not_ours):
             return []
-        if result.part is not None:
-            (self._store.raw.staging / result.part.name).unlink()
+        discard(self._store, result)
         work.unmade.add(task.session_uid)
         hash64 = hasher(self._store.key)
         theirs = {name for name in task.foreign_messages if message_key(hash64, name) not in counted.messages}

@@ -12,9 +12,8 @@ from collections.abc import Collection
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Literal
 
-from helix_assets.hooks.inbox import read_notes, sessions_named, take_in
+from helix_assets.hooks.inbox import read_notes, take_in
 from helix_assets.keep.backup import back_up_if_due
 from helix_assets.keep.evict import report_memory_over_cap
 from helix_assets.keep.writing import writing
@@ -23,21 +22,24 @@ from helix_assets.model.time import iso, microseconds
 from helix_assets.store.catalog import day_marks, ledger, live_files, meta, retries, sessions, sweeps
 from helix_assets.store.catalog.connection import Connection
 from helix_assets.store.catalog.pages import truncate_log
+from helix_assets.store.lock import WAIT_S
 from helix_assets.store.store import MEMORY_REDACTED, RULES_STAMP, Store
 from helix_assets.store.words.keep import keep_up
+from helix_assets.sweep.commit import fold_facts
 from helix_assets.sweep.found_files import Clock, Files
+from helix_assets.sweep.in_thread import WAIT_S as SMALL_WAIT_S
+from helix_assets.sweep.in_thread import SmallNews
 from helix_assets.sweep.look import EXCLUSIONS, Scan, exclusions_of, no_collection, scan
 from helix_assets.sweep.plan import Candidate
 from helix_assets.sweep.pricing import Prices, reprice
 from helix_assets.sweep.rounds import Rounds, bytes_of
 from helix_assets.sweep.stale import code_versions, is_settled, settled, stale_sessions, unredacted_sessions
 from helix_assets.sweep.sweep_report import Progress, SweepReport
+from helix_assets.sweep.warm import Warm
 from helix_assets.sweep.workers import IN_PLACE_BYTES
 
 RESCAN_BYTES = 256 << 20
 """How many bytes of stored sessions one sweep brings to new redaction rules."""
-
-Reach = Literal["all", "pushed", "patient"]
 
 
 def utc_now() -> datetime:
@@ -45,22 +47,23 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def sweep(
+def sweep(  # noqa: PLR0913 - each is a choice of who sweeps
     store: Store,
     *,
     clock: Clock = utc_now,
     progress: Progress | None = None,
     only: Collection[tuple[str, str]] | None = None,
-    reach: Reach = "all",
+    warm: Warm | None = None,
+    small: SmallNews | None = None,
 ) -> SweepReport:
     """Read what changed and digest it. Safe to kill, repeat and run while others read.
 
-    `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A reach of "pushed"
-    limits it to the sessions that hooks have named since the last sweep, or to all if a hook could not name one. With
-    "patient" it skips large sessions that were read a short while ago.
+    `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A process that
+    sweeps often passes the same `warm` each time. With `small` news the sweep stays in the calling thread and leaves
+    what is too much for one: LeftError if that is all.
     """
-    with writing(store, "sweep"):
-        run = _Sweep(store, clock, progress or Progress(), only, reach)
+    with writing(store, "sweep", SMALL_WAIT_S if small else WAIT_S):
+        run = _Sweep(store, clock, progress or Progress(), only, warm, small)
         report = run.run()
         if run.notes:
             take_in(store, run.notes)
@@ -69,34 +72,36 @@ def sweep(
             known = meta.every(connection)
             if report.touched:
                 report_memory_over_cap(store, connection, clock())
-        back_up_if_due(store, clock(), known)
+        if not small:
+            back_up_if_due(store, clock(), known)
         return report
 
 
 class _Sweep:
     """One sweep while it holds the writer lock."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - as above
         self,
         store: Store,
         clock: Clock,
         progress: Progress,
         only: Collection[tuple[str, str]] | None,
-        reach: Reach,
+        warm: Warm | None,
+        small: SmallNews | None,
     ) -> None:
         self._started, self._began = clock(), time.perf_counter()
         self._store, self._clock, self._progress = store, clock, progress
-        self._only, self._is_patient = None if only is None else set(only), reach == "patient"
+        self._only = None if only is None else set(only)
         self.notes = read_notes(store.data_dir)
-        self._natives = sessions_named(self.notes) if reach == "pushed" else None
+        self._small = small
         self._report = SweepReport()
         self._redacted_again = 0
         found = self._look()
         self._known = found.known
         self._was_settled = found.known.is_empty or is_settled(store, found.known.meta)
         self._prices = Prices(store.settings, found.known.meta)
-        self._files = Files(store, clock, self._report, found, self._natives)
-        self.rounds = Rounds(self._files, progress, self._prices, self._only)
+        self._files = Files(store, clock, self._report, found)
+        self.rounds = Rounds(self._files, progress, self._prices, self._only, warm, small)
 
     def run(self) -> SweepReport:
         known, report = self._known, self._report
@@ -104,9 +109,9 @@ class _Sweep:
             with self._store.catalog.writing() as connection:
                 retries.end_all_pauses(connection, code_versions(), self._clock())
         try:
-            self._files.unfold(patient=self._is_patient)
+            self._files.unfold()
             report.files_seen = len(self._files.scan.found)
-            if not self._was_settled and self._natives is None:
+            if not self._was_settled:
                 self._redact_texts()
             groups = self._files.groups()
             # Otherwise the garbage collector searches all that was found: a fifth of the time of a small sweep.
@@ -124,8 +129,10 @@ class _Sweep:
 
     def _look(self) -> Scan:
         """Which files are there, and which are news. If there are new redaction rules, catalog and facts come first."""
+        if self._small:
+            return self._small.confirmed()
         store = self._store
-        seen = scan(store, self._clock(), patient=self._is_patient)
+        seen = scan(store, self._clock())
         known = seen.known.meta
         store.recall_rules(known)
         if (known.get(MEMORY_REDACTED), known.get(RULES_STAMP)) == (store.rules_version, store.settings.rules_stamp):
@@ -133,15 +140,13 @@ class _Sweep:
         from helix_assets.sweep.rescan import redact_memory  # loads the rules
 
         self._redacted_again = redact_memory(store)
-        return scan(store, self._clock(), patient=self._is_patient)
+        return scan(store, self._clock())
 
     def _take_in(self, groups: dict[str, list[Candidate]]) -> None:
-        if self._natives is None:
-            self._files.note_gone()
+        self._files.note_gone()
         self._progress.start(bytes_of(groups))
         self.rounds.ingest(groups)
-        if self._natives is None:
-            self._follow_rules()
+        self._follow_rules()
         self._report.digests_repriced = reprice(
             self._store, self._prices, self._clock().date(), is_first=self._known.is_empty
         )
@@ -173,14 +178,16 @@ class _Sweep:
         """Note what the next sweep needs to know, and this one's numbers, unless there is nothing new."""
         report, known = self._report, self._known
         remembered = {**self._prices.to_remember(), retries.TRIED_WITH: code_versions()}
-        if self._only is None and self._natives is None:  # when they change, excluded files are checked again
+        if self._only is None:  # when they change, excluded files are checked again
             remembered[EXCLUSIONS] = exclusions_of(self._store)
         remembered = dict(remembered.items() - known.meta.items())
         mark = next_mark(known.day, int(self.rounds.order or 0), self._clock())
         is_news = bool(report.touched or report.files_changed or report.files_gone or report.files_skipped)
-        may_settle = bool(report.touched) if self._was_settled else self._natives is None
+        may_settle = bool(report.touched) or not self._was_settled
         if not (remembered or mark or is_news or may_settle):
             return
+        if mark is not None and not known.is_empty:
+            fold_facts(self._store)
         with self._store.catalog.writing() as connection:
             if may_settle:
                 remembered |= settled(self._store, connection, self.rounds.order, self._may_be_stale())

@@ -20,6 +20,7 @@ from helix_assets.store.raw import PartFile
 if TYPE_CHECKING:
     from helix_assets.model.digest import Digest
     from helix_assets.redaction import Redactor
+    from helix_assets.sweep.warm import Derived
 
 BEFORE_TIME = -(1 << 62)
 """An order that comes before every record."""
@@ -81,13 +82,16 @@ class Earlier:
 class IngestTask:
     """All that a worker needs to bring one session up to date.
 
-    `stored` are the live part files with their hashes; an append continues them, anything else replaces them. Records
+    `stored` are the live part files with their hashes; an append continues them, anything else replaces them. Those
+    from the number `folds` on become one file when more is appended. Records
     in `not_ours` belong to other sessions that also hold them. `known_root` is a working folder with its repository as
     it was once found. `weight` is the work in bytes, for scheduling. With `no_digest_because` no digest is made; if it
     also `is_bare`, the records are stored, but no events are derived from them.
 
     `earlier` is set for a session of which something was evicted: records that it counts are derived, but not stored
     again. If not all of them can be read, the task becomes one that `merges`: then only new records count.
+
+    An append continues what was `derived` earlier in this process, if there is any; else it reads the stored rows.
     """
 
     session_uid: str
@@ -110,6 +114,8 @@ class IngestTask:
     is_bare: bool = False
     earlier: Earlier | None = None
     merges: bool = False
+    folds: int | None = None
+    derived: Derived | None = None
 
 
 @dataclass(frozen=True)
@@ -150,11 +156,11 @@ class SourceCursor(NamedTuple):
 
 @dataclass
 class Ingested:
-    """The result of one task; `part` is None if there was nothing to store.
+    """The result of one task; `part` is None if there was nothing to store, `folded` if no parts were folded.
 
     `objects` are the lines that are records; `bad_lines` are those of this reading, `unparsed` all of the session.
     `outlived` are the ranks of files of which more is stored than they hold. `digest_text` is the digest as stored,
-    with its costs.
+    with its costs. `derived` is what the next append can continue.
     """
 
     task: IngestTask
@@ -183,3 +189,10 @@ class Ingested:
     light: int = 0
     is_merged: bool = False
     digest_text: str | None = None
+    folded: PartFile | None = None
+    derived: Derived | None = None
+
+    @property
+    def staged(self) -> list[PartFile]:
+        """The files that wait in the staging folder, in the order of their rows."""
+        return [part for part in (self.folded, self.part) if part is not None]

@@ -82,21 +82,18 @@ class SharedFiles:
         """Remove the private copies."""
         self._copies.close()
 
-    def unfold(self, scan: Scan, now: datetime, *, patient: bool, natives: Collection[str] | None) -> Scan:
-        """The look again, with the sessions of shared files instead of the files that have news.
-
-        With `natives` only files are opened that are known to contain one of these sessions.
-        """
+    def unfold(self, scan: Scan, now: datetime) -> Scan:
+        """The look again, with the sessions of shared files instead of the files that have news."""
         self._texts = {
             file.path: _Reach(file.size, rests(file.mtime_ns, now)) for file in scan.shared if file.role == TEXT
         }
-        tried = [self._opened(candidate, scan) for candidate in self._with_news(scan, natives)]
+        tried = [self._opened(candidate, scan) for candidate in self._with_news(scan)]
         opened = [self._without_hidden(one, scan) for one in tried if one is not None]
         listed = {one.candidate.file.path: one.parts for one in opened}
         after = scan
         if opened:
-            self._note(opened, scan, iso(microseconds(now)) or "", is_whole=natives is None)
-            after = compare(self._store, scan.seen, now, patient=patient, listed=listed)
+            self._note(opened, scan, iso(microseconds(now)) or "")
+            after = compare(self._store, scan.seen, now, listed=listed)
         readable = [key for key in after.changes.changed if _is_readable(after.found[key], listed)]
         return replace(after, changes=Changes(tuple(readable), after.changes.gone))
 
@@ -123,14 +120,11 @@ class SharedFiles:
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
-    def _with_news(self, scan: Scan, natives: Collection[str] | None) -> list[Candidate]:
+    def _with_news(self, scan: Scan) -> list[Candidate]:
         """The shared files to open: changed ones, and those with a session to be read again."""
         changed = [scan.found[key] for key in scan.changes.changed]
         paths = {file.path for file in changed if is_shared(file)}
         paths |= {shared_path(file.path) for file in changed if is_part(file)}
-        if natives is not None:
-            known = [file for file in scan.found.values() if is_part(file) and file.native_id in natives]
-            paths &= {shared_path(file.path) for file in known}
         store = self._store
         return [
             Candidate(store.path_key(file.path), store.shown_path(file.path), file)
@@ -227,11 +221,8 @@ class SharedFiles:
         hides_some = excluded or len(parts) < len(opened.parts)
         return opened._replace(parts=parts, cursor=_START if hides_some else opened.cursor)
 
-    def _note(self, opened: Iterable[_Opened], scan: Scan, at: str, *, is_whole: bool) -> None:
-        """Write the state of these files to the catalog, and which of their sessions are to be read.
-
-        Unless the sweep `is_whole`, the files themselves stay news.
-        """
+    def _note(self, opened: Iterable[_Opened], scan: Scan, at: str) -> None:
+        """Write the state of these files to the catalog, and which of their sessions are to be read."""
         store = self._store
         files, fresh, changed = list[dict[str, Any]](), list[dict[str, Any]](), list[str]()
         for one in opened:
@@ -247,9 +238,8 @@ class SharedFiles:
         with store.catalog.writing() as connection:
             sources.put(connection, fresh)
             sources.mark(connection, changed, mtime_ns=-1)
-            if is_whole:
-                sources.put(connection, files)
-                problems.clear(connection, {row["path_key"]: 0 for row in files})
+            sources.put(connection, files)
+            problems.clear(connection, {row["path_key"]: 0 for row in files})
 
 
 def _part(file: FoundFile, held: Held) -> FoundFile:

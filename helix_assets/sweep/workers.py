@@ -49,7 +49,7 @@ class TooMuchError(HelixError):
     """A session took more time or memory than the settings allow."""
 
 
-class _Overdue(BaseException):
+class Overdue(BaseException):
     """Raised in a session when its time is up. Not an `Exception`, so that no handler on the way catches it."""
 
 
@@ -131,7 +131,7 @@ class Workers:
 
     def _alone(self, task: IngestTask) -> Ingested | Exception:
         """Try a task of a dead pool in its own process, so that only the one at fault fails."""
-        return _or_stored_alone(task, self._in_own_process)
+        return or_stored_alone(task, self._in_own_process)
 
     def _in_own_process(self, task: IngestTask) -> Ingested | Exception:
         began = time.monotonic()
@@ -213,10 +213,10 @@ def _ingest_here(tasks: list[IngestTask]) -> list[Outcome]:
 
 
 def _tried(task: IngestTask, shop: Workshop) -> Ingested | Exception:
-    return _or_stored_alone(task, partial(_ingested, shop))
+    return or_stored_alone(task, partial(_ingested, shop))
 
 
-def _or_stored_alone(task: IngestTask, attempt: Callable[[IngestTask], Ingested | Exception]) -> Ingested | Exception:
+def or_stored_alone(task: IngestTask, attempt: Callable[[IngestTask], Ingested | Exception]) -> Ingested | Exception:
     """If deriving a session fails, store its rows without a digest, or else only its records, to be derived later.
 
     New records of an evicted session must be merged as events; without them they wait in its log.
@@ -243,7 +243,7 @@ def _ingested(shop: Workshop, task: IngestTask) -> Ingested | Exception:
     try:
         with _within(shop.limits, seconds_for(task, shop.limits)):
             return ingest(task, shop)
-    except _Overdue:
+    except Overdue:
         return _too_long(task, shop.limits)
     except MemoryError:
         return TooMuchError("it needs more memory than sweep.worker_memory_bytes allows")
@@ -298,4 +298,4 @@ def _limit_memory(more_bytes: int, most: int) -> None:
 
 
 def _raise_overdue(_: int, __: FrameType | None) -> None:
-    raise _Overdue
+    raise Overdue

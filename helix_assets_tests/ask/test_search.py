@@ -248,7 +248,10 @@ def test_damaged_segment_is_said_and_made_anew(memory: Memory) -> None:
     assert not verify(memory.store)
 
 
-def test_damaged_segment_that_is_met_in_a_merge_is_made_anew_at_once(memory: Memory) -> None:
+def test_damaged_segment_that_is_met_in_a_merge_is_made_anew_at_once(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("helix_assets.store.words.segment.MERGED_AT_ONCE", 2)
     (path,) = index_of(memory.store).paths()
     path.write_bytes(path.read_bytes()[:-3] + bytes(3))
     memory.write("s3", *conversation(9, session="c"))

@@ -62,7 +62,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
     for name, value in made.variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / EVIL / "config"))
-    monkeypatch.setattr("helix_assets.serve.up.serve", _served)
+    monkeypatch.setattr("helix_assets.cli.up.serve", _served)
     monkeypatch.setattr(up_module, "_DEMO_SESSIONS", 1)
     yield made
     made.close()

@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +20,8 @@ from helix_assets.cli.up import enter_demo
 from helix_assets.serve.lifeline import Say
 from helix_assets.serve.up import ServeOptions
 from helix_assets.store.lock import writer_lock
+from helix_assets_tests.serve.test_lifeline import is_gone
+from helix_assets_tests.serve.tree import free_port, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +96,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> None:
         for step in steps:
             step()
 
-    monkeypatch.setattr("helix_assets.serve.up.serve", serve)
+    monkeypatch.setattr("helix_assets.cli.up.serve", serve)
 
 
 @pytest.mark.usefixtures("served")
@@ -109,17 +114,43 @@ def test_json_is_one_line_once_the_ui_answers(home: Path, capfd: pytest.CaptureF
     }
 
 
-@pytest.mark.usefixtures("served")
 def test_a_first_sweep_that_another_process_holds_up_is_null(
     home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(["sweep"]) == 0
     capfd.readouterr()
+    monkeypatch.setattr("helix_assets.cli.sweep._end_with_parent", lambda: None)
     monkeypatch.setattr(
         "helix_assets.keep.writing.writer_lock", lambda folder, what, wait_s: writer_lock(folder, what, 0.1)
     )
+    reading, writing = os.pipe()
     with writer_lock(home / "data", "another"):
-        assert run(["up", "--json"]) == 0
+        assert run(["sweep", "--for-up", str(writing), "--json"]) == 0
+    assert json.loads(os.read(reading, 100)) is None
     out, err = capfd.readouterr()
-    assert json.loads(out)["sweep"] is None
+    assert out == ""
     assert "the sensor sweeps later" in err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_first_sweep_ends_with_its_parent(home: Path, number: signal.Signals, code: int) -> None:
+    assert run(["sweep"]) == 0
+    command = [sys.executable, "-m", "helix_assets", "up", "--port", str(free_port())]
+    with writer_lock(home / "data", "another"):  # it waits for that
+        parent = subprocess.Popen(command, stderr=subprocess.PIPE)
+        assert wait_until(lambda: bool(_first_sweeps(parent.pid)))
+        (child,) = _first_sweeps(parent.pid)
+        time.sleep(1)
+        parent.send_signal(number)
+        _, err = parent.communicate(timeout=20)
+    assert parent.returncode == code
+    assert err.decode().count("interrupted") == (number is signal.SIGINT)
+    assert wait_until(lambda: is_gone(child), 5) or sys.platform != "linux"
+
+
+def _first_sweeps(parent: int) -> list[int]:
+    """The processes of first sweeps that this process has started."""
+    command = ["ps", "-ww", "-eo", "pid=,ppid=,args="]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = [line.split(maxsplit=2) for line in listing.splitlines()]
+    return [int(row[0]) for row in rows if int(row[1]) == parent and "sweep --for-up" in row[2]]

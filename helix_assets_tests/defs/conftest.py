@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from helix_assets.defs import sensors
 from helix_assets.settings import load_settings
 from helix_assets.store.store import Store, open_store
 from helix_assets_tests.defs.runs import make_logs
@@ -15,6 +16,15 @@ from helix_assets_tests.defs.runs import make_logs
 def logs(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A sample home that the agents' variables point to."""
     return make_logs(home, monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def without_earlier_ticks() -> Iterator[None]:
+    """Nothing is remembered of the ticks of other tests."""
+    yield
+    if sensors._own is not None:
+        sensors._own.close()
+        sensors._own = None
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from helix_assets.ask.reports.all_reports import REPORTS
 from helix_assets.definitions import defs
@@ -109,10 +110,9 @@ def test_the_checks_state_facts() -> None:
 def test_jobs_sensor_and_schedules_have_their_names_and_run_by_default() -> None:
     repository = defs.get_repository_def()
     jobs = {job.name for job in repository.get_all_jobs()} - {"__ASSET_JOB"}
-    assert jobs == {"sweep", "push_sweep", "eviction_job", "rederive_job", "old_runs_job", "kaizen_job", "reports_job"}
+    assert jobs == {"sweep", "eviction_job", "rederive_job", "old_runs_job", "kaizen_job", "reports_job"}
     assert {s.name: s.default_status for s in repository.sensor_defs} == {
         "tier0_sensor": dg.DefaultSensorStatus.RUNNING,
-        "push_inbox_sensor": dg.DefaultSensorStatus.RUNNING,
         "budget_sensor": dg.DefaultSensorStatus.RUNNING,
         "kaizen_automation": dg.DefaultSensorStatus.RUNNING,
         "reports_sensor": dg.DefaultSensorStatus.RUNNING,
@@ -124,6 +124,19 @@ def test_jobs_sensor_and_schedules_have_their_names_and_run_by_default() -> None
         "kaizen_schedule": dg.DefaultScheduleStatus.RUNNING,
         "reports_schedule": dg.DefaultScheduleStatus.RUNNING,
     }
+
+
+@pytest.mark.parametrize(("is_expected", "seconds"), [(False, 30), (True, 60)])
+def test_where_a_thread_follows_the_logs_sensors_look_half_as_often(is_expected: bool, seconds: int) -> None:
+    code = f"""
+from helix_assets.defs import follow
+follow.is_expected = {is_expected}
+from helix_assets.definitions import defs
+wanted = ("tier0_sensor", "budget_sensor")
+print({{sensor.minimum_interval_seconds for sensor in defs.sensors if sensor.name in wanted}})
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    assert result.stdout == f"{{{seconds}}}\n"
 
 
 def test_the_three_tiers_are_partitioned_by_agent_and_day_up_to_today() -> None:

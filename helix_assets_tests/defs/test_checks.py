@@ -8,7 +8,6 @@ import dagster as dg
 import pytest
 
 from helix_assets.defs.checks import ASKED_EVERY_S, ASSET_CHECKS, CHECKS, Check, evaluations
-from helix_assets.defs.jobs import PATIENTLY
 from helix_assets.defs.resources import StoreResource
 from helix_assets.model.errors import StoreError
 from helix_assets.model.event import DIGEST_VERSION
@@ -23,6 +22,7 @@ from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.defs.runs import run_job
 
 COVERED = "every_evicted_session_has_a_covering_digest_or_a_loss_record"
+BY_SENSOR = {"dagster/sensor_name": "tier0_sensor"}
 BY_NAME = {check.name: check for check in CHECKS}
 Break = Callable[[Store], None]
 _LONG_AGO = "2026-02-01T00:00:00.000Z"
@@ -270,14 +270,14 @@ def asked(instance: dg.DagsterInstance, **options: Any) -> set[str]:
 def test_what_walks_over_a_large_memory_is_asked_by_the_sensors_sweeps_once_an_hour(
     store: Store, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert all(asked(instance, run_config=PATIENTLY) == set(BY_NAME) for _ in range(2))
+    assert all(asked(instance, tags=BY_SENSOR) == set(BY_NAME) for _ in range(2))
     monkeypatch.setattr("helix_assets.defs.checks.LARGE", 1)
     every, walking = set(BY_NAME), {check.name for check in CHECKS if check.how.walks}
-    assert asked(instance, run_config=PATIENTLY) == every - walking
+    assert asked(instance, tags=BY_SENSOR) == every - walking
     assert asked(instance) == every
     now = time.time() + ASKED_EVERY_S + 1
     monkeypatch.setattr("helix_assets.defs.checks.time.time", lambda: now)
-    assert asked(instance, run_config=PATIENTLY) == every
+    assert asked(instance, tags=BY_SENSOR) == every
 
 
 def test_what_did_not_hold_is_asked_again_at_once(
@@ -287,4 +287,4 @@ def test_what_did_not_hold_is_asked_again_at_once(
     sweep(store)
     spend_elsewhere(store)
     for _ in range(2):
-        assert "token_totals_add_up" in asked(instance, run_config=PATIENTLY)
+        assert "token_totals_add_up" in asked(instance, tags=BY_SENSOR)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import click
 import orjson
@@ -31,7 +32,11 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError, WithheldError
 from helix_assets.prove.verify import verify
+from helix_assets.store import fact_merge
 from helix_assets.store.catalog import live_files, meta
+from helix_assets.sweep import plan
+from helix_assets.sweep.in_thread import look
+from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.faults.injection import Fault, run, turning_points
 from helix_assets_tests.home import Memory, conversation, prompt
 
@@ -88,6 +93,26 @@ def _sweep(memory: Memory) -> None:
     report = memory.sweep()
     if report.sessions_failed:
         raise RuntimeError("a session failed")
+
+
+def _take_in(memory: Memory) -> None:
+    """As a server's thread does, and as the sweep that gets what it leaves, such as what it was killed with."""
+    news = look(memory.store, memory.now)
+    if sweep(memory.store, clock=lambda: memory.now, small=news).sessions_failed:
+        raise RuntimeError("a session failed")
+    if news.left:
+        _sweep(memory)
+
+
+def _grow_more(sessions: int, memory: Memory) -> None:
+    for number in range(sessions):
+        memory.write(f"session-{number}", *conversation(1, start=5, session=f"s{number}-"), append=True)
+
+
+def _sweep_and_fold(memory: Memory) -> None:
+    """A sweep that keeps recent facts apart and folds parts, where so little of them is much."""
+    with mock.patch.object(plan, "MAX_SMALL_PARTS", 2), mock.patch.object(fact_merge, "SETTLED_BYTES", 1):
+        _sweep(memory)
 
 
 def _evict(memory: Memory) -> None:
@@ -162,6 +187,8 @@ def phases(count: int) -> dict[str, Phase]:
     return {
         "first-start": Phase((write,), _sweep),
         "append": Phase((write, _sweep, grow), _sweep),
+        "small-news": Phase((write, _sweep, grow), _take_in),
+        "fold": Phase((write, _sweep_and_fold, grow, _sweep_and_fold, partial(_grow_more, count)), _sweep_and_fold),
         "rewrite": Phase((write, _sweep, rewrite), _sweep),
         "derive-again": Phase((write, _sweep, _outdate), _sweep),
         "evict": Phase((write, _sweep), _evict),

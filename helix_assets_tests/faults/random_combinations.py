@@ -39,18 +39,21 @@ from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.keep.writing import writing
 from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION
+from helix_assets.store import fact_merge
 from helix_assets.store.catalog import sessions
 from helix_assets.store.catalog.catalog import CATALOG, index_bytes
 from helix_assets.store.key import KEY_BYTES
 from helix_assets.store.words import hashing
-from helix_assets.sweep import commit, pricing, resting, sweep, workers
+from helix_assets.sweep import commit, plan, pricing, rounds, sweep, workers
+from helix_assets.sweep.in_thread import LeftError, look
+from helix_assets.sweep.warm import Warm
 from helix_assets_tests.faults.moving_logs import PROJECTS, Log, Logs
 from helix_assets_tests.faults.reckoning import Books, reckon, sound
 from helix_assets_tests.faults.strikes import KILLED, fill_disk, in_child, kill, struck
 from helix_assets_tests.home import NOW, Memory, ask
 from helix_assets_tests.store.consumer import Consumer
 
-_DERIVING = (commit, sweep, coverage, status)
+_DERIVING = (commit, rounds, coverage, status)
 _RULES = "[{name = 'house-word', pattern = 'quokkaword1234'}]"
 _PRICES = ("{}", '{"claude-opus-4-5" = {input = 1.0, output = 2.0}}')
 _BOUNDLESS = 1 << 40
@@ -70,10 +73,12 @@ class Campaign:
         self._random = random.Random(self.seed)
         self._now, self._newer = NOW, 0
         backups = self._random.choice(["off", "daily"])
-        self._environ = {"HELIX_BACKUP_SCHEDULE": backups, "HELIX_SWEEP_REST_MINUTES": "120"}
+        self._environ = {"HELIX_BACKUP_SCHEDULE": backups}
         days = [f"2026-06-{self._random.choice([3, 4, 5, 6]):02d}" for _ in range(6)]
         self._logs, self._books = Logs(self.folder / "home", days), Books()
         self._consumer = Consumer(self.folder / "data" / CATALOG)
+        self._warm = Warm(sessions=3)
+        self._settled, self._parts = self._random.choice([(1, 3), (1 << 10, 6), (8 << 10, 12)])
 
     def run(self, steps: int) -> None:
         """So many steps, and the reckoning; ends at the first thing that is wrong."""
@@ -120,6 +125,8 @@ class Campaign:
             for adapter in (ADAPTERS["claude"], ADAPTERS["codex"]):
                 version = adapter.version + self._newer // 2
                 stack.enter_context(mock.patch.object(adapter, "version", version))
+            stack.enter_context(mock.patch.object(fact_merge, "SETTLED_BYTES", self._settled))
+            stack.enter_context(mock.patch.object(plan, "MAX_SMALL_PARTS", self._parts))
             memory = Memory(self.folder, dict(self._environ), self._now)
             stack.callback(memory.close)
             yield memory
@@ -191,15 +198,25 @@ class Campaign:
     # -- what is done to the store -----------------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        self.do("sweep", Memory.sweep)
+        self.do("sweep", lambda m: m.sweep(self._warm))
 
-    def sweep_what_hooks_named(self) -> None:
-        self.do("pushed sweep", lambda m: sweep.sweep(m.store, clock=lambda: self._now, reach="pushed"))
+    def take_in_small_news(self) -> None:
+        """As the thread of a server does."""
 
-    def sweep_patiently(self) -> None:
-        """As the sensor does; every session rests that was taken in within two hours."""
-        with mock.patch.object(resting, "REST_PER_MB", timedelta(days=10_000)):
-            self.do("patient sweep", lambda m: sweep.sweep(m.store, clock=lambda: self._now, reach="patient"))
+        def take_in(memory: Memory) -> None:
+            with suppress(LeftError):
+                news = look(memory.store, self._now)
+                sweep.sweep(memory.store, clock=lambda: self._now, warm=self._warm, small=news)
+
+        self.do("small news", take_in)
+
+    def grow_with_a_warm_process(self) -> None:
+        """A process that stays takes in turn after turn of some logs, whatever happened to them before."""
+        logs = [self._log(), self._log()]
+        for log in self._random.choices(logs, k=4):
+            if log.is_whole or log.content:
+                self._logs.grow(log, 1, large=1, leave=self._random.choice([0, 0, 0, 100]))
+            self.do(f"warm sweep of {log.tag}", lambda m: m.sweep(self._warm))
 
     def sweep_a_partition(self) -> None:
         day = self._log().day
@@ -367,8 +384,8 @@ _MOVES: dict[Callable[[Campaign], None], int] = {
     Campaign.resume: 2,
     Campaign.disturb: 3,
     Campaign.sweep: 6,
-    Campaign.sweep_what_hooks_named: 1,
-    Campaign.sweep_patiently: 2,
+    Campaign.take_in_small_news: 3,
+    Campaign.grow_with_a_warm_process: 4,
     Campaign.sweep_a_partition: 1,
     Campaign.sweep_with_failures: 2,
     Campaign.sweep_into_tight_caps: 2,

@@ -2,8 +2,8 @@
 
     python -m helix_assets_tests.faults.tree_kill [--sessions 4000]
 
-Every process of the tree is struck at once: supervisor, code server, daemon, webserver, run and workers. At the next
-start the run counts as failed, the next sweep starts within a minute, and in the end every log is taken in, once.
+Every process of the tree is struck at once: parent, server, run and workers. At the next start the run counts as
+failed, the next sweep starts within a minute, and in the end every log is taken in, once.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ import pytest
 from helix_assets.hooks import hook
 from helix_assets.hooks.inbox import inbox_of, waiting
 from helix_assets.keep.forget import forget
-from helix_assets.sweep.sweep import sweep
-from helix_assets.sweep.sweep_report import SweepReport
 from helix_assets_tests.home import Memory, conversation, prompt
 
 ONE, TWO = (f"11111111-aaaa-4aaa-8aaa-00000000000{n}" for n in (1, 2))
@@ -30,55 +28,16 @@ def push(memory: Memory, session: str | None, event: str = "SessionEnd", at: int
     hook.write_note(str(inbox_of(memory.store.data_dir)), note | more)
 
 
-def pushed_sweep(memory: Memory) -> SweepReport:
-    return sweep(memory.store, clock=lambda: memory.now, reach="pushed")
-
-
 def events(memory: Memory) -> list[tuple[str, str, str]]:
     with memory.store.catalog.reading() as connection:
         return connection.tuples("SELECT session_uid, event, call_id FROM hook_events ORDER BY at")
 
 
-def test_just_the_session_that_was_named_is_taken_in(memory: Memory) -> None:
-    push(memory, ONE)
-    assert pushed_sweep(memory).touched == {f"claude:{ONE}"}
-    assert waiting(memory.store.data_dir) == []
-    assert memory.sweep().touched == {f"claude:{TWO}"}
-
-
-def test_it_leaves_the_same_memory_as_a_whole_sweep(memory: Memory, tmp_path: Path) -> None:
-    push(memory, ONE)
-    pushed_sweep(memory)
-    memory.write(ONE, *conversation(1, start=2, session="a"), append=True)
-    push(memory, ONE)
-    push(memory, TWO)
-    pushed_sweep(memory)
-    other = Memory(tmp_path / "other")
-    other.write(ONE, *conversation(3, session="a"))
-    other.write(TWO, *conversation(2, session="b"))
-    other.sweep()
-    assert memory.exported() == other.exported()
-    other.close()
-
-
-def test_files_that_vanished_wait_for_a_whole_sweep(memory: Memory) -> None:
-    memory.sweep()
-    memory.path(TWO).unlink()
-    push(memory, ONE)
-    assert pushed_sweep(memory).files_gone == 0
-    assert memory.sweep().files_gone == 1
-
-
-def test_a_note_without_a_session_has_all_looked_at(memory: Memory) -> None:
+def test_a_file_that_is_no_note_goes(memory: Memory) -> None:
     push(memory, None)
-    assert pushed_sweep(memory).sessions_touched == 2
-    assert waiting(memory.store.data_dir) == []
-
-
-def test_a_file_that_is_no_note_has_all_looked_at(memory: Memory) -> None:
-    inbox_of(memory.store.data_dir).mkdir()
+    inbox_of(memory.store.data_dir).mkdir(exist_ok=True)
     (inbox_of(memory.store.data_dir) / "00000000000000000001-1.json").write_bytes(b'{"agent": ')
-    assert pushed_sweep(memory).sessions_touched == 2
+    memory.sweep()
     assert waiting(memory.store.data_dir) == []
 
 
@@ -113,7 +72,7 @@ def test_an_excluded_session_leaves_no_time_behind(memory: Memory, tmp_path: Pat
     private = Memory(tmp_path / "private", environ={"HELIX_EXCLUDE_REPOS": "shop"})
     private.write(ONE, *conversation(1))
     push(private, ONE)
-    assert pushed_sweep(private).touched == set()
+    assert private.sweep().touched == set()
     assert events(private) == []
     private.close()
 

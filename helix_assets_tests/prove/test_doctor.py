@@ -16,7 +16,7 @@ import pytest
 
 from helix_assets.hooks.hook import write_note
 from helix_assets.hooks.inbox import inbox_of
-from helix_assets.prove.doctor import Finding, examine
+from helix_assets.prove.doctor import UNWATCHED, Finding, examine
 from helix_assets.prove.verify import verify
 from helix_assets.store.lock import writer_lock
 from helix_assets_tests.home import Memory, conversation
@@ -59,6 +59,12 @@ def test_a_bad_setting_is_named(memory: Memory) -> None:
     assert (found.check, "HELIX_WEB_PORT" in found.what) == ("settings", True)
 
 
+def test_a_setting_without_effect_is_named_once(memory: Memory) -> None:
+    notes = [f for f in look(memory, HELIX_SWEEP_REST_MINUTES="5") if "no effect" in f.what]
+    assert [(f.state, f.do) for f in notes] == [("note", "remove it")]
+    assert not [f for f in look(memory) if "no effect" in f.what]
+
+
 def test_no_logs_anywhere_are_named(memory: Memory) -> None:
     shutil.rmtree(memory.folder / "home" / "claude")
     assert [f.what for f in wrong(memory) if f.check == "logs"] == ["no agent has any log"]
@@ -67,6 +73,15 @@ def test_no_logs_anywhere_are_named(memory: Memory) -> None:
 def test_a_missing_agent_is_only_a_note(memory: Memory) -> None:
     notes = [f.what for f in look(memory) if f.state == "note"]
     assert any(note.startswith("codex: no folder; looked for ") for note in notes)
+
+
+def test_logs_that_cannot_be_watched_are_named_with_the_reason(memory: Memory) -> None:
+    (memory.folder / "data" / "dagster").mkdir()
+    (memory.folder / "data" / "dagster" / UNWATCHED).write_text("/logs is on a network file system (nfs4)")
+    (found,) = [
+        finding for finding in look(memory) if finding.do and finding.check == "logs" and "nfs4" in finding.what
+    ]
+    assert (found.state, "every 30 seconds" in found.what) == ("note", True)
 
 
 @pytest.mark.parametrize("days", [-1, -3650])

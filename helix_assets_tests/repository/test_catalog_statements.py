@@ -10,6 +10,7 @@ from helix_assets_tests.repository.test_layout import MODULES, SKINS, imports, o
 
 SQLALCHEMY = {
     "serve.dagster_storage": "Dagster's own databases, which are SQLAlchemy's",
+    "serve.old_events": "as above",
     "serve.old_runs": "as above",
 }
 SKINS_THAT_KNOW_IT = {"defs.columns": "the types of columns that Dagster shows: the schema, no question"}

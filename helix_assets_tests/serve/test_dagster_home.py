@@ -12,9 +12,6 @@ from helix_assets.model.errors import StoreError
 from helix_assets.serve.dagster_home import prepare_dagster_home
 from helix_assets.serve.dagster_private import TickStatus
 
-ROOT_CONFIG = Path(__file__).resolve().parents[2] / "dagster.yaml"
-PLACES = {"storage", "compute_logs", "local_artifact_storage"}
-
 
 def test_dagster_accepts_the_config_and_sees_our_settings(tmp_path: Path) -> None:
     with DagsterInstance.from_config(str(prepare_dagster_home(tmp_path / "data"))) as instance:
@@ -44,14 +41,6 @@ def test_everything_lies_under_the_home(tmp_path: Path) -> None:
         config["local_artifact_storage"]["config"]["base_dir"],
     ]
     assert all(Path(folder).is_relative_to(home) for folder in folders)
-
-
-def test_the_projects_own_dagster_yaml_says_the_same(tmp_path: Path) -> None:
-    ours = yaml.safe_load((prepare_dagster_home(tmp_path / "data") / "dagster.yaml").read_text())
-    theirs = yaml.safe_load(ROOT_CONFIG.read_text())
-    assert {key: value for key, value in ours.items() if key not in PLACES} == {
-        key: value for key, value in theirs.items() if key not in PLACES
-    }
 
 
 def test_folders_and_config_are_private_whatever_the_umask(tmp_path: Path) -> None:

@@ -20,11 +20,17 @@ from helix_assets.serve.dagster_private import (
     event_logs_folder,
     give_partition,
     input_tags,
+    is_asked_by_sensor,
+    last_answers,
+    last_event,
     last_logged,
+    note,
+    noted,
     passed_since,
-    run_of,
+    runs_folder,
     schedules_folder,
     version_tags,
+    words_to_execute,
     workspace,
 )
 
@@ -58,7 +64,8 @@ def test_another_name_is_refused() -> None:
 
 # What each class of ours replaces in Dagster's, and what it calls there.
 NEEDED = [
-    (dagster_storage.ScheduleStorage, {"update_tick", "get_ticks", "connect", "from_local"}),
+    (dagster_storage.ScheduleStorage, {"update_tick", "get_ticks", "connect", "from_local", "dispose"}),
+    (dagster_storage.RunStorage, {"connect", "from_local", "has_run_stats_index_cols", "dispose"}),
     (dagster_storage.EventLog, {"_connect", "has_table", "dispose", "path_for_shard", "conn_string_for_shard",
                                 "_initdb", "index_connection"}),
     (dagster_storage.HelixStorage, {"config_type", "from_config_value", "from_local"}),
@@ -71,7 +78,7 @@ NEEDED = [
 
 @pytest.mark.parametrize(("ours", "needed"), NEEDED, ids=lambda value: getattr(value, "__name__", ""))
 def test_dagster_still_has_what_our_classes_replace(ours: type, needed: set[str]) -> None:
-    theirs = ours.__mro__[1]
+    theirs = next(base for base in ours.__mro__ if base.__module__.startswith("dagster"))
     assert {name for name in needed if not hasattr(theirs, name)} == set()
     own = {name for name in vars(ours) if not name.startswith("__") and callable(getattr(ours, name))}
     assert own - needed <= {"_drop_same_before", "_open"}  # of our own
@@ -86,6 +93,7 @@ def test_folders_are_those_that_dagster_itself_uses(tmp_path: Path) -> None:
     storage = DagsterSqliteStorage.from_local(str(tmp_path))
     log = storage.event_log_storage
     assert isinstance(log, SqliteEventLogStorage)
+    assert (Path(runs_folder(str(tmp_path))) / "runs.db").exists()
     assert Path(log.path_for_shard("index")).parent == Path(event_logs_folder(str(tmp_path)))
     assert Path(schedules_folder(str(tmp_path))).is_dir()
 
@@ -178,12 +186,37 @@ def test_a_run_without_a_partition_is_given_one_but_keeps_its_own(instance: dg.D
     assert without.tags["dagster/partition"] == "2026-01-31"
 
 
-def test_the_run_that_a_sensor_asked_for_is_found_by_its_key(instance: dg.DagsterInstance) -> None:
-    assert run_of(instance, "key 1") is None
-    run = new_run(instance, **{"dagster/run_key": "key 1"})
-    found = run_of(instance, "key 1")
-    assert found is not None
-    assert found.dagster_run.run_id == run.run_id
+def test_a_run_says_whether_a_sensor_asked_for_it(instance: dg.DagsterInstance) -> None:
+    assert is_asked_by_sensor(new_run(instance, **{"dagster/sensor_name": "tier0_sensor"}))
+    assert not is_asked_by_sensor(new_run(instance, **{"dagster/schedule_name": "sweep_schedule"}))
+
+
+def test_what_is_noted_is_found_and_replaced(instance: dg.DagsterInstance) -> None:
+    assert noted(instance, "helix/test") is None
+    for text in ("one", "another"):
+        note(instance, "helix/test", text)
+        assert noted(instance, "helix/test") == text
+
+
+def test_the_last_event_of_an_asset_is_its_newest_materialization(instance: dg.DagsterInstance) -> None:
+    assert last_event(instance, ABOVE) == 0
+    ids = []
+    for _ in range(2):
+        instance.report_runless_asset_event(dg.AssetMaterialization(ABOVE, partition="a"))
+        ids.append(last_event(instance, ABOVE))
+    assert 0 < ids[0] < ids[1]
+    assert last_event(instance, BELOW) == 0
+
+
+def test_the_last_answer_of_a_check_says_when_it_was_asked_and_by_whom(instance: dg.DagsterInstance) -> None:
+    check = dg.AssetCheckKey(ABOVE, "holds")
+    assert last_answers(instance, [check], "asked_at") == {}
+    for metadata in ({}, {"asked_at": dg.MetadataValue.timestamp(12.5)}):
+        answer = dg.AssetCheckEvaluation(asset_key=ABOVE, check_name="holds", passed=False, metadata=metadata)
+        instance.report_runless_asset_event(answer)
+        found = last_answers(instance, [check], "asked_at")[check]
+        assert (found.passed, found.is_from_a_run) == (False, False)
+        assert found.at == 12.5 if metadata else abs(found.at - time.time()) < 60
 
 
 def test_the_code_server_of_a_run_is_read_from_its_tag(instance: dg.DagsterInstance) -> None:
@@ -192,13 +225,50 @@ def test_the_code_server_of_a_run_is_read_from_its_tag(instance: dg.DagsterInsta
     assert code_server_of(run) == {"host": "localhost", "socket": "/s"}
 
 
+_TOY = """
+import dagster as dg
+
+@dg.job
+def empty(): ...
+
+@dg.sensor(job=empty)
+def toy_sensor(context: dg.SensorEvaluationContext, gift: dg.ResourceParam[str]):
+    context.update_cursor(context.cursor + "+")
+    return dg.SkipReason(f"{id(context.instance)} {gift}")
+
+defs = dg.Definitions(jobs=[empty], sensors=[toy_sensor], resources={"gift": "gift", "other": "other"})
+"""
+
+
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_workspace_is_loaded_for_the_webserver(tmp_path: Path, read_only: bool) -> None:
-    file = tmp_path / "workspace.yaml"
-    file.write_text("load_from: []")
+    (tmp_path / "toy_sensor.py").write_text(_TOY)
     home = prepare_dagster_home(tmp_path / "data")
     with (
         dg.DagsterInstance.from_config(str(home)) as instance,
-        workspace(instance, file, read_only=read_only) as context,
+        workspace(instance, "toy_sensor", "toys", tmp_path, read_only=read_only) as context,
     ):
-        assert (context.read_only, context.version, context.code_location_names) == (read_only, dg.__version__, [])
+        assert (context.read_only, context.version) == (read_only, dg.__version__)
+        assert context.has_code_location("toys")
+
+
+def test_a_tick_uses_the_instance_and_the_resources_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "toy_sensor.py").write_text(_TOY)
+    with (
+        dg.DagsterInstance.from_config(str(prepare_dagster_home(tmp_path / "data"))) as instance,
+        workspace(instance, "toy_sensor", "toys", tmp_path, read_only=False) as context,
+    ):
+        location = context.create_request_context().get_code_location("toys")
+        (repository,) = location.get_repositories().values()
+        log_key = ["a", "b", "c"]
+        tick = location.get_sensor_execution_data(
+            instance, repository.handle, "toy_sensor", None, None, "before", log_key, None
+        )
+        (reason, cursor) = (tick.skip_message, tick.cursor)
+    assert (reason, cursor) == (f"{id(instance)} gift", "before+")
+
+
+def test_a_run_of_unknown_code_cannot_be_executed(instance: dg.DagsterInstance) -> None:
+    run = new_run(instance)
+    with pytest.raises(ValueError, match=run.run_id):
+        words_to_execute(instance, run)

@@ -102,16 +102,9 @@ def test_a_killed_child_is_started_again_after_a_pause(family: Child, pids: Path
 
 
 def test_the_pauses_grow(variables: dict[str, str]) -> None:
-    child, said = Child("code server", "failing", [], variables), list[str]()
+    child, said = Child("server", "failing", [], variables), list[str]()
     assert kept_up_until(child, said, lambda: len(said) == 2)
     assert [line.partition("again in ")[2] for line in said] == ["1 s.", "2 s."]
-
-
-def test_a_child_waits_for_what_it_needs(pids: Path, variables: dict[str, str], tmp_path: Path) -> None:
-    child = Child("family", "family", [str(pids)], variables, needs=tmp_path / "nobody.sock")
-    child.keep_up(print)
-    time.sleep(0.5)
-    assert seen(pids) == []
 
 
 def test_a_killed_parent_leaves_nobody_behind(pids: Path, variables: dict[str, str]) -> None:

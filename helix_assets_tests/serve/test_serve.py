@@ -23,6 +23,18 @@ EVIL = "http://evil.example"
 RUN_LOGS = """subscription($id: ID!){pipelineRunLogs(runId:$id){... on PipelineRunLogsSubscriptionSuccess{
   messages{... on MaterializationEvent{metadataEntries{... on TextMetadataEntry{text}}}}}}}"""
 WIPE = "mutation{wipeAssets(assetPartitionRanges:[]){__typename}}"
+_READ_ONLY = """
+import socket, sys
+from pathlib import Path
+from dagster import DagsterInstance
+from helix_assets.serve.dagster_private import workspace
+from helix_assets.serve.guard import GuardPolicy
+from helix_assets.serve.webserver import answer, build_app
+listener = socket.socket(fileno=int(sys.argv[1]))
+policy = GuardPolicy(listener.getsockname()[1], read_only=True)
+context = workspace(DagsterInstance.get(), "helix_assets.nothing", "nothing", Path("."), read_only=True)
+answer(listener, build_app(context, policy), ready=lambda: None)
+"""
 EVENTS = "{assetNodes{assetMaterializations{runId}}}"
 
 
@@ -46,13 +58,10 @@ def run_id(tree: Tree) -> str:
 
 @pytest.fixture(scope="module")
 def read_only(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a second webserver on the same history, started with --read-only and no code location."""
+    """The URL of a second webserver on the same history, started read-only and without definitions or daemons."""
     folder = tmp_path_factory.mktemp("read_only")
-    workspace = folder / "workspace.yaml"
-    workspace.write_text("load_from: []")
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        command = [sys.executable, "-m", "helix_assets.serve.webserver", "--fd", str(listener.fileno()), "--read-only"]
-        command += ["--host", "127.0.0.1", "--workspace", str(workspace)]
+        command = [sys.executable, "-c", _READ_ONLY, str(listener.fileno())]
         variables = {**environment(folder), "DAGSTER_HOME": str(tree.home)}
         process = subprocess.Popen(command, env=variables, pass_fds=[listener.fileno()])
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

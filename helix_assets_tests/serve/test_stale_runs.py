@@ -16,7 +16,7 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._core.test_utils import create_run_for_test
 
 from helix_assets.serve.dagster_home import prepare_dagster_home
-from helix_assets.serve.stale_runs import close_stale_runs
+from helix_assets.serve.stale_runs import PROCESS, close_stale_runs, is_alive
 
 UNFINISHED = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED]
 
@@ -90,6 +90,21 @@ def test_a_run_in_a_dead_process_is_failed(instance: DagsterInstance) -> None:
     run_id = run_in_process(instance, dead.pid)
     assert close_stale_runs(instance) == [run_id]
     assert status_of(instance, run_id) is DagsterRunStatus.FAILURE
+
+
+@pytest.mark.parametrize("names_the_run", [True, False])
+def test_a_run_of_ours_lives_as_long_as_a_process_that_names_it(instance: DagsterInstance, names_the_run: bool) -> None:
+    run = create_run_for_test(instance, status=DagsterRunStatus.STARTED)
+    words = [sys.executable, "-c", "import time; time.sleep(60)", run.run_id if names_the_run else "another"]
+    process = subprocess.Popen(words)
+    try:
+        instance.report_engine_event("Started", run, EngineEventData({PROCESS: str(process.pid)}))
+        instance.report_engine_event("Started process for run", run, EngineEventData.in_process(process.pid))
+        assert is_alive(instance, run) == names_the_run
+    finally:
+        process.kill()
+        process.wait()
+    assert not is_alive(instance, run)
 
 
 @pytest.mark.parametrize("status", [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE])

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,14 +104,6 @@ def test_ctrl_c_ends_the_tree_and_a_second_start_works_at_once(tree: Tree) -> No
 
 
 @pytest.mark.real
-def test_a_dead_webserver_comes_back_on_the_same_port(tree: Tree) -> None:
-    assert tree.process is not None
-    os.kill(_child(tree.process.pid, "helix_assets.serve.webserver"), signal.SIGKILL)
-    assert wait_until(lambda: b"The webserver ended unexpectedly" in tree.output.read_bytes())
-    assert httpx.get(f"{tree.url}/server_info", timeout=60).status_code == 200
-
-
-@pytest.mark.real
 @pytest.mark.parametrize("how", ["deleted", "moved"])
 def test_a_tree_whose_data_folder_goes_ends_with_one_plain_message(tmp_path: Path, how: str) -> None:
     own = Tree(tmp_path)
@@ -157,10 +148,3 @@ def test_a_folder_that_is_restored_or_cannot_be_asked_is_not_lost(
 
 def fail(error: OSError) -> None:
     raise error
-
-
-def _child(parent: int, module: str) -> int:
-    command = ["ps", "-ww", "-eo", "pid=,ppid=,args="]
-    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    rows = [line.split(maxsplit=2) for line in listing.splitlines()]
-    return next(int(row[0]) for row in rows if int(row[1]) == parent and module in row[2])

@@ -31,11 +31,12 @@ def slow():
 defs = dg.Definitions(assets=[toy, slow], executor=dg.in_process_executor)
 """
 _SERVE = """
+import json
 import sys
 from pathlib import Path
 from helix_assets.model.errors import HelixError
 from helix_assets.serve.up import ServeOptions, serve
-options = ServeOptions(port=int(sys.argv[2]), module="toy_definitions")
+options = ServeOptions(port=int(sys.argv[2]), **json.loads(sys.argv[3]))
 try:
     serve(Path(sys.argv[1]), options, lambda text: print(text, flush=True))
 except HelixError as exc:
@@ -63,7 +64,9 @@ def wait_until(is_so: Callable[[], bool], seconds: float = START_SECONDS) -> boo
 class Tree:
     """`helix up` without the first sweep, on a toy code location; start and end it as a person would."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, definitions: Mapping[str, str] = {}, options: Mapping[str, object] = {}) -> None:
+        module = next(iter(definitions), "toy_definitions")
+        self.options = {"module": module, "server": "helix_assets.serve.process", **options}
         self.data_dir = folder / "data"
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -71,7 +74,8 @@ class Tree:
         self.process: subprocess.Popen[bytes] | None = None
         modules = folder / "modules"
         modules.mkdir()
-        (modules / "toy_definitions.py").write_text(_TOY)
+        for name, text in {"toy_definitions": _TOY, **definitions}.items():
+            (modules / f"{name}.py").write_text(text)
         self.environment = environment(folder, modules)
 
     @property
@@ -81,7 +85,7 @@ class Tree:
 
     def start(self) -> None:
         """Start and wait until the UI answers."""
-        command = [sys.executable, "-c", _SERVE, str(self.data_dir), str(self.port)]
+        command = [sys.executable, "-c", _SERVE, str(self.data_dir), str(self.port), json.dumps(self.options)]
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(command, env=self.environment, stdout=output, stderr=output)
         assert wait_until(lambda: b"Dagster UI on" in self.output.read_bytes()), self.output.read_text()
@@ -100,9 +104,9 @@ class Tree:
         assert response.status_code == 200, response.text
         return response.json()["data"]
 
-    def launch(self, asset: str) -> str:
+    def launch(self, asset: str, **tags: str) -> str:
         """Materialize an asset the way the UI does and return the run id."""
-        answer = self.ask(LAUNCH, {"params": launch_params(asset)})["launchRun"]
+        answer = self.ask(LAUNCH, {"params": launch_params(asset, **tags)})["launchRun"]
         assert answer["__typename"] == "LaunchRunSuccess", json.dumps(answer)
         return str(answer["run"]["id"])
 
@@ -119,7 +123,7 @@ LAUNCH = """mutation($params: ExecutionParams!){launchRun(executionParams:$param
   ... on LaunchRunSuccess{run{id}} ... on PythonError{message} ... on UnauthorizedError{message}}}"""
 
 
-def launch_params(asset: str) -> dict[str, Any]:
+def launch_params(asset: str, **tags: str) -> dict[str, Any]:
     """What the UI sends to materialize one asset."""
     return {
         "selector": {
@@ -129,6 +133,7 @@ def launch_params(asset: str) -> dict[str, Any]:
             "assetSelection": [{"path": [asset]}],
         },
         "mode": "default",
+        "executionMetadata": {"tags": [{"key": f"dagster/{key}", "value": value} for key, value in tags.items()]},
     }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from helix_assets.settings.values import RedactionRule, parse_prices, parse_rules, parse_size
+from helix_assets.settings.values import YES, RedactionRule, parse_prices, parse_rules, parse_size
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,17 @@ def test_size_is_read(text: object, size_bytes: int) -> None:
 def test_what_is_no_size_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match=r"is not a size|is empty|greater than zero"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("False", False), (" true ", True)])
+def test_yes_and_no_are_read_from_a_variable(text: str, value: bool) -> None:
+    assert YES.parse(YES.from_env(text)) is value
+
+
+@pytest.mark.parametrize("value", ["true", "", 1, 0, "yes", None])
+def test_anything_but_true_and_false_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="neither true nor false"):
+        YES.parse(value)
 
 
 def test_redaction_rule_is_read() -> None:

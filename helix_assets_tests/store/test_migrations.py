@@ -48,6 +48,26 @@ def test_next_sweep_makes_the_facts_that_were_not_kept_then(memory_of_version_1:
     memory.close()
 
 
+def test_fact_files_of_version_11_stay_live_and_recent_ones_can_join_them(tmp_path: Path) -> None:
+    memory = Memory(tmp_path)
+    memory.write("s1", *conversation(2))
+    memory.sweep()
+    before = memory.fact_files()
+    columns = "fact, flavor, day, version, name, bytes, hash, row_count"
+    with memory.store.catalog.writing() as connection:
+        connection.execute("ALTER TABLE fact_files RENAME TO newer")
+        connection.execute(f"CREATE TABLE fact_files (id INTEGER PRIMARY KEY, {columns}, UNIQUE (fact, flavor, day))")
+        connection.execute(f"INSERT INTO fact_files ({columns}) SELECT {columns} FROM newer")
+        connection.execute("DROP TABLE newer")
+        meta.put(connection, "catalog_version", "11")
+    memory.close()
+    later = Memory(tmp_path)
+    assert later.fact_files() == before
+    with later.store.catalog.writing() as connection:
+        live_files.put_fact_files(connection, [before[0]._replace(name="recent", is_recent=True)], [])
+    assert len(later.fact_files()) == len(before) + 1
+
+
 def test_upgrade_that_two_begin_is_done_once(memory_of_version_1: Memory) -> None:
     catalog = open_catalog(memory_of_version_1.store.data_dir)
     with catalog.writing() as connection:

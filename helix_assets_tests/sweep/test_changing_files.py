@@ -13,7 +13,7 @@ import pytest
 from helix_assets.agents.claude.adapter import ClaudeParser
 from helix_assets.prove.verify import verify
 from helix_assets.store.catalog import problems
-from helix_assets.sweep import plan, read
+from helix_assets.sweep import plan, session_run, source
 from helix_assets_tests.home import Memory, ask, conversation, prompt
 
 
@@ -31,7 +31,7 @@ def stored(memory: Memory) -> int:
 def test_what_is_appended_behind_the_reader_is_news_to_the_next_sweep(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse = read._Source._refuse_rewritten
+    refuse = source.Source._refuse_rewritten
 
     def refuse_while_writing(*args: Any) -> None:
         memory.write("a", prompt("late", "11:00:00", "late"), append=True)
@@ -39,7 +39,7 @@ def test_what_is_appended_behind_the_reader_is_news_to_the_next_sweep(
         refuse(*args)
 
     memory.write("a", *conversation(2))
-    monkeypatch.setattr(read._Source, "_refuse_rewritten", refuse_while_writing)
+    monkeypatch.setattr(source.Source, "_refuse_rewritten", refuse_while_writing)
     memory.sweep()
     assert stored(memory) == 8
     memory.sweep()
@@ -71,10 +71,10 @@ def test_a_file_cut_between_two_readings_costs_no_stored_record(
 ) -> None:
     path = memory.write("a", *conversation(3))
     memory.sweep()
-    listed = read._SessionRun._keys_in_files
+    listed = session_run.SessionRun._keys_in_files
     cuts = 0
 
-    def listed_then_cut(run: read._SessionRun) -> set[int]:
+    def listed_then_cut(run: session_run.SessionRun) -> set[int]:
         nonlocal cuts
         keys = listed(run)
         cuts += 1
@@ -85,7 +85,7 @@ def test_a_file_cut_between_two_readings_costs_no_stored_record(
     fresh = path.with_suffix(".new")
     fresh.write_bytes(path.read_bytes())
     fresh.rename(path)
-    monkeypatch.setattr(read._SessionRun, "_keys_in_files", listed_then_cut)
+    monkeypatch.setattr(session_run.SessionRun, "_keys_in_files", listed_then_cut)
     report = memory.sweep()
     assert (stored(memory), verify(memory.store)) == (12, [])
     assert report.sessions_failed == 0 or times > 1
@@ -114,7 +114,7 @@ def test_a_session_that_fails_leaves_no_file_behind(memory: Memory, monkeypatch:
         raise OverflowError
 
     memory.write("a", *conversation(1))
-    monkeypatch.setattr(read._SessionRun, "finish_part", failing)
+    monkeypatch.setattr(session_run.SessionRun, "finish_part", failing)
     assert memory.sweep().sessions_failed == 1
     assert (list(memory.store.raw.staging.iterdir()), verify(memory.store)) == ([], [])
 

@@ -18,7 +18,6 @@ from helix_assets.agents.spec import JsonObject
 from helix_assets.prove.verify import verify
 from helix_assets.store.catalog import problems
 from helix_assets.sweep.look import scan
-from helix_assets.sweep.sweep import sweep
 from helix_assets_tests.agents.twins import Told, TwinAdapter, both, make_told
 from helix_assets_tests.home import NOW, ask, conversation
 
@@ -212,14 +211,6 @@ def test_session_that_fails_is_tried_again_though_its_file_rests(home: Told, mon
     home.memory.now = NOW + timedelta(hours=1)
     report = home.memory.sweep()
     assert (report.touched, prompts(home, "two")) == ({"twin:two"}, 3)
-
-
-def test_sweep_for_a_hook_leaves_other_sessions_for_the_next_one(home: Told) -> None:
-    home.say(both(3, 3))
-    sweep(home.memory.store, clock=lambda: NOW, reach="pushed")
-    assert (prompts(home, "one"), prompts(home, "two")) == (2, 2)
-    home.memory.sweep()
-    assert (prompts(home, "one"), prompts(home, "two")) == (3, 3)
 
 
 def test_excluded_database_is_not_opened(told: type[Told], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,7 +197,7 @@ def test_growth_does_not_bring_the_next_try_sooner(
 def test_newer_code_tries_a_failed_session_at_once(
     memory: Memory, plant: Callable[[str], list[int]], monkeypatch: pytest.MonkeyPatch, is_read: bool
 ) -> None:
-    plant("derive.digest_builder:judge" if is_read else "sweep.read:_SessionRun.__init__")
+    plant("derive.digest_builder:judge" if is_read else "sweep.session_run:SessionRun.__init__")
     memory.sweep()
     memory.sweep()
     assert set(aside(memory)) == {BAD, GOOD}

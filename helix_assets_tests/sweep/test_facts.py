@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from helix_assets.keep.evict import apply
+from helix_assets.keep.forget import forget
 from helix_assets.keep.retention import RetentionPolicy
 from helix_assets.prove.verify import verify
 from helix_assets.store.catalog import live_files, meta
@@ -261,12 +262,86 @@ def read_without(memory: Memory, file: FactFile, column: str) -> Any:
     return memory.store.facts.read(file).drop_columns([column])
 
 
+@pytest.fixture
+def growing(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Memory:
+    """A session that grew, in a partition where so few facts count as many."""
+    monkeypatch.setattr("helix_assets.store.fact_merge.SETTLED_BYTES", 1)
+    memory.write("s1", *conversation(20))
+    memory.sweep()
+    memory.write("s1", *conversation(1, start=20), append=True)
+    memory.sweep()
+    return memory
+
+
+def settled_and_recent(memory: Memory, fact: str) -> tuple[FactFile, FactFile | None]:
+    settled, *recent = (file for file in memory.fact_files() if file.fact == fact)
+    return settled, recent[0] if recent else None
+
+
+def test_facts_of_a_turn_leave_the_settled_file_as_it_is(growing: Memory, tmp_path: Path) -> None:
+    settled, recent = settled_and_recent(growing, "tool_calls")
+    assert recent is not None
+    assert (settled.version, settled.row_count, recent.row_count) == (1, 20, 1)
+    growing.write("s1", *conversation(1, start=21), append=True)
+    growing.sweep()
+    after, recent = settled_and_recent(growing, "tool_calls")
+    assert recent is not None
+    assert (after, recent.row_count) == (settled, 2)
+    whole = Memory(tmp_path / "whole")
+    whole.write("s1", *conversation(22))
+    whole.sweep()
+    own = {"generation": 0, "record_key": 0}  # these depend on the store
+    both = ([row | own for row in rows(memory, "tool_calls")] for memory in (growing, whole))
+    assert next(both) == next(both)
+    assert verify(growing.store) == []
+
+
+def test_a_settled_fact_that_changes_rewrites_its_file(growing: Memory) -> None:
+    growing.write("s1", call("late", "11:00:00", "Bash", "late_call", command="ls"), append=True)
+    growing.sweep()
+    with growing.store.catalog.writing() as connection:
+        connection.execute("DELETE FROM day_marks")
+    growing.sweep()  # the first of a day joins both files
+    settled, recent = settled_and_recent(growing, "tool_calls")
+    assert (settled.row_count, recent) == (22, None)
+    growing.write("s1", result("done", "11:00:05", "late_call", "ok"), append=True)
+    growing.sweep()
+    settled, recent = settled_and_recent(growing, "tool_calls")
+    assert recent is not None
+    assert (settled.row_count, recent.row_count) == (21, 1)
+    assert sorted(growing.store.facts.names()) == sorted(file.name for file in growing.fact_files())
+    assert verify(growing.store) == []
+
+
+def test_many_recent_facts_are_settled(growing: Memory) -> None:
+    for turn in range(21, 45):
+        growing.write("s1", *conversation(1, start=turn), append=True)
+        growing.sweep()
+    settled, recent = settled_and_recent(growing, "tool_calls")
+    assert settled.row_count > 20
+    assert settled.row_count + (recent.row_count if recent else 0) == 45
+    assert verify(growing.store) == []
+
+
+def test_no_file_of_facts_names_a_forgotten_session_that_grew(growing: Memory) -> None:
+    growing.write("s2", *conversation(2, session="b"))
+    growing.sweep()
+    forget(growing.store, ["claude:s1"], now=growing.now)
+    assert {row["session_uid"] for fact in ("tool_calls", "messages") for row in rows(growing, fact)} == {"claude:s2"}
+    assert verify(growing.store) == []
+
+
 def test_stale_digest_version_makes_facts_anew(memory: Memory) -> None:
     memory.write("s1", *conversation(1))
     memory.sweep()
+    (file,) = (file for file in memory.fact_files() if file.fact == "tool_calls")
+    old = memory.store.facts.write("tool_calls", (file.flavor, file.day), 9, read_without(memory, file, "tool"))
+    with memory.store.catalog.writing() as connection:
+        live_files.put_fact_files(connection, [old], [])
+    memory.store.facts.remove(file.name)
     with memory.store.catalog.writing() as connection:
         connection.execute("UPDATE sessions SET derivation_version = 1")
         meta.put(connection, "settled", "by older rules")
     memory.sweep()
-    assert {row["generation"] for row in rows(memory, "tool_calls")} == {2}
+    assert [(row["generation"], row["tool"]) for row in rows(memory, "tool_calls")] == [(2, "Bash")]
     assert verify(memory.store) == []

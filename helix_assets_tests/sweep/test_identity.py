@@ -24,7 +24,7 @@ from helix_assets.store.catalog.schema import upgrade
 from helix_assets.store.catalog.session_keys import drop_keys, keys_of
 from helix_assets.store.key import text_hash
 from helix_assets.store.store import open_store
-from helix_assets.sweep import read
+from helix_assets.sweep import read, source
 from helix_assets_tests.faults.step_sequences import KINDS, Kind
 from helix_assets_tests.home import NOW, Memory, answer, ask, conversation, cut, line, prompt
 
@@ -186,14 +186,14 @@ def test_ids_that_newer_rules_hide_are_still_the_same_records(memory: Memory) ->
 def test_log_rewritten_while_it_is_read_is_no_failure(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     path = memory.write("s", *answers(6))
     swap = iter([answers(6, 10), answers(6, 20), answers(6, 30), answers(6, 40)])
-    refuse = read._Source._refuse_rewritten
+    refuse = source.Source._refuse_rewritten
 
     def rewritten(self: Any, *args: Any) -> None:
         path.write_bytes(b"".join(next(swap)))
         os.utime(path, ns=(0, 1))
         refuse(self, *args)
 
-    monkeypatch.setattr(read._Source, "_refuse_rewritten", rewritten)
+    monkeypatch.setattr(source.Source, "_refuse_rewritten", rewritten)
     assert memory.sweep().sessions_failed == 0
     monkeypatch.undo()
     memory.sweep()
@@ -221,7 +221,7 @@ def test_log_cut_while_it_is_read_is_looked_at_again_whatever_it_is_then(
 ) -> None:
     path = memory.write("s", *answers(6))
     data, info = path.read_bytes(), path.stat()
-    opened = read.open_source
+    opened = source.open_source
 
     def cut_when_opened(name: str) -> int:
         fd = opened(name)
@@ -230,8 +230,8 @@ def test_log_cut_while_it_is_read_is_looked_at_again_whatever_it_is_then(
         return fd
 
     fstat = os.fstat
-    monkeypatch.setattr(read, "open_source", cut_when_opened)
-    monkeypatch.setattr(read.os, "fstat", lambda fd: info if fstat(fd).st_ino == info.st_ino else fstat(fd))
+    monkeypatch.setattr(source, "open_source", cut_when_opened)
+    monkeypatch.setattr(source.os, "fstat", lambda fd: info if fstat(fd).st_ino == info.st_ino else fstat(fd))
     memory.sweep()
     monkeypatch.undo()
     path.write_bytes(data)

@@ -23,6 +23,7 @@ from helix_assets.store.lock import writer_lock
 
 CATALOG = "helix.db"
 INDEX_FOLDER = "search"
+PAGE_BYTES = 2048
 
 
 class Catalog:
@@ -160,6 +161,8 @@ def create_catalog(data_dir: Path) -> None:
         fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_CREAT | os.O_WRONLY, 0o600))
     with closing(sqlite3.connect(fresh)) as connection:
+        # A commit changes a few bytes in each of twenty pages, and writes all of each.
+        connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # see `pages.shrink`; only here, because it writes
         connection.execute("VACUUM")
     catalog = Catalog(fresh)

@@ -108,6 +108,12 @@ class Connection(sqlite3.Connection):
         for part in in_parts(values):
             yield from self.execute(statement.format(marks(part)), (*parameters, *part)).fetchall()
 
+    def of_days(self, statement: str, column: str, days: Collection[str] | None) -> Iterator[Row]:
+        """As `for_each`, with `{}` for the whole condition; None means all days. The rows of a day are in order."""
+        if days is None:
+            return iter(self.rows(statement.format("")))
+        return self.for_each(statement.format(f"WHERE {column} IN ({{}})"), days)
+
     def run_for(self, statement: str, values: Collection[Any], parameters: Sequence[Any] = ()) -> None:
         """As `for_each`, of a statement that returns no rows."""
         for _ in self.for_each(statement, values, parameters):

@@ -8,10 +8,13 @@ from typing import Any
 
 from helix_assets.store.catalog.connection import Connection, Row
 
+_PADDED_FROM, _PADDED_TO = 8 << 10, 1 << 10
 
-def identities(connection: Connection) -> list[Row]:
+
+def identities(connection: Connection, days: Collection[str] | None = None) -> Iterator[Row]:
     """What identifies each digest: its partition, its session, and its hash."""
-    return connection.rows("SELECT flavor, day, session_uid, hash FROM digests ORDER BY session_uid")
+    query = "SELECT flavor, day, session_uid, hash FROM digests {} ORDER BY session_uid"
+    return connection.of_days(query, "day", days)
 
 
 def of_days(connection: Connection, days: Collection[str]) -> Iterator[Row]:
@@ -53,8 +56,17 @@ def without_texts(connection: Connection, light: str) -> list[Row]:
 
 
 def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write or replace digests, each in one step."""
-    connection.upsert("digests", rows, ["session_uid"])
+    """Write or replace digests, each in one step.
+
+    Large ones are padded: SQLite overwrites a row of the same size where it is, and only the pages that differ. Else it
+    writes all of it to other pages, and zeros over the old ones, at each turn of a session.
+    """
+    connection.upsert("digests", [{**row, "padding": _padding(row["digest"])} for row in rows], ["session_uid"])
+
+
+def _padding(text: str) -> bytes | None:
+    size = len(text.encode())
+    return bytes(-size % _PADDED_TO) if size >= _PADDED_FROM else None
 
 
 def erase(connection: Connection, session_uids: Collection[str]) -> int:

@@ -101,19 +101,24 @@ def drop_parts(connection: Connection, session_ids: Collection[int]) -> list[str
     return [row.name for row in connection.for_each(statement, session_ids)]
 
 
+def drop_named(connection: Connection, names: Collection[str]) -> None:
+    """Remove the live part files of these names."""
+    connection.run_for("DELETE FROM raw_files WHERE name IN ({})", names)
+
+
 def fact_files(connection: Connection, partitions: Collection[tuple[str, str]] | None = None) -> list[FactFile]:
-    """Live fact files, of these (flavor, day) partitions or of all."""
+    """Live fact files, of these (flavor, day) partitions or of all; settled rows before recent ones."""
     where, values = "", list[str]()
     if partitions is not None and len(partitions) <= _FEW:
         flavors, days = {flavor for flavor, _ in partitions}, {day for _, day in partitions}
         where = f"WHERE fact IN ({marks(FACTS)}) AND flavor IN ({marks(flavors)}) AND day IN ({marks(days)})"
         values = [*FACTS, *flavors, *days]
-    rows = connection.tuples(f"{_FACT_FILES} {where} ORDER BY fact, flavor, day", values)
+    rows = connection.tuples(f"{_FACT_FILES} {where} ORDER BY fact, flavor, day, is_recent", values)
     files = map(FactFile._make, rows)
     return [file for file in files if partitions is None or (file.flavor, file.day) in partitions]
 
 
 def put_fact_files(connection: Connection, files: Sequence[FactFile], gone: Sequence[FactFile]) -> None:
     """Name these files as live, each replacing the one before. `gone` ones have no successor."""
-    connection.upsert("fact_files", [file._asdict() for file in files], ["fact", "flavor", "day"])
+    connection.upsert("fact_files", [file._asdict() for file in files], ["fact", "flavor", "day", "is_recent"])
     connection.run_for("DELETE FROM fact_files WHERE name IN ({})", [file.name for file in gone])

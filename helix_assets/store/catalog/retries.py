@@ -88,6 +88,11 @@ def failed_sessions(connection: Connection) -> list[FailedSession]:
     return list({one.session_uid: one for one in reversed(found)}.values())[::-1]
 
 
+def failed_unread(connection: Connection, uid: str) -> bool:
+    """Whether a session could not be read the last time."""
+    return connection.value("SELECT 1 FROM retries WHERE session_uid = ?", (uid,)) is not None
+
+
 def note_failure(
     connection: Connection, session_uid: str, *, path_keys: Collection[str], failure: str, now: datetime
 ) -> None:

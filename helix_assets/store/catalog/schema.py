@@ -113,7 +113,8 @@ TABLES: Mapping[str, str] = {
         -- How many bytes of the file are the texts of its records; null for files of older versions.
         text_bytes BIGINT
     """,
-    # One live file per fact and partition. A new version replaces the old one in the same transaction as the digests.
+    # Two live files at most per fact and partition: the settled rows, and the recent ones (`store.fact_merge`). A new
+    # version replaces the old one in the same transaction as the digests.
     "fact_files": """
         id INTEGER NOT NULL PRIMARY KEY,
         fact TEXT NOT NULL,
@@ -124,7 +125,8 @@ TABLES: Mapping[str, str] = {
         bytes BIGINT NOT NULL,
         hash TEXT NOT NULL,
         row_count BIGINT NOT NULL,
-        UNIQUE (fact, flavor, day)
+        is_recent BOOLEAN NOT NULL DEFAULT 0,
+        UNIQUE (fact, flavor, day, is_recent)
     """,
     # The read contract of kaizen: session_uid and digest stay as they are, columns are only ever added.
     # The positions in the feed, the digest's and its session's first, are set by triggers: see `store.catalog.feed`.
@@ -143,7 +145,9 @@ TABLES: Mapping[str, str] = {
         hash TEXT NOT NULL,
         written_at TEXT NOT NULL,
         position BIGINT,
-        first_position BIGINT
+        first_position BIGINT,
+        -- Zeros that make large rows of growing sessions keep their size: see `store.catalog.digests`.
+        padding BLOB
     """,
     # The digests that are gone, by their first position; null if it is not known which.
     "removals": """
@@ -313,9 +317,7 @@ def upgrade(connection: Connection, version: int) -> None:
     """Bring a catalog of this version to the current one: new tables, what the later steps do, indexes, the feed."""
     for name, columns in TABLES.items():
         kind = " WITHOUT ROWID" if name in _WITHOUT_ROWID else ""
-        # SQLite cannot drop a column of a table whose definition contains comments.
-        plain = re.sub(r"\s*--.*", "", columns)
-        connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({plain}){kind}")
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({_plain(columns)}){kind}")
     for number, step in _STEPS.items():
         if number > version:
             step(connection)
@@ -323,6 +325,11 @@ def upgrade(connection: Connection, version: int) -> None:
         connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {what}")
     make_feed(connection)
     connection.upsert("meta", [{"name": "catalog_version", "value": str(CATALOG_VERSION)}], ["name"])
+
+
+def _plain(columns: str) -> str:
+    """The columns without comments: SQLite cannot drop a column of a table whose definition contains any."""
+    return re.sub(r"\s*--.*", "", columns)
 
 
 def _texts_go_first(connection: Connection) -> None:
@@ -368,6 +375,19 @@ def _positions(connection: Connection) -> None:
     go_on_after_upgrade(connection)
 
 
+def _recent_facts(connection: Connection) -> None:
+    """Partitions can have a second file of each fact, for recent rows. SQLite cannot change what must be unique."""
+    _add_columns(connection, "digests", "padding BLOB")
+    there = _columns(connection, "fact_files")
+    if "is_recent" in there:
+        return
+    connection.execute("ALTER TABLE fact_files RENAME TO old_fact_files")
+    connection.execute(f"CREATE TABLE fact_files ({_plain(TABLES['fact_files'])})")
+    names = ", ".join(sorted(there))
+    connection.execute(f"INSERT INTO fact_files ({names}) SELECT {names} FROM old_fact_files")
+    connection.execute("DROP TABLE old_fact_files")
+
+
 def _columns(connection: Connection, table: str) -> set[str]:
     return {row.name for row in connection.execute(f"PRAGMA table_info({table})")}
 
@@ -379,11 +399,12 @@ def _add_columns(connection: Connection, table: str, *columns: str) -> None:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
-CATALOG_VERSION = 11
+CATALOG_VERSION = 12
 _STEPS: Mapping[int, Callable[[Connection], None]] = {
     6: _texts_go_first,
     8: _rewritten_files,
     10: _identity_counts,
     11: _positions,
+    12: _recent_facts,
 }
 """What an upgrade to a version does beyond making new tables and indexes."""

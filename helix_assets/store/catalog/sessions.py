@@ -161,10 +161,11 @@ def newest(connection: Connection, wanted: Wanted, limit: int) -> tuple[list[Row
     return connection.rows(query, (*values, limit)), int(total)
 
 
-def identities(connection: Connection) -> list[Row]:
+def identities(connection: Connection, days: Collection[str] | None = None) -> Iterator[Row]:
     """What identifies the stored rows of each session: its partition, its uid, and their generation."""
-    query = "SELECT flavor, day, session_uid, generation FROM sessions ORDER BY session_uid"
-    return connection.rows(query)
+    return connection.of_days(
+        "SELECT flavor, day, session_uid, generation FROM sessions {} ORDER BY session_uid", "day", days
+    )
 
 
 def of_days(connection: Connection, days: Collection[str]) -> Iterator[Row]:
@@ -319,7 +320,7 @@ def next_ids(connection: Connection, count: int) -> range:
 
 def put(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert or update sessions by uid. Columns that never change are kept. All rows have the same columns."""
-    keep = {"id", "day", "discovered_at", "file_key"} | (_AT_FIRST.keys() - rows[0].keys() if rows else set())
+    keep = {"id", "flavor", "day", "discovered_at", "file_key"} | (_AT_FIRST.keys() - rows[0].keys() if rows else set())
     connection.upsert("sessions", [{**_AT_FIRST, **row} for row in rows], ["session_uid"], keep)
 
 

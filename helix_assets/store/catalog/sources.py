@@ -80,11 +80,11 @@ def parts_of_files(connection: Connection, roles: Collection[str]) -> Sequence[R
     return connection.rows(query, tuple(roles))
 
 
-def identities(connection: Connection) -> list[Row]:
+def identities(connection: Connection, days: Collection[str] | None = None) -> Iterator[Row]:
     """What identifies the content of each session's files: its partition, and their names, states and status."""
     query = """SELECT sessions.flavor, sessions.day, path_key, size, mtime_ns, status
-        FROM sessions JOIN sources ON session_id = sessions.id ORDER BY path_key"""
-    return connection.rows(query)
+        FROM sessions JOIN sources ON session_id = sessions.id {} ORDER BY path_key"""
+    return connection.of_days(query, "sessions.day", days)
 
 
 def of_days(connection: Connection, days: Collection[str]) -> Iterator[Row]:

@@ -28,6 +28,8 @@ from helix_assets.store.words.hashing import Array, Words
 MAX_DOCUMENTS = 1 << 16
 MAX_PAIRS = 1 << 22
 """Segments of more pairs are not merged: merging takes 30 bytes of memory for each."""
+MERGED_AT_ONCE = 6
+"""Fewer segments of about the same size are left as they are: each merge writes all of them once more."""
 _MAGIC = b"helix words 1\n"
 _CHUNK = 1 << 16
 _DIRECTORY = 1 << 16
@@ -197,16 +199,12 @@ class WordIndex:
         return held[1]
 
     def add(self, found: Sequence[tuple[Document, Words]]) -> None:
-        """Add documents, merged with segments that are not much larger, so that there are always few."""
+        """Add documents, merged with several segments that are not much larger, so that there are always few."""
         documents = [document for document, _ in found]
         packed = [_packed(place, words) for place, (_, words) in enumerate(found)]
         pairs = sum(map(len, packed))
-        merged = []
-        for segment in sorted(self.open()[0], key=lambda one: one.pairs):
-            is_full = len(documents) + len(segment.documents) > MAX_DOCUMENTS or pairs + segment.pairs > MAX_PAIRS
-            if segment.pairs > 2 * pairs or is_full:
-                break
-            merged.append(segment)
+        merged = _alike(sorted(self.open()[0], key=lambda one: one.pairs), pairs, len(documents))
+        for segment in merged:
             try:
                 pairs_of = segment.packed()
             except StoreError as exc:
@@ -215,7 +213,6 @@ class WordIndex:
             pairs_of += np.uint64(len(documents) << 8)
             packed.append(pairs_of)
             documents += segment.documents
-            pairs += segment.pairs
         together = np.concatenate(packed) if packed else np.empty(0, np.uint64)
         packed.clear()
         self._write(documents, together)
@@ -279,6 +276,24 @@ class WordIndex:
             with suppress(OSError):
                 fresh.unlink()
             raise
+
+
+def _alike(segments: Sequence[Segment], pairs: int, documents: int) -> list[Segment]:
+    """The smallest segments, to be merged with so many new pairs: each time so many of the same size that it pays."""
+    chosen: list[Segment] = []
+    while True:
+        more: list[Segment] = []
+        for segment in segments[len(chosen) :]:
+            pairs_then = pairs + sum(one.pairs for one in more) + segment.pairs
+            documents_then = documents + sum(len(one.documents) for one in (*more, segment))
+            if segment.pairs > 2 * pairs or pairs_then > MAX_PAIRS or documents_then > MAX_DOCUMENTS:
+                break
+            more.append(segment)
+        if len(more) + 1 < MERGED_AT_ONCE:
+            return chosen
+        chosen += more
+        pairs += sum(one.pairs for one in more)
+        documents += sum(len(one.documents) for one in more)
 
 
 def _hash(key: bytes, data: bytes | memoryview) -> str:

@@ -40,10 +40,20 @@ def test_words_are_found_with_their_counts(index: WordIndex) -> None:
     assert found(index, "z") == {}
 
 
+def test_segments_stay_few_and_each_word_is_written_a_few_times(index: WordIndex) -> None:
+    written = 0
+    for number in range(200):
+        before = set(index.paths())
+        add(index, **{f"d{number}": f"word{number}"})
+        written += sum(Segment(path, KEY).pairs for path in set(index.paths()) - before)
+    assert len(index.paths()) <= 12
+    assert written <= 7 * 200
+
+
 def test_small_segments_are_merged(index: WordIndex) -> None:
     for number in range(20):
         add(index, **{f"d{number}": f"common w{number}"})
-    assert len(index.paths()) <= 3
+    assert len(index.paths()) <= 5
     assert len(found(index, "common")) == 20
     assert found(index, "w7") == {"d7": 1}
 
@@ -138,7 +148,8 @@ def test_damaged_segment_is_not_merged_into_a_sound_one(index: WordIndex) -> Non
     (path,) = index.paths()
     data = path.read_bytes()
     path.write_bytes(data[:-3] + bytes(3))
-    add(index, two="beta")
+    for text in ({"two": "beta"}, {"three": "c"}, {"four": "d"}, {"five": "e"}, {"six": "f"}):
+        add(index, **text)
     assert not path.exists()
     assert found(index, "beta") == {"two": 1}
     assert found(index, "alpha") == {}
