@@ -275,8 +275,9 @@ class SessionRun:
     def _begin_span(self) -> None:
         """Start, end and the first record held, as the catalog knows them; own records date a resumed session again."""
         task = self.task
-        self.held_since_us, self.ended_us = task.facts.held_since_us or task.started_us, task.ended_us
-        self.started_us = None if task.not_ours and not task.append else task.started_us
+        self.held_since_us: int | None = task.facts.held_since_us or task.started_us
+        self.ended_us: int | None = task.ended_us
+        self.started_us: int | None = None if task.not_ours and not task.append else task.started_us
         self._copied_branch: str | None = None
 
     def _date(self, record: Record, ts_us: int) -> None:
