@@ -51,6 +51,11 @@ class Incomplete(Exception):
 class SessionRun:
     """The state of one task: takes the stream record by record and writes rows."""
 
+    held_since_us: int | None
+    started_us: int | None
+    ended_us: int | None
+    _copied_branch: str | None
+
     def __init__(self, task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> None:
         self.task, self._shop = task, shop
         self.adapter = ADAPTERS[task.flavor]
@@ -275,10 +280,10 @@ class SessionRun:
     def _begin_span(self) -> None:
         """Start, end and the first record held, as the catalog knows them; own records date a resumed session again."""
         task = self.task
-        self.held_since_us: int | None = task.facts.held_since_us or task.started_us
-        self.ended_us: int | None = task.ended_us
-        self.started_us: int | None = None if task.not_ours and not task.append else task.started_us
-        self._copied_branch: str | None = None
+        self.held_since_us = task.facts.held_since_us or task.started_us
+        self.ended_us = task.ended_us
+        self.started_us = None if task.not_ours and not task.append else task.started_us
+        self._copied_branch = None
 
     def _date(self, record: Record, ts_us: int) -> None:
         """Start the session with its first own record; copied history before it also has another one's branch.
