@@ -50,6 +50,7 @@ class SessionFacts:
     """What the lines say about the whole session; the parsers of all its files write into the same object.
 
     `own_since_us` is when a session began that starts with another one's history: earlier lines do not date it.
+    `held_since_us` is the earliest time in its files if they begin with records that belong to another session.
     `repo_root` is not from a line: it is the repository of `cwd` on disk when the session was first read.
     `said_start_us` and `said_end_us` are the times that the session states itself, if its lines have none.
     """
@@ -64,6 +65,7 @@ class SessionFacts:
     model: str | None = None
     is_subagent: bool = False
     own_since_us: int | None = None
+    held_since_us: int | None = None
     said_start_us: int | None = None
     said_end_us: int | None = None
     unknown_types: dict[str, int] = field(default_factory=dict)
@@ -78,6 +80,7 @@ class SessionFacts:
             git_branch=self.git_branch,
             agent_version=self.agent_version,
             parent_native_id=self.parent_native_id,
+            held_since_us=self.held_since_us,
         )
 
     def offer_title(self, title: str, rank: int) -> None:

@@ -16,7 +16,7 @@ from helix_assets.settings import load_settings
 from helix_assets.store.store import Store
 
 if TYPE_CHECKING:
-    from helix_assets.model.digest import Digest, Tokens
+    from helix_assets.model.digest import Digest, FileTouched, Tokens
 
 _EXIT_AMBIGUOUS = 2
 
@@ -50,6 +50,11 @@ def pick_session(store: Store, text: str) -> str:
     return found[0]
 
 
+def _lines(file: FileTouched) -> str:
+    added, removed = ("?" if lines is None else lines for lines in (file.lines_added, file.lines_removed))
+    return f"+{added} -{removed}"
+
+
 def digest_tables(found: Digest) -> list[Table]:
     """A digest as a person reads it: the session, its figures, its errors, its files."""
     tables = [Table([Column(found.session_uid), Column("")], [*_facts(found), *_figures(found)])]
@@ -60,7 +65,7 @@ def digest_tables(found: Digest) -> list[Table]:
         rows = [[human_count(e.count), e.tool or "", e.sample] for e in found.error_snippets]
         tables.append(Table([Column("times", "right"), Column("tool"), Column("error")], rows))
     if found.files:
-        rows = [[human_count(f.edits), f"+{f.lines_added} -{f.lines_removed}", f.path] for f in found.files]
+        rows = [[human_count(f.edits), _lines(f), f.path] for f in found.files]
         tables.append(Table([Column("edits", "right"), Column("lines", "right"), Column("file")], rows))
     return tables
 

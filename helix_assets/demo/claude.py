@@ -86,8 +86,6 @@ class ClaudeScribe(Scribe):
         self._history = None
         for line in other._history or ():
             self.main.file.add_copy(line.replace(old, new))
-        if other.truth.first_ms is not None:
-            self.truth.seen_at(other.truth.first_ms)
 
     def pick_up(self, records: Sequence[Record]) -> None:
         last = [record for record in records if "uuid" in record and not record["isSidechain"]][-1]

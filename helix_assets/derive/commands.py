@@ -45,9 +45,26 @@ _HERE_DOC = re.compile(r"<<-?[ \t]{0,4}([\"']?)(\w{1,60})\1[^\n]{0,1000}\n(?:.*?
 # Quoted text stays in its word; an unclosed quote counts as a letter.
 _WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s;&|()<>\"'\\]|[\"'\\])+|&&|\|\||[;&|\n()]|[<>]+&?", re.S)
 _BREAKS = frozenset({"&&", "||", ";", "&", "|", "\n", "(", ")"})
-_HINTS = ("test", "spec", "jest", "mocha", "tox", "nox", "check", "unit", "verify", "mvn", "gradle", "ninja", "rake")
+_HINTS = (
+    "test",
+    "spec",
+    "jest",
+    "mocha",
+    "ava",
+    "jasmine",
+    "tox",
+    "nox",
+    "check",
+    "unit",
+    "verify",
+    "mvn",
+    "gradle",
+    "ninja",
+    "rake",
+)
 _ASKS_ONLY = frozenset({"--version", "--help", "-h", "--collect-only", "--co", "--fixtures", "--markers", "--listTests",
                         "--list-tests", "--list", "-V"})  # fmt: skip
+_WITHOUT_TESTS = frozenset({"-DskipTests", "-DskipTests=true", "-Dmaven.test.skip", "-Dmaven.test.skip=true"})
 _TEST_SCRIPT = re.compile(r"(?:\A|[/_.-])(?:tests?|specs?|check|ci)(?:\Z|[_.-])|_tests?\Z")
 _TEST_TARGET = re.compile(r"(?:\A|[:_-])(?:tests?|t|unit|e2e|spec|specs)(?:\Z|[:_-])")
 _CHECK_TARGET = re.compile(r"(?:\A|[:_-])(?:check|ci|verify|all|coverage)(?:\Z|[:_-])")
@@ -146,7 +163,7 @@ def _base(word: str) -> str:
 
 
 def _framework(words: list[str]) -> str | None:
-    if not words or not _ASKS_ONLY.isdisjoint(words):
+    if not words or not _ASKS_ONLY.isdisjoint(words) or not _WITHOUT_TESTS.isdisjoint(words):
         return None
     name = _base(words[0]).removesuffix(".cmd").removesuffix(".exe").removesuffix(".bat")
     rest = [word.strip("\"'") for word in words[1:]]
@@ -160,6 +177,10 @@ def _framework(words: list[str]) -> str | None:
         return _BY_NAME[name]
     if rest and rest[0] in _FETCHES:
         return None
+    if name == "bun" and next((word for word in rest if word[:1] != "-"), "") == "test":
+        return "bun test"
+    if name in ("gradle", "gradlew"):
+        rest = [word for place, word in enumerate(rest) if rest[place - 1 : place] not in (["-x"], ["--exclude-task"])]
     for names, words_of, framework in _BY_WORD:
         if name in names:
             return framework if any(words_of.search(word) for word in rest if word[:1] != "-") else _perhaps(name, rest)
@@ -174,7 +195,7 @@ _BY_NAME = {
     "pytest": "pytest", "py.test": "pytest", "pytest-3": "pytest", "ptw": "pytest", "unittest": "unittest",
     "jest": "jest", "vitest": "vitest", "mocha": "mocha", "nyc": "mocha", "c8": "mocha", "gotestsum": "go test",
     "rspec": "rspec", "phpunit": "phpunit", "pest": "phpunit", "paratest": "phpunit", "ctest": "ctest", "tox": "tox",
-    "nox": "nox", "cargo-nextest": "cargo nextest",
+    "nox": "nox", "cargo-nextest": "cargo nextest", "ava": "ava", "jasmine": "jasmine",
 }  # fmt: skip
 _EXACTLY_TEST = re.compile(r"\A(?:test|t)\Z")
 _FETCHES = {"install", "i", "add", "ci", "remove", "uninstall", "create", "init", "view", "info", "require", "publish"}
@@ -193,7 +214,8 @@ _BY_WORD: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"make", "gmake", "just", "task", "ninja", "invoke", "inv", "poe", "rush", "mise", "composer", "cmake"}),
      _TEST_TARGET, "make"),
     (frozenset({"hatch", "pdm"}), _TEST_TARGET, "make"),
-    (frozenset({"bazel", "bazelisk", "swift", "flutter", "dart", "mix", "sbt", "lein", "zig"}), _EXACTLY_TEST, SCRIPT),
+    (frozenset({"bazel", "bazelisk", "swift", "flutter", "dart", "mix", "sbt", "lein", "zig",
+                "forge", "deno", "xcodebuild"}), _EXACTLY_TEST, SCRIPT),
 )  # fmt: skip
 
 

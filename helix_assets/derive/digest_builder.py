@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
+from helix_assets.derive.edits import EditTally
 from helix_assets.derive.failures import error_class
 from helix_assets.derive.outcome.ending import Ending, judge
 from helix_assets.derive.signals import SignalBuilder, SignalRow
@@ -20,7 +21,6 @@ from helix_assets.model.digest import (
     Cost,
     Coverage,
     Digest,
-    Edits,
     ErrorSnippet,
     FileTouched,
     RunTally,
@@ -93,8 +93,8 @@ class DigestBuilder:
         self._messages: dict[bool, set[str | int]] = {False: set(), True: set()}
         self._models: dict[str, None] = {}
         self._errors: dict[str, ErrorSnippet] = {}
-        self._files: dict[str, FileTouched] = {}
-        self._edits: Counter[str] = Counter()
+        self._files: dict[str, EditTally] = {}
+        self._edits = EditTally()
         self._runs: Counter[str] = Counter()
         self._frameworks: Counter[str] = Counter()
         self._last_run: str | None = None
@@ -205,17 +205,10 @@ class DigestBuilder:
             self._note_part(row)
 
     def _on_edit(self, row: Row) -> None:
-        self._edits["count"] += 1
-        self._edits["lines_added"] += row.lines_added or 0
-        self._edits["lines_removed"] += row.lines_removed or 0
+        edit = EditTally(1, row.lines_added, row.lines_removed)
         path = _end_of(row.file_path or "?")
-        held = self._files.get(path) or FileTouched(path=path, edits=0, lines_added=0, lines_removed=0)
-        self._files[path] = FileTouched(
-            path=path,
-            edits=held.edits + 1,
-            lines_added=held.lines_added + (row.lines_added or 0),
-            lines_removed=held.lines_removed + (row.lines_removed or 0),
-        )
+        self._edits = self._edits.plus(edit)
+        self._files[path] = self._files.get(path, EditTally()).plus(edit)
 
     def _on_test(self, row: Row) -> None:
         detail = orjson.loads(row.detail) if row.detail else {}
@@ -302,8 +295,8 @@ class DigestBuilder:
             compactions=self._counts["compactions"],
             longest_failure_streak=self._longest,
             tests=self._tally(),
-            edits=Edits(**self._edits),
-            files=largest_files(self._files.values()),
+            edits=self._edits.of_session(),
+            files=largest_files(tally.of_file(path) for path, tally in self._files.items()),
             files_touched=len(self._files),
             event_count=self._kinds.total(),
             record_count=self._records,

@@ -7,13 +7,13 @@ such as a streak of failures across the boundary, stays unknown.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
 from helix_assets.derive.digest_builder import fitted, largest_errors, largest_files
+from helix_assets.derive.edits import EditTally
 from helix_assets.model.digest import Cost, Digest, Edits, ErrorSnippet, FileTouched, RunTally, Signal, Tokens
 from helix_assets.model.facts import SessionFactRows, TokenUsage
 
@@ -129,7 +129,7 @@ def sums(kept: Digest, new: Digest, facts: Mapping[str, int]) -> dict[str, Any]:
         "cost": _cost(kept, new),
         "longest_failure_streak": max(kept.longest_failure_streak, new.longest_failure_streak),
         "tests": _tests(kept.tests, new.tests),
-        "edits": Edits(**_added(asdict(kept.edits), asdict(new.edits))),
+        "edits": _edits(kept.edits).plus(_edits(new.edits)).of_session(),
         "files": _files([*kept.files, *new.files]),
         "files_touched": kept.files_touched + more,
         "first_prompt": kept.first_prompt or new.first_prompt,
@@ -173,16 +173,16 @@ def _tests(kept: RunTally, new: RunTally) -> RunTally:
     )
 
 
+def _edits(edits: Edits) -> EditTally:
+    return EditTally(edits.count, edits.lines_added, edits.lines_removed)
+
+
 def _files(files: Iterable[FileTouched]) -> tuple[FileTouched, ...]:
-    found: dict[str, Counter[str]] = {}
+    found: dict[str, EditTally] = {}
     for file in files:
-        found.setdefault(file.path, Counter()).update(
-            {"edits": file.edits, "lines_added": file.lines_added, "lines_removed": file.lines_removed}
-        )
-    names = ("edits", "lines_added", "lines_removed")
-    return largest_files(
-        FileTouched(path=path, **{name: counts[name] for name in names}) for path, counts in found.items()
-    )
+        tally = EditTally(file.edits, file.lines_added, file.lines_removed)
+        found[file.path] = found.get(file.path, EditTally()).plus(tally)
+    return largest_files(tally.of_file(path) for path, tally in found.items())
 
 
 def _errors(kept: Digest, new: Digest) -> tuple[ErrorSnippet, ...]:

@@ -69,21 +69,21 @@ class ErrorSnippet(_Fields):
 
 @dataclass(frozen=True, kw_only=True)
 class FileTouched(_Fields):
-    """A file that the session edited."""
+    """A file that the session edited. Lines are null where no edit of it says how many."""
 
     path: str
     edits: int
-    lines_added: int
-    lines_removed: int
+    lines_added: int | None
+    lines_removed: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edits(_Fields):
-    """All edits of the session, also those of files that `files` has no room for."""
+    """All edits of the session, also those of files that `files` has no room for. Lines as in `FileTouched`."""
 
     count: int = 0
-    lines_added: int = 0
-    lines_removed: int = 0
+    lines_added: int | None = 0
+    lines_removed: int | None = 0
 
 
 @dataclass(frozen=True, kw_only=True)

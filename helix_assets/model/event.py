@@ -13,11 +13,14 @@ import orjson
 from helix_assets.model.fields import About, fields_of
 
 SCHEMA_VERSION = 1
-DIGEST_VERSION = 5
+DIGEST_VERSION = 6
 """Grows whenever the same rows would yield another digest; digests of older versions are derived again."""
 FACTS_SINCE = 3
 """The first version of digests that come with facts."""
 SUMMARY_CHARS = 200
+MESSAGE_CHARS, PROMPT_CHARS = 4000, 400
+"""What a row keeps of a message: of an agent's all that matters, of a person's the beginning and the end."""
+CUT = "…"
 UNPARSED = "unparsed"
 """Native type of a line that is not a JSON object: its text is kept, but it yields no event and is not counted."""
 DOCUMENT = "document"
@@ -196,22 +199,25 @@ ROW_FIELDS = fields_of(Row)
 
 
 def light(row: Row) -> Row:
-    """The row without its source line and ids, small enough to keep many of them in memory."""
-    return Row._make((*row[:_IDS], None, None, *row[_IDS + 2 : -1], None))  # a third of _replace's time
+    """The row without source line, ids and detail, small enough to keep many of them in memory."""
+    return Row._make((*row[:_DETAIL], None, *row[_DETAIL + 1 : _IDS], None, None, *row[_IDS + 2 : -1], None))
 
 
-_IDS = Row._fields.index("record_id")
+_DETAIL, _IDS = Row._fields.index("detail"), Row._fields.index("record_id")
 
 
-def last_words(text: str) -> str | None:
-    """The end of a text that is too long for its summary, as an event's `detail`; None for a short text.
+def whole_text(text: str, limit: int = MESSAGE_CHARS) -> str | None:
+    """A message's text as its event's `detail`; None if the summary holds all of it.
 
-    Begins after a space, so that no mark of a redaction is cut in two.
+    Of one beyond the limit the beginning and the end, cut at a space, so that no mark of a redaction is cut in two.
     """
-    if len(text) <= SUMMARY_CHARS:
+    said = text.strip()
+    if len(said) <= SUMMARY_CHARS and "\n" not in said:
         return None
-    end = " ".join(text[-SUMMARY_CHARS:].replace("\0", "").encode("utf-8", "replace").decode().split()[1:])
-    return orjson.dumps({"end": end}).decode() if end else None
+    if len(said) > limit:
+        half = limit // 2
+        said = f"{said[:half].rpartition(' ')[0]}\n{CUT}\n{said[-half:].partition(' ')[2]}"
+    return orjson.dumps({"text": said.replace("\0", "").encode("utf-8", "replace").decode()}).decode()
 
 
 def shorten(text: str, limit: int = SUMMARY_CHARS) -> str:

@@ -9,22 +9,21 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from helix_assets.redaction.judge import (
-    is_broken_by_a_dot,
     is_cache_key,
-    is_digest,
-    is_mixed_with_signs,
+    is_name,
     is_passphrase,
     is_placeholder,
     is_reference,
-    is_uuid,
+    is_slug,
+    is_version,
     is_wordlike,
     looks_chosen,
     looks_generated,
-    switches_often,
 )
 from helix_assets.redaction.names import Standard, name_standard
 from helix_assets.redaction.verdict import is_report
-from helix_assets.redaction.view import BLANK
+from helix_assets.redaction.view import BLANK, Places
+from helix_assets.redaction.words import reads_as_words
 
 # A name contains one of these words. More may follow a long one (`password_prod`); plurals mean other things.
 _PASS = r"(?i:pass(?:word|wd|wort|phrase|code)|pwd|secret|credential)"
@@ -44,8 +43,8 @@ _SIGN = (
     r"|[\"'`]?:[ ]?(?:&(?:'\w{1,16} )?)?[A-Za-z\[][\w.\[\]|? ]{0,30}[ \t]=[ \t]{1,4}"  # typed: `token: str = `
     r"|:[ ]?(?i:str|string)="
     r"|[ \t]+(?i:string)[ \t]*=[ \t]*"
-    r"|[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|→|::?)[ \t]{0,8}"  # = := == => : -> →
     r"|(?::\*{2}|\*{2}:)[ \t]{1,4}"  # Markdown's bold
+    r"|[\"'`]?\]?\)?[ \t]{0,12}(?::?==?>?|=>|->|→|::?)[ \t]{0,8}"  # = := == => : -> →
     r"|[\"']?[ \t]{1,4}\{[ \t]{0,4}\n(?:[^\n{}]{0,100}\n){0,4}[^\n={}]{0,48}default[ \t]{1,12}=[ \t]{1,4}"  # Terraform
     r"|[\"'`]?[\s,]{1,24}[\"']?(?:\d{1,6}(?:→|[:\t ])|[+-])?\s{0,24}[\"']?"  # two lines
     r"(?:[Vv]alue|example)[\"']?\s{0,3}[:=]\s{0,3}"
@@ -57,11 +56,8 @@ _PAIR_SIGN = (
     r"|[\"'`]?\]?\)?[ \t]{1,3}or[ \t]{1,3})"  # getenv("NAME") or "value"
 )
 # How a value begins, so that the many names without a value cost nothing.
-_QUOTED_VALUE = r"(?:[ \t]{0,4}\[)?[ \t]{0,4}[bBnNrRfFuU]{0,2}(?:\"{1,3}[^\n\"]{4}|'{1,3}[^\n']{4}|`[^\n`]{4})"
-_VALUE = (
-    rf"(?:{_QUOTED_VALUE}|[ \t]{{0,4}}(?:[^\s\"'`<>,;&|\x80-\xff]{{5}}|[A-Za-z]{{3,5}}[ :=])"
-    r"|[!-~]{5,64}[ \t]{0,8}(?:[\r\n\x00]|$)|[!#-&(-~]{5,64}[\"'])"
-)
+_QUOTED_VALUE = r"(?:[ \t]{0,4}\[)?[ \t]{0,4}[bBnNrRfFuU]{0,2}[\"'`]{1,3}[\s\S]{4}"
+_VALUE = rf"(?:{_QUOTED_VALUE}|[ \t]{{0,4}}(?:[!-~]{{5}}|[A-Za-z]{{3,5}}[ :=]))"
 ASSIGNMENT = rf"({_NAME})(?:({_SIGN}){_VALUE}|({_PAIR_SIGN}){_QUOTED_VALUE})"
 """Over the view: group 1 is the end of the name, group 2 or 3 the sign; then a value begins that may be a secret."""
 _FLAG_NAME = rf"(?:[\w-]{{0,24}}?)(?:(?:{_PASS}|{_TOKEN})(?:[A-Z0-9_.-][\w.-]{{0,24}})?|{_WEAK})"
@@ -85,9 +81,13 @@ _ESCAPED = r"\\+[u/]"
 _BODY = rf"(?:[^\s\"'\\<>,;(){{}}\[\]$*&|]|{_ESCAPED})"
 _FURTHER = rf"(?:[^\s\"'`\\]|{_ESCAPED})"
 _PLAIN = rf"(?:[\w+/=.~:%|-]|{_ESCAPED})"
-# A value that a person chose begins with nearly anything, but `${` and `$NAME` are references and `***` is masked.
-_CHOSEN = rf"{_OPEN}(?:{_BODY}{_FURTHER}{{4}}|[$*&][A-Za-z_]*[0-9!@#%^?~+=-]{_FURTHER}{{2}})"
+# A value that a person chose may have any sign in it; what is a reference is seen later.
+_ANY = r"\S[^\n]{4}"
+_SET = r"[ \t]?[=>][ \t]?[\\\"'`]*\S{2}[^\n]{3}"
+_CHOSEN = rf"(?:{_OPEN}[^\s{{(\[]\S{{4}}|{_QUOTED}{_ANY})"
 _DIGITS = rf"{_BODY}*[0-9]{_BODY}{{3}}"
+# The second argument of a call; a record's next field has no space before it.
+_SECOND = rf"(?:'[ \t]*,[ \t]*|\\*\"[ \t]*,[ \t]+)\\*[\"']{_ANY}"
 
 
 def _mixed(body: str) -> str:
@@ -111,13 +111,14 @@ _APART = r"[\\\"'`]*(?:[\s,]|\\[nrt])(?:[\s,\\\"'0-9:→+-]|\\(?:[nrt]|u2192))*(
 _SPACED = r"[\\\"']*(?:[ \t]+|[\\\"']+,\s*)"
 TRIGGERS = (
     rf"(?i:authorization){_EQUALS}{_OPEN}[A-Za-z-]{{2,16}}[ =:]+{_mixed(_PLAIN)}",
-    rf"{_PASS}{_MORE}{_EQUALS}{_CHOSEN}",
+    rf"{_PASS}{_MORE}(?:{_SET}|{_EQUALS}{_CHOSEN}|{_SECOND})",
     rf"{_TOKEN_NAME}{_EQUALS}{_OPEN}{_mixed(_BODY)}",
     # One pattern for both: the engine restarts for each pattern at each `token` in a log.
     rf"{_STRONG_NAME}(?:{_PAIR}[^\s\"'\\<>,;(){{}}\[\]$*&|/.](?:{_DIGITS}|{_BODY}{{3}}{_BODY}*[0-9])"
     rf"|{_APART}[\\\"'` ]*[^\s\"'`\\]{{4}})",
-    rf"(?:[Pp]ass|_PASS|(?i:pw|psk))[0-9]?{_EQUALS}{_CHOSEN}",
-    rf"PASS[0-9]?=[\\\"']*{_BODY}{{5}}",
+    rf"(?:[Pp]ass|_PASS|(?i:pw|psk))[0-9]?(?:{_SET}|{_EQUALS}{_CHOSEN}|{_SECOND})",
+    rf"PASS[0-9]?{_SET}",
+    rf"(?:AUTH|LOGGED_IN|NONCE)_(?:KEY|SALT)[\\\"']*[ \t]*[,=][ \t]*\\*[\"']{_ANY}",  # WordPress
     rf"{_CHOSEN_NAME}(?:(?:{_EQUALS}|{_APART}){_OPEN}|{_PAIR}){_DIGITS}",
     rf"{_MACHINE_NAME}(?:(?:{_EQUALS}|{_APART}){_OPEN}|{_PAIR}){_mixed(_PLAIN)}",
     rf"-[\w-]*(?:{_PASS}|(?i:pass|pw)){_MORE}{_SPACED}{_CHOSEN}",
@@ -129,12 +130,21 @@ TRIGGERS = (
 
 _IN_NAMES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-"
 _OPENING = re.compile(
-    rb"[ \t]{0,4}(?:\[[ \t]{0,4}(?=[\"']))?(?:[bBnNrRfFuU]{1,2}(?=[\"']))?(\"\"\"|\"\"(?=[A-Za-z0-9])|'''|[\"'`])?"
+    rb"[ \t]{0,4}(?:\[[ \t]{0,4}(?=[\"']))?([bBnNrRfFuU]{1,2}(?=[\"']))?(\"\"\"|\"\"(?=[A-Za-z0-9])|'''|[\"'`])?"
 )
 _BARE = re.compile(rb"(?:[^\s\"'`<>,;&|\x00\x80-\xff]++|(?<=\w)&(?![\w.-]*=|&|\w+;)(?=[!-~]))+")
-_LINE_VALUE = re.compile(rb"[!-~]+(?=[ \t]*(?:[\r\n]|\Z))")
-_QUOTED_ASSIGNMENT = {b'"': re.compile(rb"[!#-~]{1,256}(?=\")"), b"'": re.compile(rb"[!-&(-~]{1,256}(?=')")}
-_LINE_LEAD = re.compile(rb"[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*(?:export |set |ENV )?[\w.-]*\Z")
+_VISIBLE = re.compile(rb"[!-~]+")
+_LINE_ENDS = re.compile(rb"[ \t]*(?:\n|\Z)|[ \t]+#|\"")
+_LINE_LEAD = re.compile(
+    rb"(?:[\w./~-]{1,40}:(?:[0-9]+:)?)?[ \t>|+-]*(?:[0-9]+(?:\xe2\x86\x92|[:\t]))?[ \t+-]*"
+    rb"(?:export |set |ENV )?[\w.-]*\Z"
+)
+_BEHIND_A_STRING = re.compile(rb"[\s,;.)\]}\"']|\Z")
+_TEXT_OPENS = re.compile(rb"[:,\[] ?\"\Z")
+_FIRST_ARGUMENT = re.compile(rb"\w\([ \t]?[\"']\Z")
+_ASSIGNS = re.compile(rb"[\"'`]?[ \t]*(?::?==?>?[ \t]*|:[ \t]+)\Z")
+_END_TAG = re.compile(rb"</[A-Za-z][\w:.-]*>")
+_CLOSERS = {b")": b"(", b"]": b"[", b"}": b"{"}
 _NEXT_NAME = (
     rf"[!-,./?@^\w-]{{0,2}}(?:\w{{1,16}}[_.-])?{_NAME}(?:[ \t]{{0,2}}[=:]{{1,8}}[ \t]{{0,2}}|->|→)(?=[!#-&(-_a-~])"
 )
@@ -146,35 +156,52 @@ _BOTH = re.compile(rb"[A-Za-z].*\d.*\d|\d.*\d.*[A-Za-z]")
 _PUNCTUATION = b".:!?*\\)]}"
 _SHORTEST = 4
 _LONGEST = 8192
+_LONGEST_LINE = 512
 # How far an unquoted value is read at first, and how many signs mean that it is not a value but more assignments.
 _BARE_LENGTHS = ((128, 8), (512, 4), (_LONGEST + 1, 1))
-_REST_OF_LINE = re.compile(rb"[&;,|][!-~]{0,64}[\w!#$%^*?+=~.@-](?=[ \t]*(?:[\r\n]|\Z))")
 # A word of the shell with a comma in it, and the rest of a value after a comma.
 _SHELL_WORD = re.compile(rb"[^\s\"'`<>;&|=,\x80-\xff]+,[^\s\"'`<>;&|=\x80-\xff]+(?=[ \t])")
 _BEHIND_A_COMMA = re.compile(rb",[^\s\"'`<>;&|=,()\[\]{}\x80-\xff]{4,}(?=[ \t\n]|\Z)")
-_MORE_THAN_A_VALUE = re.compile(rb"[&;,][\w.-]+=|[\"'`<>]|\)[;,]?\Z")
+_MORE_PAIRS = re.compile(rb"[&;,][a-z][a-z_]{2,}=|[&;][A-Z_]{4,}=")
 _DIGIT = re.compile(rb"[0-9]")
 _SESSION = re.compile(rb"(?i)(?:session|sid)\Z")
+_ENDS_IN_UUID = re.compile(rb"(?i)(?:\A|[^0-9a-z])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _AGENT_ID = re.compile(rb"(?:ses|thread|conv|run)_[0-9A-Za-z]{10,}\Z")
 _SNAKE = re.compile(rb"[a-z]+(?:_[a-z0-9]+)*\Z")
 _IDENTIFIER = re.compile(rb"[A-Za-z_]+\d?\Z")
 _OWN_NAME = re.compile(rb"(?i)password|passwd|secret")
 _PLAIN_VALUE = re.compile(rb"[\w+/=.~:%|-]+\Z")
-# A bracket amid letters and digits, without anything else that code has.
-_BROKEN_CALL = re.compile(rb"(?=[^0-9]*[0-9])[A-Za-z_]\w*[(\[{][^\s.,;:\"'=]*[^\s.,;:\"'=)\]}({\[]\Z")
+# An address of a blockchain or the hash of a function's name (keys are longer), a constant.
+_NO_KEY = re.compile(rb"0x[0-9a-fA-F]{1,40}\Z|[A-Z][A-Z0-9]{0,9}(?:_[A-Z0-9]{1,12})+\Z")
+# Types of Rust, Go and C that begin with a sign or have one in them: `&[u8]`, `[u8;32]`, `map[string]string`.
+_BUILT_IN = (
+    r"(?:[ui](?:8|16|32|64|128|size)|f32|f64|u?int\d*|float\d*|bytes?\d*|str|string|char|bool|any|map|Vec|Option|\d+)"
+)
+_TYPE = re.compile(rf"[&*\[<(]*(?:\]*{_BUILT_IN}[\[\]<>;,:&*()?]+)+(?:{_BUILT_IN})?\Z".encode())
+# A type behind a colon, and what follows one.
+_GENERIC = re.compile(rb"[A-Z]\w{0,24}<[A-Za-z&\[(]")
+_BEHIND_A_TYPE = re.compile(rb"[?!]?[ \t]*(?:[,;)\]}|&>=\[{<])")
+_SIZED = re.compile(rb"[A-Z][a-z]+(?:8|16|32|64|128|256)[A-Z][a-z]+\Z")
 _COLOUR = re.compile(rb"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})(?:[;}]|\Z)")
-_CODE = re.compile(rb"[A-Za-z_][\w.]*(?:\[[^\]]*\]|\(.*\)|\()|.*(?:\(\)|=>|\)\{)")
+# A call, an arrow, a bracket that is closed and was not opened.
+_CODE = re.compile(rb"[A-Za-z_][\w.]*\[[^\]]*\]|.*(?:[A-Za-z_]\(|\(\)|=>|\)\{|\w!\[)|[^(\[{]*[)\]}].*[A-Za-z]")
+# Minified code: names of up to three letters, and what joins them.
+_SHORT_NAMES = re.compile(
+    rb"[!+-]{0,2}(?:[A-Za-z_$]\w{0,2}|\d+)(?:[.?:,=&|!+(\[<>]{1,3}(?:[A-Za-z_$]\w{0,2}|\d+)[)\]]*)+\Z"
+)
 
 
 class Form(NamedTuple):
     """How a value was written: in quotes, alone to the end of a line, loosely bound to its name (a pair, a table), or
-    as a shell's variable (`NAME=value`), whose value is never the name of something else.
+    as a shell's variable (`NAME=value`), whose value is never the name of something else. `literal` is a place where no
+    code can stand, only names of other things.
     """
 
-    quoted: bool
-    whole_line: bool
-    loose: bool
+    quoted: bool = False
+    whole_line: bool = False
+    loose: bool = False
     shell: bool = False
+    literal: bool = False
 
 
 class Value(NamedTuple):
@@ -192,11 +219,12 @@ def next_name(view: bytes, at: int) -> int | None:
     return names.end() if names else None
 
 
-def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> Value | None:
+def assigned_secret(places: Places, start: int, sign_start: int, sign_end: int) -> Value | None:
     """Return the secret that an assignment, flag or command gives to a name, or None if its value is not a secret.
 
     The places are those of a match: where the end of the name begins, and the sign.
     """
+    view = places.text
     sign = view[sign_start:sign_end]
     if sign.isspace() and view.startswith(b"--", sign_end):
         return None  # the next flag
@@ -207,17 +235,16 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
         return None
     if (sign.startswith(b"(") and b"." in view[start:sign_start]) or sign.strip() == b"::":
         return None
+    if b")" in sign and b">" in sign:
+        return None  # what a call returns: `sign(text, 'secret') => '...'`
     if view.startswith(b"::", max(0, name_start - 2)):
         return None  # a resource type: `AWS::Redshift::EndpointAuthorization`
     if sign == b":" and view.startswith(b"?", sign_end) and view[name_start - 1 : name_start] == b"{":
         return None  # `${PASSWORD:?is not set}`
-    value = _read_value(view, name_start, sign_end, sign)
-    if value is None or (sign == b">" and view[value.end : value.end + 2] != b"</"):
+    value = _read_value(places, (name_start, sign_start), sign_end, sign)
+    if value is None or BLANK in view[value.start : value.end + 1] or view[value.start - 1 : value.start] == BLANK:
         return None
-    if BLANK in view[value.start : value.end + 1] or view[value.start - 1 : value.start] == BLANK:
-        return None
-    value = _to_line_end(view, name_start, value)
-    if not _is_secret(value.text, value.form, standard):
+    if not _is_secret(value.text, value.form, standard) or _is_type(view, sign, value):
         return None
     if _SESSION.search(view, name_start, sign_start) and _is_no_session(value.text):
         return None
@@ -228,59 +255,105 @@ def assigned_secret(view: bytes, start: int, sign_start: int, sign_end: int) -> 
     return value._replace(end=behind.end()) if behind else value
 
 
-def _read_value(view: bytes, name_start: int, at: int, sign: bytes) -> Value | None:
+def _read_value(places: Places, name: tuple[int, int], at: int, sign: bytes) -> Value | None:
     if sign == b">":
-        end = view.find(b"</", at, at + _LONGEST)
-        return _value(view, at, end, Form(True, False, False)) if end > 0 and b"\n" not in view[at:end] else None
+        return _element(places, name, at)
+    view = places.text
+    if view[name[0] - 2 : name[0]] == b"{{" or view[name[0] - 3 : name[0]] == b"{{ ":
+        return None  # a template's filter: `{{ .Password | b64enc }}`
     is_pair = _ENDS_PAIR.match(sign) is not None
     opening = _OPENING.match(view, at)
-    quote = opening.group(1) if opening else None
+    prefix, quote = opening.groups() if opening else (None, None)
     start = opening.end() if opening else at
+    if (
+        opening
+        and quote
+        and prefix
+        and not _BEHIND_A_STRING.match(view, places.closing(start, quote, start + _LONGEST) + len(quote))
+    ):
+        quote, start = None, opening.start(1)  # `b"x"y` is not a string of bytes
+    if quote and quote not in sign and places.is_same_quote(name[0] - 1, start - 1):
+        return None  # it ends the string that the name is in: `"PWD="+path`
     if quote:
-        limit = min(len(view), start + _LONGEST)
-        end = view.find(quote, start, limit)
-        end = limit if end < 0 else end
-        line_end = view.find(b"\n", start, end)
-        return _value(view, start, end if line_end < 0 else line_end, Form(True, False, is_pair or b"|" in sign))
+        if quote == b'""' and places.closing(start - 1, b'"', start) == start:
+            quote, start = b'"', start - 1  # the second one is text
+        end = places.closing(start, quote, min(len(view), start + _LONGEST))
+        loose = (is_pair and not _is_constant(view, *name)) or b"|" in sign
+        return _value(places, start, end, Form(quoted=True, loose=loose, literal=True))
     if is_pair:
         return None
-    loose = b"|" in sign
-    whole = _whole(view, name_start, start, sign)
-    if whole and not _MORE_THAN_A_VALUE.search(whole.group()):
-        return _value(view, start, whole.end(), Form(False, True, loose))
-    shell = sign == b"=" and view[name_start : at - 1].isupper()
+    alone = _alone(places, name[0], start, sign)
+    if alone is not None:
+        return alone
+    quoted = view[name[0] - 1 : name[0]]
+    if sign == b"=" and quoted in (b'"', b"'"):  # `-e "PASSWORD=a&b"`
+        end = places.closing(name[0], quoted, start + 256)
+        text = places.literal(start, end) if view.startswith(quoted, end) else b""
+        if _VISIBLE.fullmatch(text) and not _MORE_PAIRS.search(text):
+            return _value(places, start, end, Form(whole_line=True, literal=True))
+    shell = sign == b"=" and view[name[0] : at - 1].isupper()
     word = _SHELL_WORD.match(view, start) if shell else None
-    return _value(view, start, word.end() if word else _bare_end(view, start), Form(False, False, loose, shell))
+    end = word.end() if word else _bare_end(view, start)
+    return _value(places, start, end, Form(loose=b"|" in sign, shell=shell, literal=shell or sign.isspace()))
 
 
-def _to_line_end(view: bytes, name_start: int, value: Value) -> Value:
-    """Add what a comma or the like cut off if name and value have the line to themselves, as in YAML."""
-    rest = None if value.form.quoted else _REST_OF_LINE.match(view, value.end)
-    if rest is None or _MORE_THAN_A_VALUE.search(rest.group()):
-        return value
-    if not _begins_line(view, name_start):
-        return value
-    return value._replace(end=rest.end(), text=view[value.start : rest.end()])
+def _element(places: Places, name: tuple[int, int], at: int) -> Value | None:
+    """The text of an XML element."""
+    view = places.text
+    end = view.rfind(b"</", at, max(at, view.find(view[name[0] : name[1]] + b">", at, at + _LONGEST)))
+    if end < 0 or places.line_end(at, at) < end:
+        return None
+    return _value(places, at, end, Form(quoted=True, literal=True))
 
 
-def _whole(view: bytes, name_start: int, start: int, sign: bytes) -> re.Match[bytes] | None:
-    """The value up to the end of the line if the assignment has it to itself, or to the quote: `-e "PASSWORD=a&b"`."""
-    if _stands_alone(view, name_start, sign):
-        return _LINE_VALUE.match(view, start)
-    before = view[name_start - 1 : name_start]
-    return _QUOTED_ASSIGNMENT[before].match(view, start) if before in _QUOTED_ASSIGNMENT and sign == b"=" else None
+def _is_constant(view: bytes, name_start: int, name_end: int) -> bool:
+    """Whether a name is the first argument of a call, all of it in capitals: `define('DB_PASSWORD', ...)`."""
+    return (
+        view[name_start:name_end].isupper()
+        and _FIRST_ARGUMENT.search(view, max(0, name_start - 8), name_start) is not None
+    )
 
 
-def _stands_alone(view: bytes, name_start: int, sign: bytes) -> bool:
-    """Whether the assignment has no spaces and begins its line, as in .env files."""
-    return b"=" in sign and not sign.endswith((b" ", b"\t")) and _begins_line(view, name_start)
+def _alone(places: Places, name_start: int, start: int, sign: bytes) -> Value | None:
+    """The value up to the end of the line, if the assignment has it to itself, as in .env and YAML files.
+
+    Then any sign may be in it, quotes too.
+    """
+    line = _line_begun(places.text, name_start) if _ASSIGNS.match(sign) else None
+    if line is None:
+        return None
+    word_end = places.word_end(line, start, start + _LONGEST_LINE)
+    end = places.string_end(start, word_end)
+    if end == word_end and not _LINE_ENDS.match(places.text, end):
+        return None
+    value = places.literal(start, end)
+    if not _VISIBLE.fullmatch(value) or (b"=" in sign and _MORE_PAIRS.search(value)):
+        return None
+    length = len(_without_tail(value))
+    whole = b"=" in sign and not sign[-1:].isspace()
+    return _value(places, start, start + length, Form(whole_line=whole, literal=True))
 
 
-def _begins_line(view: bytes, name_start: int) -> bool:
-    """Whether only what .env files, diffs and listings put there comes before a name in its line."""
+def _without_tail(text: bytes) -> bytes:
+    """Leave out what the code or the text around a value has behind it: a comma, a bracket or quote never opened."""
+    element = _END_TAG.search(text)
+    text = text[: element.start()] if element else text
+    while text:
+        last = text[-1:]
+        is_extra = last in b",;" or (last in _CLOSERS and text.count(last) > text.count(_CLOSERS[last]))
+        if not is_extra and not (last in b"\"'`" and text.count(last) % 2):
+            break
+        text = text[:-1]
+    return text
+
+
+def _line_begun(view: bytes, name_start: int) -> int | None:
+    """Return where the line of a name begins if only what .env files, diffs and listings put there comes before it."""
     lowest = max(0, name_start - 64)
-    line = 1 + max(view.rfind(b"\n", lowest, name_start), view.rfind(b"\x00", lowest, name_start))
-    return (line > 0 or lowest == 0) and _LINE_LEAD.match(view, line, name_start) is not None
+    line = 1 + max(view.rfind(mark, lowest, name_start) for mark in (b"\n", b"\x00", b'"'))
+    if view[line - 1 : line] == b'"' and not _TEXT_OPENS.search(view, max(0, line - 4), line):
+        return None
+    return line if (line > 0 or lowest == 0) and _LINE_LEAD.match(view, line, name_start) else None
 
 
 def _bare_end(view: bytes, start: int) -> int:
@@ -294,40 +367,61 @@ def _bare_end(view: bytes, start: int) -> int:
     return end
 
 
-def _value(view: bytes, start: int, end: int, form: Form) -> Value | None:
+def _value(places: Places, start: int, end: int, form: Form) -> Value | None:
     """Cut a value down to the secret: without the scheme before it, the host and punctuation after it."""
     if end - start < _SHORTEST:
         return None
+    view = places.text
     scheme = _SCHEME.match(view, start, end if form.quoted else end + 8)
     if scheme:
         start = scheme.end()
-        end = end if form.quoted else _bare_end(view, start)
-    if not form.quoted:
+        end = end if form.literal else _bare_end(view, start)
+    if not form.literal:
         host = _HOST.search(view, start, end) if view.find(b"@", start, end) >= 0 else None
         end = host.start() if host else end
-    text = view[start:end].lstrip(b" ")
+    text = places.literal(start, end).lstrip(b" ")
     start = end - len(text)
     text = text.rstrip(b" ")
     if not form.quoted and text[-1:] in _PUNCTUATION:
         brackets = b"(" in text or b"[" in text or b"{" in text
-        text = text.rstrip(b"\\" if form.whole_line or brackets else _PUNCTUATION)
+        text = text.rstrip(b"\\" if form.literal or brackets else _PUNCTUATION)
     return Value(start, start + len(text), text, form) if text else None
+
+
+def _is_type(view: bytes, sign: bytes, value: Value) -> bool:
+    """Whether a name is declared with its type, `password: Uint8Array | string`, and not given a value."""
+    if value.form.quoted or not sign.strip().endswith(b":"):
+        return False
+    if _GENERIC.match(view, value.start) and view.startswith(b"<", value.end):
+        return True
+    if not value.text[-1:].isalpha() or not is_name(value.text, in_code=value.text[:1].isupper()):
+        return False
+    return _BEHIND_A_TYPE.match(view, value.end) is not None or _SIZED.match(value.text) is not None
 
 
 def _is_no_session(text: bytes) -> bool:
     """Whether the value names a session of an agent, or a statement of a policy: `"Sid": "AllowPassRole"`."""
-    return is_uuid(text) or _AGENT_ID.match(text) is not None or not _DIGIT.search(text)
+    return _ENDS_IN_UUID.search(text) is not None or _AGENT_ID.match(text) is not None or not _DIGIT.search(text)
 
 
 @lru_cache(maxsize=4096)
 def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
     """Judge a value by the standard of its name and by how it was written. Values repeat, so answers are cached."""
-    if is_placeholder(text) or len(text) > _LONGEST or _is_code(text, form):
+    if is_placeholder(text) or len(text) > _LONGEST or is_version(text) or _is_code(text, form):
         return False
-    if b" " in text and not looks_generated(text.replace(b" ", b""), 40):
+    if (standard != "password" or form.loose) and (
+        is_name(text, in_code=not form.literal or form.loose) or _NO_KEY.match(text)
+    ):
         return False
+    if standard in ("token", "weak") and is_slug(text):
+        return False
+    if b" " in text:
+        return looks_generated(text.replace(b" ", b""), 40) and not reads_as_words(text)
     if form.loose and not looks_generated(text, 12):
-        return standard == "password" and _BOTH.search(text) is not None and not _SNAKE.match(text)
+        chosen = (_BOTH.search(text) and not _SNAKE.match(text)) or (
+            len(text) >= 8 and not reads_as_words(text, perhaps=True)
+        )
+        return standard == "password" and bool(chosen)
     if standard == "password":
         return _is_password(text, form)
     if standard == "secret":
@@ -342,21 +436,18 @@ def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
 
 def _is_code(text: bytes, form: Form) -> bool:
     """Whether the value is an expression or a reference and not a literal."""
-    if _COLOUR.match(text) or text.startswith(b"arn:"):
+    if (
+        _COLOUR.match(text)
+        or _TYPE.match(text)
+        or text.startswith(b"arn:")
+        or is_reference(text, in_code=not form.literal)
+    ):
         return True
-    if (form.quoted or form.whole_line) and is_mixed_with_signs(text):
-        return False
-    if not is_reference(text) or is_digest(text):
-        return is_digest(text)
-    if (form.quoted or form.whole_line) and _BROKEN_CALL.match(text):
-        return False
-    if form.quoted:
-        return text[:1] in b"$%{<" or not (looks_generated(text, 24) or is_broken_by_a_dot(text))
-    return _CODE.match(text) is not None or not switches_often(text)
+    return not form.literal and (_CODE.match(text) is not None or _SHORT_NAMES.match(text) is not None)
 
 
 def _is_password(text: bytes, form: Form) -> bool:
-    bare = not form.quoted and not form.whole_line
+    bare = not form.quoted and not form.whole_line and (not form.literal or reads_as_words(text))
     if bare and _IDENTIFIER.match(text) and not looks_generated(text) and not (form.shell and text[-1:].isdigit()):
         return False
     if not form.whole_line and _OWN_NAME.search(text) and is_wordlike(text) and not text[:1].isdigit():

@@ -1,19 +1,25 @@
-"""Private key blocks: whole, cut off at either end, numbered, in a diff, in an array of lines.
+"""Private key blocks: whole, cut off at either end, numbered, in a diff, in an array of lines, as an array of bytes.
 
-Belongs here: which lines of a PEM, PGP, OpenSSH or PuTTY block are key material. Each line is judged on its own, so
-text after a header without an END stays.
+Belongs here: which lines of a PEM, PGP, OpenSSH or PuTTY block are key material, and which arrays of numbers. Each line
+is judged on its own, so text after a header without an END stays.
 """
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 TRIGGER = (
     r"-----? ?(?:BEGIN|END) (?:[A-Z0-9 ]{0,30}PRIVATE KEY|OpenVPN Static key)|PuTTY-User-Key-File|BEGIN SSH2 ENCRYPTED"
+    # Agents write what a command printed as arrays of numbers: those have a name, and no key.
+    r"|Private-Lines: \d|(?:^|[\"'(=n\t\n]|→|json:|[Kk]ey\\*\"?:) ?\[(?:\s|\\+[nr])*(?:[0-9]{1,3},(?:\s|\\+[nr])*){16}"
 )
 _BOUNDARY = re.compile(
     rb"-----? ?(BEGIN|END) (?:[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-?-----?"
     rb"|(Private-Lines): \d+"
 )
+# A key pair of Solana, as its tools write it: 64 bytes.
+_ARRAY = re.compile(rb"\[\s{0,64}((?:[0-9]{1,3}\s{0,64},\s{0,64}){63}[0-9]{1,3})\s{0,64}\]")
+_NUMBER = re.compile(rb"[0-9]+")
 _BREAK = re.compile(rb"[\n\x00]|[\"']\s*,\s*[\"']|<br ?/?>|(?=-----)")
 _NUMBERING = (
     rb"[ \t\"'>|]*(?:[\w./~-]{1,128}:(?=[^\s]))?(?:[+-][ \t]{1,8}(?=\d))?"  # grep's file, a diff's sign
@@ -41,6 +47,17 @@ def private_key_spans(view: bytes) -> Iterator[tuple[int, int]]:
             spans = list(_lines_after(view, found.end()))
         yield from _joined(view, spans)
         end_before = spans[-1][1] if spans else found.end()
+
+
+def key_pair_spans(view: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the spans of arrays of 64 random bytes. Tables of 64 numbers are small, in order or repeat themselves."""
+    for array in _ARRAY.finditer(view):
+        numbers = [int(number) for number in _NUMBER.findall(array.group(1))]
+        halves = (numbers[:32], numbers[32:])
+        is_random = all(len(set(half)) > 22 and sum(n > 127 for n in half) > 6 for half in halves)
+        rising = sum(first < second for first, second in pairwise(numbers))
+        if is_random and rising < 48 and max(numbers) < 256:
+            yield array.span(1)
 
 
 def _joined(view: bytes, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

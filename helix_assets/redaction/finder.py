@@ -6,19 +6,20 @@ Belongs here: trying rules, and judging and merging their matches. Not here: wha
 import base64
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from helix_assets.redaction import assignment, blocks, tables
+from helix_assets.redaction import assignment, blocks, manifests, tables
 from helix_assets.redaction.engine import Pattern, RuleError, compile_pattern, compile_user_pattern
 from helix_assets.redaction.judge import (
     is_blob,
     is_cache_key,
-    is_mixed_with_signs,
+    is_name,
     is_placeholder,
     is_reference,
+    is_slug,
     is_test_name,
     is_uuid,
     is_wordlike,
@@ -28,7 +29,8 @@ from helix_assets.redaction.judge import (
 from helix_assets.redaction.names import kind_of
 from helix_assets.redaction.rules import TOKENS, Check, Rule
 from helix_assets.redaction.trigger import Worth
-from helix_assets.redaction.view import BLANK
+from helix_assets.redaction.view import BLANK, Places
+from helix_assets.redaction.words import reads_as_words
 
 # How many bytes at a time a person's own pattern reads, by how many these pieces overlap, and how long a match may be.
 _PIECE = 16_384
@@ -41,9 +43,11 @@ _MOST_OF_TOKEN = 8_192
 _LEAST_PREFIX = 3
 _BEGUN = re.compile(rb"[A-Za-z0-9_.+/=-]{6,}\Z")
 _COOKIE = re.compile(rb"([^\s=;,\"']{1,80})=([^\s;,\"'\xff]+)")
+_NO_SESSION = re.compile(rb"(?i)_ga|_gid|_fbp|expires|max-age")
+_CODE = re.compile(rb"[(){}<>?!|]")
 _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 _NO_WORD = re.compile(rb"[^A-Za-z0-9_]")
-_HYPHEN = ord("-")
+_HYPHEN, _NEWLINE = b"-\n"
 _HASH_OF = re.compile(rb"(?i)sha(?:1|224|256|384|512)[=:-]\Z")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _BLOB_LENGTH = 64
@@ -52,7 +56,7 @@ _DIGITS = b"0123456789"
 _OWN_NAME = re.compile(rb"(?i)password|passwd|secret|token")
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
 _IDENTIFIER = re.compile(
-    rb"\w+=.*|[a-z_-]+\d\Z|(?:[a-z]{1,7}|[a-z]*[_-][a-z_-]*)\d\d\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z"
+    rb"\w+=.*|[a-z_-]+\d\Z|(?:[a-z]{1,7}|[a-z]*[_-][a-z_-]*)\d\d\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z|[a-z]{2,8}_\d+\Z"
 )
 
 
@@ -90,21 +94,24 @@ class Finder:
     def _table_heads(self) -> Pattern:
         return compile_pattern("|".join(tables.TRIGGERS), never_capture=True)
 
-    def spans(self, view: bytes, worth: Worth, string_end: Callable[[int, int], int]) -> list[Span]:
-        """Return the secrets in the view in order, overlaps merged. None goes beyond `string_end(start, end)`."""
-        found = [*(self._tokens(view, worth.tokens) if worth.tokens else ()), *self._assigned(view)]
+    def spans(self, places: Places, worth: Worth) -> list[Span]:
+        """Return the secrets in a piece of a view in order, overlaps merged. None goes beyond its JSON string."""
+        view = places.text
+        found = [*(self._tokens(view, worth.tokens) if worth.tokens else ()), *self._assigned(places)]
         for rule in worth.contexts:
             found += self._matches(rule, self._pattern(rule), view)
         if worth.blocks:
-            found += [Span(start, end, "private_key") for start, end in blocks.private_key_spans(view)]
+            found += [Span(*span, "private_key") for span in blocks.private_key_spans(view)]
+            found += [Span(*span, "private_key") for span in blocks.key_pair_spans(view)]
+            found += [Span(*span, "secret") for span in manifests.manifest_secrets(view)]
         if worth.tables:
             heads = (head.start() for head in self._table_heads.finditer(view))
-            found += [Span(*cell) for cell in tables.cells_below(view, heads)]
+            found += [Span(*cell) for cell in (*tables.cells_below(view, heads), *tables.listed_values(view))]
         text = view.decode("utf-8", "replace").casefold() if self._extra else ""
         for rule, pattern in self._extra:
             if rule.keyword.casefold() in text:
                 found += self._own_matches(rule, pattern, view)
-        found = [Span(span.start, string_end(span.start, span.end), span.kind) for span in found]
+        found = [Span(span.start, places.string_end(span.start, span.end), span.kind) for span in found]
         if self._allow:
             found = [span for span in found if view[span.start : span.end] not in self._allow]
         return _merged([span for span in found if span.start < span.end])
@@ -171,7 +178,8 @@ class Finder:
                 return Span(begin, end, rule.kind or rule.name)
         return None
 
-    def _assigned(self, view: bytes) -> Iterator[Span]:
+    def _assigned(self, places: Places) -> Iterator[Span]:
+        view = places.text
         for pattern in self._assignments:
             at, last_group = 0, pattern.groups
             while found := pattern.search(view, at):
@@ -180,7 +188,7 @@ class Finder:
                 if at_last := assignment.next_name(view, sign_end):
                     at = at_last
                     continue
-                value = assignment.assigned_secret(view, start, name_end, sign_end)
+                value = assignment.assigned_secret(places, start, name_end, sign_end)
                 if value:
                     yield Span(value.start, value.end, kind_of(view[start:name_end]))
                 at = value.end if value else name_end
@@ -239,6 +247,8 @@ def _begins_word(view: bytes, start: int) -> bool:
     before = view[start - 1]
     if before in _WORD:
         return view[start - 3 : start - 2] == b"%"
+    if before == _NEWLINE and start > _BLOB_LENGTH and _is_blob_at(view, start - 1 - _BLOB_LENGTH):
+        return False  # base64 on several lines
     if before == _HYPHEN and start > 1 and view[start - 2] in _WORD:
         return view[start - 3 : start - 1] == b"--"
     return before not in b"+/" or start < _BLOB_LENGTH or not _is_blob_at(view, start - _BLOB_LENGTH)
@@ -263,20 +273,20 @@ def _is_token(check: Check, body: bytes) -> bool:
 
 def _passes(check: Check, value: bytes, view: bytes) -> bool:
     """Whether a match is a secret by the rule's check; see `rules.Check`."""
-    if check == "any":
-        return True
     if check in ("pair", "pem64"):
         return _decodes_to(value, b":" if check == "pair" else b"PRIVATE KEY")
     if check == "jwk":
         return b'"kty"' in view
-    if is_placeholder(value):
-        return False
+    if check == "any" or is_placeholder(value):
+        return check == "any"
     if check == "fixed":
         return True
     if check == "token":
         return not is_wordlike(value) or len(value) - len(value.translate(None, _DIGITS)) > len(value) // 16
     if check == "session" and is_uuid(value):
         return False  # the agents' own sessions are named like this
+    if is_name(value) and (check not in ("chosen", "set") or _OWN_NAME.search(value)):
+        return False
     if check in ("generated", "session"):
         return looks_generated(value) and not is_reference(value)
     if check == "random":
@@ -287,7 +297,7 @@ def _passes(check: Check, value: bytes, view: bytes) -> bool:
         return not is_reference(value) and _is_in_a_sentence(value)
     if check == "printed":
         return _DIGIT.search(value) is not None and _is_printed(value)
-    return (is_mixed_with_signs(value) or not is_reference(value)) and _is_chosen(value)
+    return not is_reference(value) and _is_chosen(value)
 
 
 def _is_chosen(value: bytes) -> bool:
@@ -305,20 +315,22 @@ def _is_in_a_sentence(value: bytes) -> bool:
     if (_HEX.match(value) and len(value) <= 12) or b"/" in value:
         return False
     if not digits:
-        return looks_generated(value, 10)
+        return looks_generated(value, 10) and not reads_as_words(value, perhaps=True)
     if len(value) < 6 or letters < 3 or (_OWN_NAME.search(value) and is_wordlike(value)):
         return False
-    return not _IDENTIFIER.match(value) and not is_test_name(value)
+    return not _IDENTIFIER.match(value) and not is_test_name(value) and not is_name(value.replace(b"-", b"_"))
 
 
 def _is_printed(value: bytes) -> bool:
-    if (_IDENTIFIER.match(value) and b"=" not in value) or (is_reference(value) and not is_mixed_with_signs(value)):
+    if (_IDENTIFIER.match(value) and b"=" not in value) or is_reference(value):
         return False
     return looks_generated(value, 10) or looks_chosen(value)
 
 
 def _is_random(value: bytes) -> bool:
     if _HEX.match(value) or is_uuid(value) or is_cache_key(value) or is_reference(value) or b"/" in value[:2]:
+        return False
+    if is_name(value) or is_slug(value) or value.startswith(b"0x"):
         return False
     upper, lower = value.upper() != value, value.lower() != value
     return upper and lower and looks_generated(value, 24) and not is_wordlike(value)
@@ -337,9 +349,8 @@ def _decodes_to(value: bytes, needle: bytes) -> bool:
 
 def _cookies(view: bytes, start: int, end: int) -> Iterator[Span]:
     for pair in _COOKIE.finditer(view, start, end):
-        if looks_generated(pair.group(2), 12) and not re.match(
-            rb"_ga|_gid|_fbp|expires|max-age", pair.group(1).lower()
-        ):
+        name, value = pair.groups()
+        if looks_generated(value, 12) and not _NO_SESSION.match(name) and not _CODE.search(value):
             yield Span(*pair.span(2), "cookie")
 
 

@@ -7,6 +7,8 @@ Belongs here: judgements on a value alone. Not here: which values are judged, an
 import re
 from itertools import pairwise
 
+from helix_assets.redaction.words import reads_as_words
+
 # The letter pairs that make up 93 % of the words in English source code; random letters hit them far less often.
 _PAIRS = frozenset(
     (ord(first), ord(second))
@@ -47,12 +49,15 @@ _WORDLIKE_SHARE = 0.68
 _PLACEHOLDER = re.compile(
     rb"(?i)^(?:your|enter|insert|replace|paste)[-_ .]|^(?:my|the|some|any|put|add|set|use|change|fill)[-_ .][a-z_ .-]*$"
     rb"|change-?_?(?:me|this|it)|[-_]your[-_]|placeholder|example|dummy|redacted|masked|removed|hidden|censored|omitted|scrubbed"
-    rb"|<[^<>]+>|\$\{|\$\(|\{\{|%\(|^%[a-z_]{2,}%$|#\{"  # to be filled in
+    rb"|^<[^<>]+>$|\$\{[a-z_][\w.]*(?:[:\[(][^}]*)?\}|^\$\{[a-z_][\w.]*(?:[:\[(]|$)"  # to be filled in
+    rb"|^\$\([a-z][\w./-]*(?:[ )]|$)|^\\\(\.?[a-z]\w*[.)]"
+    rb"|\$\([a-z_./-]{2,}[ )]|\{\{[^{}]*\}\}|^\{\{ |%\(\w+\)[sdr]|^%[a-z_]{2,}%$|#\{[a-z_@][\w.@]*\}"
     rb"|%[sdr](?![A-Za-z0-9]).{0,12}%[sdr](?![A-Za-z0-9])"
-    rb"|\[\^?[a-z0]-[z9f]|\(\?[:=!P]"  # a pattern
-    rb"|\*{3,}|\.{3}|x{5,}|\xe2\x80\xa6|\xe2\x80\xa2\xe2\x80\xa2|fake[-_]|not[-_]?a?[-_]?real|[-_]here$"
-    rb"|\b(?:todo|tbd|fixme|lorem)\b|insecure-?default|1234567890|0123456789|abcdefghij"
+    rb"|\[\^?(?:a-z|a-f|0-9)|\(\?[:=!P]"  # a pattern
+    rb"|^.{0,8}(?:\*{3,}|\.{3}).{0,8}$|\*{5}|^\*{3}|\*{3}$|\.{3}$|x{5,}|[-_]x{3,}$|\xe2\x80\xa6|\xe2\x80\xa2\xe2\x80\xa2|fake[-_]|not[-_]?a?[-_]?real|[-_]here$"
+    rb"|^(?:todo|tbd|fixme)\b|\blorem\b|insecure-?default|abc-?123|[_-](?:123|1234|abc|xyz|foo|bar)$|^0?1234567?8?9?0?$|1234567890|0123456789|abcdefghij"
 )
+_TO_FILL_IN = re.compile(rb"<[^<>]+>|%[sdr]\b")
 _COMMON = frozenset(
     rb"""true false none null nil undefined nan yes no on off enabled disabled required optional default empty unset
     string str text bytes int integer number bool boolean object array any void never unknown varchar char uuid
@@ -60,26 +65,48 @@ _COMMON = frozenset(
     user username admin root guest login name value email test testing tests foo bar baz foobar qux spam eggs abc abcd
     abc123 abcdef xyz hello world public private hunter postgres mysql redis mongo mongodb rabbitmq localhost
     utf-8 utf8 latin1 latin-1 ascii iso-8859-1 input hidden type field label title description header query cookie
-    body path form json xml self this const let var
+    and/or body path form json xml self this const let var
     function return async await import export class def lambda new old current previous next first last
     password1 password123 pass123 passw0rd secret123 test123 test1234 admin123 s3cr3t mypassword my_password mysecret
     secretkey mytoken letmein
     cl100k_base o200k_base p50k_base r50k_base
     qwerty 123456 12345678 user:pass user:password username:password""".split()
 )
-_ALGORITHM = re.compile(rb"(?i)^(?:sha-?\d{1,3}|md5|blake2[bs]|blake3|h1|crc32c?|xxh\d*|urn:uuid|gzip|utf-?8)[:=~-]")
+_ALGORITHM = re.compile(rb"(?i)^(?:sha-?\d{1,3}|md5|blake2[bs]|blake3|h1|crc32c?|xxh\d*|urn:uuid|gzip|utf-?8)[:=~(-]")
 _REFERENCE = re.compile(
-    rb"^(?:[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,]?|[$@%&][A-Za-z_{(][\w.]*[)}%]?|[A-Za-z_][\w.]*[(\[{].*"
-    rb"|[A-Za-z_$][\w$.]*\?[\w$.\[\]]{1,40}:.*|[(\[{|!:\\].*"
+    rb"^(?:[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,]?|[$@%&][A-Za-z_{(][\w.]*[)}%]?|[A-Za-z_][\w.]*[(\[{<].*|/\*.*"
+    rb"|[A-Za-z_$][\w$.]*\?[\w$.\[\]]{1,40}:.*|[(\[{|!:\\)\]},;=+?&.].*"
     rb"|.*(?:!=|\}=|\?\.|=void |=null|=this\.|\(\)|\)\{|\}\(|\)\.[a-z]\w|=>|&&|\|\||\?\?|===|::).*)$",
     re.DOTALL,
+)
+# A key that is kept elsewhere, the id of a key where it was used, a public key of SSH.
+_ELSEWHERE = re.compile(
+    rb"[a-z][a-z0-9]{2,15}:[a-z-]{2,}=|.*(?:aws|goog)4_request|AWS4-HMAC|(?:ssh-[a-z0-9]{3,8} )?AAAA[A-Z][23][NV]"
+)
+_CALL = re.compile(rb"(?:\[\])?[A-Za-z_][\w.:]{2,}!?\((?=[\"'`)]|.*\)\Z)")
+# Brackets and other signs of code, without a letter.
+_BRACKETS = re.compile(rb"[^A-Za-z]*[()\[\]{}][^A-Za-z]*\Z")
+# A path without a beginning that shows it: more than one slash, or a suffix.
+_PLACE = re.compile(rb"(?:[\w@.+:-]+/){2,}[\w@.+-]+\Z|[\w@.+:-]+/[\w@.+-]+\.[a-z]{1,5}\Z")
+_NAME = re.compile(
+    rb"[A-Za-z_$][\w$]*(?:[.-][A-Za-z_$][\w$]*)*(?<![0-9]{2})\Z|[A-Za-z_$-]+(?:16|32|64|128|256|384|512|521|2048|4096)\Z"
+)
+_SLUG = re.compile(rb"[a-z0-9]+(?:[-_.:/][a-z0-9]+)+\Z")
+_SEPARATOR = re.compile(rb"[-_.:/]")
+_SHORT_PART = 6
+_PARTS = re.compile(rb"[_.-]")
+_LONG_PART = 8
+_VERSION = re.compile(
+    rb"(?:npm:|workspace:)?(?:@?[\w./-]+@)?[\^~<>=v]{0,3}[0-9]+(?:\.[0-9x*]+){1,3}(?:[-+][\w.+-]+)?\Z"
+    rb"|[0-9][0-9.,]*(?:/[0-9][0-9.,]*)?(?:[mnu]?s|sec|min|%|[kKMG]i?B|px|r?em)\Z"
 )
 _PATH = re.compile(
     rb"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[a-z._-]|~/|[A-Z]:\\|@[a-z][\w-]*/|file:)"
     rb"|\.(?:py|js|ts|tsx|json|ya?ml|toml|txt|md|pem|key|crt|env|go|rs|sh|html?|css|cfg|ini|conf|lock|log|sql|java|rb|php|xml|csv)(?::\d{1,6}){0,2}$"
 )
 _DIGIT = re.compile(rb"[0-9]")
-_DOTTED = re.compile(rb"[A-Za-z]\w{3,}\.\w{4,}\Z")
+# Random signs are hardly ever this, however many there are.
+_VARIABLE = re.compile(rb"[$@%&](?:[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*)[)}%]?\Z")
 _WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # `handles3Items`, `test_parses_v2`: what a test runner prints after PASS.
 _TEST_NAME = re.compile(
@@ -89,7 +116,7 @@ _TEST_NAME = re.compile(
 )
 _UUID = re.compile(rb"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _CACHE_KEY = re.compile(
-    rb"(?i)(?:linux|macos|windows|darwin|ubuntu|node|npm|pnpm|yarn|pip|uv|cargo|go|gradle|maven|docker|v\d+)-.*-[0-9a-f]{32,}\Z"
+    rb"(?i)(?:linux|macos|windows|darwin|ubuntu|node|npm|pnpm|yarn|pip|uv|cargo|go|gradle|maven|docker|v\d+)-.*-[0-9a-f]{16,}\Z"
 )
 _SWITCHES = re.compile(rb"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -106,7 +133,6 @@ _INTERFACE = frozenset(
     hide toggle strength invalid valid missing empty match same from this that file path name type value config
     settings policy""".split()
 )
-_CALLED = re.compile(rb"[A-Za-z_]{4,}\w*[(\[]|\(\)|=>|\$\{")
 
 
 def is_placeholder(value: bytes) -> bool:
@@ -114,7 +140,9 @@ def is_placeholder(value: bytes) -> bool:
     body = value.strip(b"\"'`()[]{}<>.,;: ")
     if len(body) < 3 or len(set(body[-24:])) <= max(2, min(len(body), 24) // 6):
         return True
-    return value.lower() in _COMMON or _PLACEHOLDER.search(value) is not None
+    if value.lower() in _COMMON or _PLACEHOLDER.search(value):
+        return True
+    return _TO_FILL_IN.search(value) is not None and reads_as_words(value)
 
 
 def is_wordlike(value: bytes) -> bool:
@@ -133,34 +161,42 @@ def is_wordlike(value: bytes) -> bool:
     return pairs >= len(value) * 0.4 and hits >= pairs * _WORDLIKE_SHARE
 
 
-def is_reference(value: bytes) -> bool:
-    """Whether the value is code or names something else: a variable, a call, a path, a URL, a hash."""
+def is_reference(value: bytes, *, in_code: bool = False) -> bool:
+    """Whether the value is code or names something else: a variable, a call, a path, a URL, a hash.
+
+    Random text may look like that, but its letters do not. With `in_code` it stands where code is likely.
+    """
     body = value.rstrip(b"?&|!=")
     if len(body) >= 8 and _DIGIT.search(body):
         value = body  # `Copper2041??` does not end in an operator
-    if _DIGIT.search(value) and is_broken_by_a_dot(value):
+    if _VARIABLE.match(value) or _BRACKETS.match(value) or _ELSEWHERE.match(value) or is_digest(value):
+        return True
+    if (call := _CALL.match(value)) and reads_as_words(call.group(), perhaps=True):
+        return True
+    if not (_REFERENCE.match(value) or _PLACE.match(value) or _PATH.search(value)):
         return False
-    return bool(_REFERENCE.match(value) or (_PATH.search(value) and is_pathlike(value)) or is_digest(value))
+    return reads_as_words(value, perhaps=in_code)
 
 
-def is_broken_by_a_dot(value: bytes) -> bool:
-    """Whether what looks like `module.name` is random text with a dot in it: all kinds of characters, and no word."""
-    if (
-        not _DOTTED.match(value)
-        or value.upper() == value
-        or value.lower() == value
-        or any(is_wordlike(part) for part in value.split(b"."))
-    ):
+def is_name(value: bytes, *, in_code: bool = False) -> bool:
+    """Whether the value is one word of a program: a type, a variable. People put more digits behind their words."""
+    if not _NAME.match(value) or not reads_as_words(value, perhaps=in_code):
         return False
-    return looks_generated(value.replace(b".", b""), 10)
+    long_parts = (part for part in _PARTS.split(value) if len(part) >= _LONG_PART)
+    return all(reads_as_words(part, perhaps=True) for part in long_parts)  # else a key behind a vendor's prefix
 
 
-def is_mixed_with_signs(value: bytes) -> bool:
-    """Whether the value has so many signs between letters and digits, and no word, that it is not code either."""
-    if not 10 <= len(value) <= 128 or b" " in value or not _DIGIT.search(value) or is_wordlike(value):
+def is_slug(value: bytes) -> bool:
+    """Whether the value is words, numbers and short pieces with hyphens between them, as names of things are."""
+    if not _SLUG.match(value):
         return False
-    signs = set(value.translate(None, _LETTERS + _DIGITS + b"_-./"))
-    return len(signs) >= 3 and value.upper() != value and value.lower() != value and not _CALLED.search(value)
+    parts = [part for part in _SEPARATOR.split(value) if len(part) > _SHORT_PART]
+    return bool(parts) and all(part.isalpha() and reads_as_words(part) for part in parts)
+
+
+def is_version(value: bytes) -> bool:
+    """Whether the value is a version, alone or behind a package, or a measure: `^1.2.3`, `pg@1.2`, `30/41ms`."""
+    return _VERSION.match(value) is not None
 
 
 def is_passphrase(value: bytes) -> bool:
@@ -181,11 +217,6 @@ def is_uuid(value: bytes) -> bool:
 def is_cache_key(value: bytes) -> bool:
     """Whether the value looks like the key of a build cache: systems and tools, then a hash."""
     return _CACHE_KEY.match(value) is not None
-
-
-def is_pathlike(value: bytes) -> bool:
-    """Whether a value with slashes or a suffix looks like a path and not like base64."""
-    return b"://" in value[:24] or is_wordlike(value) or len(value) < 12
 
 
 def is_date(value: bytes) -> bool:

@@ -24,13 +24,15 @@ _NOT_A_SECRET = frozenset(
     mode state status source kind option options setting settings config configs callback fn func function exists
     enabled disabled present valid invalid visible shown show hide hidden toggle icon title description text info
     endpoint address host port user username email owner issuer scope scopes audience role created updated modified
+    cidr cidrs usec encryption
     model models map list dict set array tuple iterator iter generator parser stream reader writer lexer tokenizer
     """.split()
 )
 # Words that make a key public anywhere in a name, and those that do so only right before `key`.
 _PUBLIC = frozenset(
-    b"""public pub publishable cache idempotency dedup dedupe translation i18n locale known fingerprint anon site
-    csrf xsrf registry lock sourcemap primarykey keyboard hotkey keyof monkey donkey turkey""".split()
+    b"""public pub publishable pubkey publickey websocket cache idempotency dedup dedupe translation i18n locale known
+    fingerprint anon site csrf xsrf registry lock sourcemap primarykey keyboard hotkey keyof monkey donkey
+    turkey""".split()
 )
 _PUBLIC_KEYS = frozenset(
     b"""primary foreign partition sort row column shard routing object event query react node parent child lookup index
@@ -40,7 +42,7 @@ _PUBLIC_KEYS = frozenset(
 _KEYS_OF_SERVICES = frozenset(b"primary storage hash host event data".split())
 _PUBLIC_TOKENS = frozenset(
     b"""page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start end special added image
-    cancellation""".split()
+    cancellation idempotency""".split()
 )
 _PUBLIC_WORDS = frozenset(b"public pub publishable".split())
 _PASSWORD_WORDS = frozenset(b"password passwd pwd passphrase passcode passwort pass pw psk pin sshpass".split())
@@ -54,16 +56,25 @@ _KEY_QUALIFIERS = frozenset(
 )
 
 
+_REQUEST = [b"client", b"request", b"token"]
+# All signs and spaces may be in these.
+_WORDPRESS = frozenset(
+    b"""AUTH_KEY SECURE_AUTH_KEY LOGGED_IN_KEY NONCE_KEY AUTH_SALT SECURE_AUTH_SALT LOGGED_IN_SALT NONCE_SALT""".split()
+)
+
+
 @lru_cache(maxsize=4096)
 def name_standard(name: bytes) -> Standard | None:
     """The standard by which a value under this name is judged, or None if such names do not have secrets."""
+    if name.isupper() and name.strip(b"\"'") in _WORDPRESS:
+        return "password"
     segments = [segment.lower() for segment in _SEGMENT.findall(name)]
     while segments and segments[-1].isdigit():
         segments.pop()
     if not segments or (segments[-1] in _NOT_A_SECRET and not _ends_in_secret_id(segments)):
         return None
-    if segments[-2:] == [b"account", b"sid"]:
-        return None  # Twilio's id of an account
+    if segments[-2:] in ([b"account", b"sid"], [b"token", b"data"]) or segments[-3:] == _REQUEST:
+        return None  # Twilio's id of an account; the tables of a parser; what makes a request to AWS unique
     words = set(segments)
     joined = b"".join(segments)
     if (

@@ -15,15 +15,15 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from helix_assets.redaction import assignment, blocks, rules, tables
+from helix_assets.redaction import assignment, blocks, manifests, rules, tables
 from helix_assets.redaction.finder import Finder, Span
 from helix_assets.redaction.judge import is_date, is_wordlike
 from helix_assets.redaction.numbers import redacted_arrays
 from helix_assets.redaction.trigger import Kept, Trigger
-from helix_assets.redaction.view import BLANK, MARK, View, may_be_coloured, plain_view, without_colours
+from helix_assets.redaction.view import BLANK, MARK, Places, View, may_be_coloured, plain_view, without_colours
 
 # Part of the version: raise it when judgements change but the rules do not.
-_REVISION = 9
+_REVISION = 10
 # A mark joins the texts on its two sides, so the text around it is read again until nothing is found.
 _MOST_PASSES = 4
 _AROUND = 2_048
@@ -35,6 +35,8 @@ _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
 _SHORTEST_REST = 4
 _REST = re.compile(rb"[A-Za-z0-9+/=_-]*(?:[0-9]|[a-z][A-Z])[A-Za-z0-9+/=_-]*")
 _ENDS_IN_MARK = re.compile(MARK.pattern + rb"\Z")
+_NUMBERS = re.compile(rb"(?:[0-9]{1,3}\s*,\s*){9,}[0-9]{1,3}")
+_REAL_QUOTE = re.compile(rb"(?<!\\)(?:\\\\)*\"")
 _UNQUOTED = re.compile(rb"((?:\\)*\")[ \t]*:[ \t]*\Z")
 
 
@@ -137,6 +139,7 @@ class Redactor:
             assignment.COMMAND,
             *assignment.TRIGGERS,
             blocks.TRIGGER,
+            manifests.TRIGGER,
             *tables.TRIGGERS,
         )
         stated = repr((_REVISION, rules.TOKENS, rules.CONTEXTS, patterns, self._arguments[1:3]))
@@ -261,15 +264,11 @@ class Redactor:
     def _spans(self, view: View, pieces: list[tuple[int, int]]) -> list[Span]:
         found = []
         for start, end in pieces:
-            piece = view.text[start:end]
-            worth = self._trigger.worth(piece)
+            places = Places.of(view, start, end)
+            worth = self._trigger.worth(places.text)
             lowest = _EDGE if start else 0
-            highest = len(piece) - _EDGE if end < len(view.text) else len(piece)
-
-            def string_end(begin: int, last: int, offset: int = start) -> int:
-                return view.string_end(offset + begin, offset + last) - offset
-
-            for span in self._finder.spans(piece, worth, string_end) if worth else ():
+            highest = len(places.text) - _EDGE if end < len(view.text) else len(places.text)
+            for span in self._finder.spans(places, worth) if worth else ():
                 if span.start >= lowest and span.end <= highest:
                     found.append(Span(start + span.start, start + span.end, span.kind))
         return found
@@ -363,7 +362,9 @@ def _whole_characters(raw: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _missing_quote(raw: bytes, start: int, end: int) -> bytes:
-    """Return the quote that a mark needs if it replaces a JSON number: the one that ended the key."""
+    """Return the quote that a mark needs if it replaces a JSON number, the one that ended the key, or several."""
+    if _NUMBERS.fullmatch(raw, start, end):
+        return b'"' if raw[:1] in (b"{", b"[") and len(_REAL_QUOTE.findall(raw, 0, start)) % 2 == 0 else b""
     if not _NUMBER.match(raw, start, end) or raw[end : end + 1] not in (b",", b"}", b"]", b"\n", b" ", b"\\", b""):
         return b""
     key_end = _UNQUOTED.search(raw, max(0, start - 32), start)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from helix_assets.redaction.judge import is_placeholder, is_reference, looks_chosen, looks_generated
-from helix_assets.redaction.names import Standard, name_standard
+from helix_assets.redaction.judge import is_name, is_placeholder, is_reference, looks_chosen, looks_generated
+from helix_assets.redaction.names import Standard, kind_of, name_standard
 
 _ONE = r"(?i:pass(?:word|wd|wort|phrase|code)?|pwd|secret|token|api[ _-]?key)"
 _NAME = rf"{_ONE}s?"
@@ -21,6 +21,7 @@ TRIGGERS = (
     rf"\|{_MARKS}{_NAME}{_MARKS}(?:{_LINE_ENDS}|$)",
     rf"{_SEPARATOR}[\\\" ]*[\w -]*{_ONE}[\\\"]*(?:{_SEPARATOR}[\w\\\" ,;.-]*)?{_LINE_ENDS}",
     rf"{_ONE}[\\\"]*{_SEPARATOR}[\w\\\" ,;.-]*{_LINE_ENDS}",
+    rf"Key  +Value *{_LINE_ENDS}",
 )
 _BAR = re.compile("\\||│".encode())
 _SEPARATORS = tuple(map(re.compile, (b",", b";", b"\t")))
@@ -30,6 +31,14 @@ _NAMES_BEFORE = re.compile(rb"[\w\",;\t .-]*\Z")  # after what JSON has before a
 _HEADER = re.compile(rf"[\w -]{{0,24}}{_NAME}\Z".encode())
 _BORDER = re.compile(rb"[ \t\d|:=+>-]*(?:\xe2(?:\x86\x92|[\x94\x95].)[ \t|:=+-]*)*\r?\Z")
 _ARGUMENTS = re.compile(rb"[ \t]*(?:\d{1,6}(?:\xe2\x86\x92|[:\t]))?[ \t]*[A-Za-z_][\w.]*(?:, [A-Za-z_][\w.]*)+,?\r?\Z")
+# What Vault prints: `Key  Value` and a line below; below `= Data =` all values are secrets.
+_LEAD = rb"[ \t]*(?:[0-9]{1,6}(?:\xe2\x86\x92|[:\t]))?[ \t]*"
+_LISTING = re.compile(rb"Key  +Value[ \t]*\n" + _LEAD + rb"---  +-----[ \t]*\n")
+_OF_DATA = re.compile(rb"= Data =+[ \t]*\n" + _LEAD + rb"\Z")
+_BEFORE_LISTING = 128
+_LISTED = re.compile(_LEAD + rb"([\w.@/-]{1,128})[ \t]{2,}(\S(?:[^\n\"]*\S)?)[ \t]*(?:\n|\Z|(?=\"))")
+_SECRET = re.compile(rb"(?i)pass|pwd|secret|token|key|credential")
+_NO_VALUE = re.compile(rb"(?:n/a|<nil>|map\[.*|\[.*\]|[0-9]{1,5}|[0-9hms]{2,12}|true|false|[\w-]{0,8})\Z")
 _LONGEST_LINE = 4_096
 _SHORTEST = 6
 
@@ -49,7 +58,7 @@ def cells_below(view: bytes, heads: Iterable[int]) -> Iterator[tuple[int, int, s
         bar = next((mark for mark in _SEPARATORS if is_csv and mark.search(header)), _BAR)
         cells = _cells(header, bar)
         columns = _columns(header, cells)
-        is_below = is_csv
+        is_below = is_csv and not header.rstrip(b" \r").endswith(b",")  # a list of names in code
         at = line.stop + 1
         while columns and at < len(view):
             line = _line(view, at)
@@ -65,6 +74,21 @@ def cells_below(view: bytes, heads: Iterable[int]) -> Iterator[tuple[int, int, s
             else:
                 break
             at = line.stop + 1
+
+
+def listed_values(view: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield the span and the kind of each secret that Vault lists by name."""
+    at = 0
+    while listing := _LISTING.search(view, at):
+        before = view[max(0, listing.start() - _BEFORE_LISTING) : listing.start()]
+        is_data, at = _OF_DATA.search(before) is not None, listing.end()
+        while row := _LISTED.match(view, at):
+            name, value = row.groups()
+            standard = name_standard(name) if _SECRET.search(name) else None
+            judged = is_data or (standard and (standard == "password" or not _NO_VALUE.match(value)))
+            if judged and not is_placeholder(value):
+                yield *row.span(2), kind_of(name) if standard else "secret"
+            at = row.end()
 
 
 def _line(view: bytes, start: int) -> range:
@@ -98,4 +122,4 @@ def _is_secret(text: bytes, standard: Standard) -> bool:
         return False
     if standard == "password":
         return looks_chosen(text) and text.translate(None, b"0123456789") != text
-    return looks_generated(text, 16)
+    return looks_generated(text, 16) and not is_name(text)

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-from helix_assets.redaction import assignment, blocks, numbers, tables
+from helix_assets.redaction import assignment, blocks, manifests, numbers, tables
 from helix_assets.redaction.engine import Multiple, Pattern, PatternSet, compile_pattern
 from helix_assets.redaction.judge import is_blob
 from helix_assets.redaction.rules import CONTEXTS, TOKENS, Rule
@@ -24,6 +24,7 @@ _VEILS = (
     r"&\#(?:x[0-9a-fA-F]{2}|[0-9]{2,3});",
 )
 _RULES = (*TOKENS, *CONTEXTS)
+_BLOCKS = f"{blocks.TRIGGER}|{manifests.TRIGGER}"
 _REPEAT = re.compile(r"\{(\d+),?\d*\}")
 _CLASS = re.compile(r"\\.|\[[^\]]*\]")
 _GROUP = re.compile(r"\([^()]*\)")
@@ -69,7 +70,7 @@ class Trigger:
     @cached_property
     def _patterns(self) -> list[str]:
         own = [f"(?i:{re.escape(word)})" for word in self._own if word]
-        return [*self._heads, *assignment.TRIGGERS, blocks.TRIGGER, *tables.TRIGGERS, *own, *numbers.TRIGGERS, *_VEILS]
+        return [*self._heads, *assignment.TRIGGERS, _BLOCKS, *tables.TRIGGERS, *own, *numbers.TRIGGERS, *_VEILS]
 
     @cached_property
     def _heads(self) -> dict[str, list[int]]:
@@ -95,9 +96,7 @@ class Trigger:
     @cached_property
     def _shapes(self) -> tuple[Pattern, Pattern]:
         """Patterns that find where a block or a table may begin."""
-        return compile_pattern(blocks.TRIGGER, never_capture=True), compile_pattern(
-            union(tables.TRIGGERS), never_capture=True
-        )
+        return compile_pattern(_BLOCKS, never_capture=True), compile_pattern(union(tables.TRIGGERS), never_capture=True)
 
     @cached_property
     def _anywhere(self) -> Pattern:

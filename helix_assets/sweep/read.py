@@ -104,6 +104,7 @@ def _result(run: SessionRun, shop: Workshop) -> Ingested:
     sources = run.sources
     if run.task.merges and run.task.earlier is not None and not run.has_counted:
         run.facts = run.task.earlier.facts  # nothing new was read about the session
+    run.settle_start()
     if not run.task.is_bare:
         run.facts.cwd = run.facts.cwd or _cwd_of_path(run, shop)
         run.facts.repo_root = _repository(run, shop)

@@ -51,6 +51,11 @@ class Incomplete(Exception):
 class SessionRun:
     """The state of one task: takes the stream record by record and writes rows."""
 
+    held_since_us: int | None
+    started_us: int | None
+    ended_us: int | None
+    _copied_branch: str | None
+
     def __init__(self, task: IngestTask, shop: Workshop, last_sighting: dict[int, int]) -> None:
         self.task, self._shop = task, shop
         self.adapter = ADAPTERS[task.flavor]
@@ -100,7 +105,7 @@ class SessionRun:
         self.shareable: set[int] = set()
         self.message_ids: dict[int, str] = {}
         self._last_message: str | None = None
-        self.started_us, self.ended_us = task.started_us, task.ended_us
+        self._begin_span()
         self.last_row = task.last_row
 
     def _continue(self) -> bool:
@@ -243,10 +248,11 @@ class SessionRun:
         record, obj = item
         ts_us = record.ts_us
         if ts_us is not None:
-            if self.started_us is None or ts_us < self.started_us:
-                self.started_us = ts_us
+            if self.held_since_us is None or ts_us < self.held_since_us:
+                self.held_since_us = ts_us
             if self.ended_us is None or ts_us > self.ended_us:
                 self.ended_us = ts_us
+            self._date(record, ts_us)
         is_given_up = record.key in self._stored_alone and record.key in self.task.not_ours
         if self._shares_history and is_worldwide(record.native_id) and not is_given_up:
             self.shareable.add(record.key)
@@ -270,6 +276,34 @@ class SessionRun:
         elif record.key not in self.task.not_ours:
             self.last_row = place(item)
             self._emit(self.linker.rows(record, events))
+
+    def _begin_span(self) -> None:
+        """Start, end and the first record held, as the catalog knows them; own records date a resumed session again."""
+        task = self.task
+        self.held_since_us = task.facts.held_since_us or task.started_us
+        self.ended_us = task.ended_us
+        self.started_us = None if task.not_ours and not task.append else task.started_us
+        self._copied_branch = None
+
+    def _date(self, record: Record, ts_us: int) -> None:
+        """Start the session with its first own record; copied history before it also has another one's branch.
+
+        Behind copied history only a record with an id shows that it is the session's own.
+        """
+        is_resumed = bool(self.task.not_ours)
+        if is_resumed and (record.key in self.task.not_ours or not is_worldwide(record.native_id)):
+            return
+        if self.started_us is None or ts_us < self.started_us:
+            if self.started_us is None and is_resumed:
+                self._copied_branch, self.facts.git_branch = self.facts.git_branch, None
+            self.started_us = ts_us
+
+    def settle_start(self) -> None:
+        """Note since when the session holds records of another one. Without own records these date it."""
+        self.facts.git_branch = self.facts.git_branch or self._copied_branch
+        if self.started_us is None or self.facts.own_since_us is not None:
+            self.started_us = self.held_since_us
+        self.facts.held_since_us = self.held_since_us if self.held_since_us != self.started_us else None
 
     def _is_news(self, row: Row) -> bool:
         return row.native_type != DOCUMENT and row.record_key not in self._counted

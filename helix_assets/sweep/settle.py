@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from helix_assets.agents import ADAPTERS
 from helix_assets.store.catalog import sessions
 from helix_assets.store.catalog.catalog import Catalog
+from helix_assets.store.catalog.connection import Row
 from helix_assets.store.catalog.ledger import claims_on, owners_of, shared_with
 from helix_assets.sweep.task import Ingested
 
@@ -23,7 +24,7 @@ _NO_TIME = 1 << 62
 
 
 class Span(NamedTuple):
-    """What decides ownership; the smallest wins."""
+    """What decides ownership; the smallest wins. A session starts here with the first record that it holds."""
 
     started_us: int
     ended_us: int
@@ -147,8 +148,8 @@ def _shares(
             shares.message_ids[row.key] = row.message_id
         if row.session_id != row.owner_id:
             held[uid].add(row.key)
-    spans = {row.session_uid: _span(row.started_us, row.ended_us, row.session_uid) for row in others.values()}
-    spans |= {uid: _span(r.started_us, r.ended_us, uid) for uid, r in results.items()}
+    spans = {row.session_uid: _span(row, row.facts.get("held_since_us"), row.session_uid) for row in others.values()}
+    spans |= {uid: _span(r, r.facts.held_since_us, uid) for uid, r in results.items()}
     # A key that only one session held until now is its own.
     counted_by = {key: others[sid].session_uid for key, sid in earlier}
     counted_by |= {key: others[sid].session_uid for key, sid in owned.items() if sid in others}
@@ -192,7 +193,9 @@ def _owner(by_span: Sequence[str], before: str | None, standing: Standing) -> st
     return next((uid for uid in by_span if uid == before or standing.can_gain(uid)), by_span[0])
 
 
-def _span(started_us: int | None, ended_us: int | None, uid: str) -> Span:
+def _span(session: Row | Ingested, held_since_us: int | None, uid: str) -> Span:
+    started_us = session.started_us if held_since_us is None else held_since_us
+    ended_us = session.ended_us
     return Span(_NO_TIME if started_us is None else started_us, _NO_TIME if ended_us is None else ended_us, uid)
 
 

@@ -139,7 +139,7 @@ def test_what_follows_a_compaction_hangs_on_what_was_before(swept: dict[str, Swe
 def test_edit_of_copied_history_is_made_once(swept: dict[str, Swept]):
     old, new = swept["resumed"].digests
     assert old["edits"] == {"count": 1, "lines_added": 2, "lines_removed": 0}
-    assert (new["edits"]["count"], new["started_at"]) == (0, "2026-02-01T10:00:00.000Z")
+    assert (new["edits"]["count"], new["started_at"]) == (0, "2026-02-01T11:00:00.000Z")
 
 
 def test_prompts_that_came_through_the_queue_are_told_once(swept: dict[str, Swept]):

@@ -28,4 +28,4 @@ def test_every_described_column_is_there(table: str, described: dict[str, str]) 
 
 def test_events_and_digests_are_described_in_full() -> None:
     assert all(column.description for column in event_schema().columns)
-    assert columns_of("digests").keys() == DIGEST_COLUMNS.keys()
+    assert columns_of("digests").keys() - {"padding"} == DIGEST_COLUMNS.keys()  # which means nothing to anybody

@@ -42,6 +42,11 @@ RUNS_TESTS = {
     "./mvnw -q test": "maven",
     "./gradlew :app:testDebugUnitTest": "gradle",
     "dotnet test Shop.sln": "dotnet test",
+    "bun test src/cart.test.ts": "bun test",
+    "cd web && bun --bail test 2>&1 | tail -20": "bun test",
+    "bun run test": "npm test",
+    "npx ava --tap": "ava",
+    "./gradlew check -x lint": "gradle",
     "ctest --output-on-failure": "ctest",
     "cmake --build build --target test": "make",
     "make -j4 test": "make",
@@ -50,6 +55,9 @@ RUNS_TESTS = {
     "./run_tests.sh": commands.SCRIPT,
     "make check": commands.SCRIPT,
     "python tests/test_cart.py": commands.SCRIPT,
+    "deno test -A": commands.SCRIPT,
+    "forge test -vvv": commands.SCRIPT,
+    "./gradlew build -x test": commands.SCRIPT,
 }
 RUNS_NONE = [
     "pip install pytest",
@@ -65,6 +73,9 @@ RUNS_NONE = [
     "echo 'pytest -q'",
     "cat > run.sh <<'EOF'\npytest -q\nEOF\nchmod +x run.sh",
     "git checkout -b test",
+    "mvn verify -DskipTests",
+    "./gradlew assemble -x test",
+    "bun install test",
     "ls -la",
 ]
 PROGRAMS = {

@@ -46,9 +46,9 @@ def test_documents_state_every_rule_in_order() -> None:
 # -- single rules --------------------------------------------------------------------------------------------------
 
 
-def row(kind: EventKind, summary: str = "", *, end: str | None = None, does: str | None = None, **more: Any) -> Row:
+def row(kind: EventKind, summary: str = "", *, text: str | None = None, does: str | None = None, **more: Any) -> Row:
     """A light row of the main thread."""
-    detail = {"end": end} if end else {"does": [does]} if does else None
+    detail = {"text": text} if text else {"does": [does]} if does else None
     values: dict[str, Any] = dict.fromkeys(Row._fields)
     values |= {"kind": kind.value, "summary": summary, "is_sidechain": False, "native_type": "test"}
     return Row(**{**values, "detail": orjson.dumps(detail).decode() if detail else None, **more})
@@ -58,8 +58,8 @@ def prompt(text: str, **more: Any) -> list[Row]:
     return [row(EventKind.USER_MSG, text, **more)]
 
 
-def reply(text: str, **more: Any) -> list[Row]:
-    return [row(EventKind.ASSISTANT_MSG, text, **more)]
+def reply(summary: str, **more: Any) -> list[Row]:
+    return [row(EventKind.ASSISTANT_MSG, summary, **more)]
 
 
 _numbers = itertools.count()
@@ -137,10 +137,69 @@ def test_a_later_commit_makes_good_for_a_refused_one() -> None:
     assert found == Verdict("success", "committed", "high")
 
 
-def test_the_end_of_a_long_reply_counts() -> None:
-    text = "The module has three parts and each of them needs attention for different reasons…"
-    found = verdict(prompt("tidy up"), edited(), reply(text, end="so I could not finish the third one."))
-    assert found.reason == "agent_says_it_failed"
+def test_all_of_a_long_reply_counts() -> None:
+    around = "The module has three parts and each of them needs attention for different reasons. " * 12
+    middle = reply(around[:199] + "…", text=f"{around}\nAll tests pass: 51 passed.\n{around}")
+    assert verdict(prompt("tidy up"), edited(), middle).reason == "says_done_after_edits"
+    end = reply(around[:199] + "…", text=f"{around} so I could not finish the third one.")
+    assert verdict(prompt("tidy up"), edited(), end).reason == "agent_says_it_failed"
+
+
+def test_rows_of_earlier_versions_have_only_the_end_of_a_long_reply() -> None:
+    long = reply("The module has three parts…")[0]._replace(detail='{"end": "so I could not finish the third one."}')
+    assert verdict(prompt("tidy up"), edited(), [long]).reason == "agent_says_it_failed"
+
+
+WORDLESS = "The header keeps its height while the list below it scrolls."
+
+
+@pytest.mark.parametrize(
+    ("proof", "expected"),
+    [
+        ([edited(), run_tests("ok")], ("success", "proven_without_a_word", "medium")),
+        ([edited(), ran("ok", "build")], ("success", "proven_without_a_word", "medium")),
+        ([edited(), ran("ok", "commit")], ("success", "proven_without_a_word", "medium")),
+        ([ran("ok", "push")], ("success", "proven_without_a_word", "medium")),
+        ([run_tests("ok")], ("unknown", "nothing_tells", "low")),  # green, but nothing was made
+        ([run_tests("ok"), edited()], ("unknown", "nothing_tells", "low")),  # older than what was made
+        ([ran("ok", "commit"), edited()], ("unknown", "nothing_tells", "low")),
+        ([edited(), ran("ok", "build"), ran("error", "lint")], ("fail", "last_build_failed", "medium")),
+        ([edited(), run_tests("error")], ("fail", "last_tests_failed", "high")),
+    ],
+)
+def test_facts_decide_where_the_reply_says_nothing(proof: list[Iterator[Row]], expected: tuple[str, str, str]) -> None:
+    rows = [list(part) for part in proof]
+    assert verdict(prompt("make the header sticky"), *rows, reply(WORDLESS)) == Verdict(*expected)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "The build of the old branch still fails.",
+        "I couldn't get the emulator to start.",
+        "Two warnings remain.",
+        "Should I also update the changelog?",
+    ],
+)
+def test_facts_outweigh_the_wording_of_the_last_sentence(last: str) -> None:
+    found = verdict(prompt("fix the parser"), edited(), run_tests("ok"), reply(f"{WORDLESS} {last}"))
+    assert found.outcome == "success"
+
+
+def test_lint_errors_beside_work_that_is_called_done_raise_no_alarm() -> None:
+    found = verdict(prompt("add the flag"), edited(), ran("error", "lint"), reply("Added the flag and its docs."))
+    assert found.outcome == "success"
+
+
+def test_failure_of_somebody_else_that_is_explained_raises_no_alarm() -> None:
+    said = reply("The deployment failed because the project is on the free plan.")
+    assert verdict(prompt("here is the log of the pipeline"), ran("ok"), said).outcome == "unknown"
+    assert verdict(prompt("deploy it"), ran("error"), said).outcome == "fail"
+
+
+def test_next_step_after_a_result_means_that_more_was_to_come() -> None:
+    said = reply("The types are fixed. Now let me run the whole suite:")
+    assert verdict(prompt("go on"), edited(), said).reason == "announced_and_stopped"
 
 
 def test_an_answer_about_failures_is_no_failure() -> None:

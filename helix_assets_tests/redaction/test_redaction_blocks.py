@@ -2,6 +2,7 @@
 
 import base64
 import json
+import random
 
 import pytest
 
@@ -64,3 +65,39 @@ def test_text_after_a_cut_key_stays() -> None:
 def test_certificate_in_base64_stays() -> None:
     body = base64.b64encode(f"-----BEGIN CERTIFICATE-----\n{LINES[0]}\n".encode()).decode()
     assert REDACTOR.text(f"certificate-authority-data: {body}").hits == 0
+
+
+def _array(numbers: list[int], separator: str = ",") -> str:
+    return "[" + separator.join(map(str, numbers)) + "]"
+
+
+def test_key_pair_written_as_numbers_goes() -> None:
+    numbers = list(random.Random(3).randbytes(64))
+    for separator in (",", ", ", ",\n  "):
+        text = f"cat id.json\n{_array(numbers, separator)}"
+        for form in (text, json.dumps({"p": text}), json.dumps({"o": json.dumps({"secretKey": numbers})})):
+            redacted = REDACTOR.text(form).text
+            assert "[redacted:private_key:" in redacted
+            assert f"{numbers[20]}{separator}{numbers[21]}{separator}{numbers[22]}" not in redacted
+    line = json.dumps({"secretKey": numbers, "z": 1}).encode()
+    assert json.loads(REDACTOR.lines(line).data)["z"] == 1
+
+
+def test_other_arrays_of_64_numbers_stay() -> None:
+    rng = random.Random(3)
+    for numbers in (
+        list(range(64)),
+        [2 * n for n in range(64)],
+        rng.sample(range(64), 64),
+        list(rng.randbytes(65)),
+        [7] * 64,
+    ):
+        text = f"table =\n{_array(numbers)}\n"
+        assert REDACTOR.text(text).text == text
+
+
+def test_key_of_putty_goes_without_the_head_of_its_file() -> None:
+    key = [random.Random(n).randbytes(48).hex()[:64] for n in range(2)]
+    text = "\n".join(["Private-Lines: 2", *key, "Private-MAC: 00"])
+    for form in (text, json.dumps({"p": text})):
+        assert not any(line in REDACTOR.text(form).text for line in key)

@@ -343,6 +343,17 @@ rclone obscure §
 echo -e "§\n§" | passwd bob
 cy.get('#pw').type('§')
 chpasswd: {list: "root:§"}
+RABBITMQ_ERLANG_COOKIE=§
+erl -sname a -setcookie §
+    ProxyPassword    REG_SZ    §
+    client_secret    REG_EXPAND_SZ    §
+    DB_Token    REG_MULTI_SZ    §
+openssl pkcs12 -in a.p12 -passout pass:§
+openssl enc -aes-256-cbc -pass 'pass:§'
+run(["openssl", "rsa", "-passin", "pass:§"])
+define( 'DB_PASSWORD', '§' );
+define("SMTP_PASS", "§");
+setenv("DB_PASSWORD", "§", 1)
 """.strip().splitlines()
 
 KEY_PLACES = r"""

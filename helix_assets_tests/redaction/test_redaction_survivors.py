@@ -159,6 +159,50 @@ fn check(password: &str) -> bool; let token: &'static Token = self.token;
 builder.password(config.password).token(token)
 changed the password field from text to password and set the token to null
 [redacted:github:abcdefg] and password=[redacted:password:abcdefg]
+interface Keys {\n  ownerPrivateKey: Uint8Array;\n  sharedSecret: Uint8Array | null;\n}
+export function seal(message: Uint8Array, privateKey: Uint8Array, nonce: Uint8Array): Uint8Array;
+async encrypt(password: Uint8Array | string, salt: Base64Url): Promise<Uint32Array>
+getUserInfo(token: OAuth2Tokens & { expectedIdTokenNonce?: string }): Promise<void>
+pub fn derive(pass: &[u8], psk: [u8; 32], secret: Option<&[u8]>, token: &'static str) -> Vec<u8>
+func Sign(secretKey []byte, token map[string]string, password: Array2D<u8>) error
+const { privateKey: ed25519Seed, secret: x25519Secret } = keys; Keys are Uint8Array
+let mut key: SessionKey = vec![0u8; sym_algo.key_size()?].into();
+issuer_private_key = rsa_key_2048, PrivateKey=EC_SECP521R1_KEY, KEY_INBOUND = E2E_PREFIX + "x"
+agent-browser --session av-x0ym-wtg-dashboard open https://example.org
+agent-browser --session k3-beta-checkout-2 snapshot && tmux new --session build-x86-nightly
+"@aws-sdk/credential-provider-node": "^3.972.0", "credential-provider-ini": "3.1.2-rc.1"
+"pgpass": "1.0.5", "pgpass": ["pgpass@1.0.5", "", {}], "jsonwebtoken": "npm:jwt@^9.0.2"
+**Versions to pin:** `react-email@^6.9.1`, `@scope/render@~2.1.0`
+100% PASS | 1079/1107ms | 3 retries
+PASS | 41/44 | 98.2% |, pass: 12.5ms, PASS: 30/30
+$ jq 'keys' packages/core/Config2/generatedClients/schemaV2Index.json
+source_bundle_key: 'jobs/job_abc12345/source/a.tar.gz',
+m.f=["assets/Index-935WMal7.js","assets/ApiTokenManager-BsJDhfUk.js","assets/Action-CSkDCCbS.js"]
+Session: 2026-01-08-{uuid}
+Session: 2026-01-14-test-session-1
+Cache hit occurred on the primary key node-cache-Linux-x64-npm-{hex64}, not saving
+"API_KEY=\\(.apiKey)", "TOKEN=\\(.auth.token)"
+setQuoteToken: '0x{hex8}', token: '0x{hex40}'
+ARN: "arn:aws:secretsmanager:us-west-2:{dig12}:secret:MyTestDatabaseSecret-a1b2c3"
+sign('', 'test_secret') => '{hex64}'
+export const bearerToken = /*#__PURE__*/dual(2, (self, token) => self)
+idToken: z.ZodOptional<z.ZodObject<{
+"Password:"),o?React.createElement("code",null,x):null
+cmd.Env = append(cmd.Env, "PWD="+cmd.Dir)
+provisioner_password: {{ .Password | b64enc }}
+ChangeToken: aws.String("{uuid}"),\n\t\tpat:  []byte("RIFF2x4"),
+authorization: `Basic ${encode(toUtf8Bytes(this.#creds))}`
+SigningKey: "pkcs11:id=7375;object=ecdsa-p521-key"
+$repoCredential = New-Object System.Management.Automation.PSCredential
+"key": "AAAAC3NzaC1lZDI1NTE5AAAAI{b64_43}"
+  AuthPasskeyApi,\n  PasswordCredentials,\n  SolanaWeb3Credentials,\n  EthereumWeb3Token2Type,
+kind: ConfigMap\napiVersion: v1\ndata:\n  theme: {an24}\n  level: info2
+secretKeyRef:\n  kind: Secret\n  name: db-1\n  key: token2
+{"kind":"ConfigMap","data":{"theme":"{an24}"},"items":[{"kind":"Secret","metadata":{"name":"x1"}}]}
+Key             Value\n---             -----\nlease_duration  768h\ntoken_policies  ["default"]
+[58, 50, 42, 34, 26, 18, 10, 2, 60, 52, 44, 36, 28, 20, 12, 4, 62, 54, 46, 38, 30, 22, 14, 6, 64, 56]
+    ProxyServer    REG_SZ    10.0.0.{dig2}:8080
+openssl rsa -in k.pem -passin pass:$KEY_PASS -passout env:NEW
 """.strip().splitlines()
 
 

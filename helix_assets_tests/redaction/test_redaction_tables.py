@@ -52,3 +52,38 @@ def test_a_column_of_tokens_is_judged_as_tokens_are() -> None:
 )
 def test_tables_without_secrets_stay(table: str) -> None:
     assert REDACTOR.text(table).text == table
+
+
+VAULT = """====== Metadata ======
+Key              Value
+---              -----
+created_time     2026-01-02T03:04:05Z
+version          2
+
+====== Data ======
+Key         Value
+---         -----
+anything    velvet-lamp
+other       x9Q2p
+
+Key                Value
+---                -----
+lease_id           database/creds/app/x1
+lease_duration     1h
+password           A1a-2x3f5Dk9
+token              hx7Kq2Lm9Zw4Rt1Yb6Nc
+username           v-app-1
+"""
+
+
+def test_values_that_vault_lists_go_and_what_describes_them_stays() -> None:
+    for text in (
+        VAULT,
+        json.dumps({"a": VAULT}),
+        "".join(f"{n:6}\u2192{row}\n" for n, row in enumerate(VAULT.split("\n"))),
+    ):
+        redacted = REDACTOR.text(text).text
+        for secret in ("velvet-lamp", "x9Q2p", "A1a-2x3f5Dk9", "hx7Kq2Lm9Zw4Rt1Yb6Nc"):
+            assert secret not in redacted
+        for kept in ("2026-01-02T03:04:05Z", "database/creds/app/x1", "1h", "v-app-1", "anything"):
+            assert kept in redacted

@@ -102,7 +102,7 @@ def test_newer_parser_leaves_a_session_the_times_of_its_copied_history(
     assert before["user_prompts"] == after["user_prompts"] == 1
 
 
-def test_session_that_grows_under_a_newer_parser_keeps_the_times_of_its_copied_history(
+def test_session_that_grows_under_a_newer_parser_starts_with_its_first_own_record(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory.write("s2", *conversation(2))
@@ -110,7 +110,7 @@ def test_session_that_grows_under_a_newer_parser_keeps_the_times_of_its_copied_h
     monkeypatch.setattr("helix_assets.agents.claude.adapter.ClaudeAdapter.version", 99)
     memory.write("s2", *conversation(1, start=30, session="b"), append=True)
     memory.sweep()
-    assert memory.digest("claude:s2")["started_at"] == memory.digest("claude:s1")["started_at"]
+    assert memory.digest("claude:s2")["started_at"] == "2026-06-05T10:30:00.000Z"
 
 
 def resumed_elsewhere(memory: Memory) -> None:
@@ -121,7 +121,7 @@ def resumed_elsewhere(memory: Memory) -> None:
     memory.sweep()
 
 
-def test_newer_parser_leaves_a_session_where_its_copied_history_began(
+def test_newer_parser_leaves_a_resumed_session_its_own_branch_and_the_folder_where_it_began(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resumed_elsewhere(memory)
@@ -131,7 +131,7 @@ def test_newer_parser_leaves_a_session_where_its_copied_history_began(
     assert memory.exported() == before
     assert (memory.digest("claude:s4")["cwd"], memory.digest("claude:s4")["git_branch"]) == (
         "/home/u/KUMQUAT-1",
-        "main",
+        "fix",
     )
 
 

@@ -241,6 +241,42 @@ def test_owner_changes_when_the_first_session_grows_past_the_copy(memory: Memory
     assert memory.exported() == in_one_go(tmp_path / "once", *logs.items())
 
 
+@pytest.mark.parametrize("order", [("old", "new"), ("new", "old"), ("both",), ("new", "old", "new+"), ("both", "new+")])
+def test_resumed_session_starts_with_its_first_own_record(memory: Memory, order: tuple[str, ...]):
+    queued = line("queue-operation", "", "10:00:01", operation="enqueue", content="x")  # a copied record without an id
+    copied = [
+        prompt("p1", "10:00:00", "begin", gitBranch="main"), queued,
+        answer("a1", "10:00:05", "done", message="m1", gitBranch="main"), queued,
+    ]  # fmt: skip
+    logs = {
+        "old": copied,
+        "new": [*copied, prompt("p2", "10:30:00", "go on", gitBranch="fix"),
+                answer("a2", "10:31:00", "done", message="m2", gitBranch="later")],
+        "new+": [prompt("p3", "10:40:00", "more", gitBranch="last")],
+    }  # fmt: skip
+    for step in order:
+        for name in ("old", "new") if step == "both" else [step]:
+            memory.write(name.removesuffix("+"), *logs[name], append=name == "new+")
+        memory.sweep()
+    old, new = memory.digest("claude:old"), memory.digest("claude:new")
+    assert (old["started_at"], old["git_branch"]) == ("2026-06-05T10:00:00.000Z", "main")
+    assert (new["started_at"], new["git_branch"]) == ("2026-06-05T10:30:00.000Z", "fix")
+    assert new["cost"]["wall_clock_s"] == (600 if "new+" in order else 60)
+    assert not verify(memory.store)
+
+
+def test_records_shared_by_a_chain_of_resumed_sessions_belong_to_the_first_that_holds_them(memory: Memory):
+    """The third copies from the second, which by then starts later than the third's copied lines."""
+    turns = [conversation(1, start=start, session=name) for start, name in ((0, "a"), (20, "b"), (40, "c"))]
+    for count, name in enumerate(("first", "second", "third"), start=1):
+        memory.write(name, *(each for turn in turns[:count] for each in turn))
+        memory.sweep()
+    assert [memory.digest(f"claude:{name}")["user_prompts"] for name in ("first", "second", "third")] == [1, 1, 1]
+    starts = [memory.digest(f"claude:{name}")["started_at"][14:16] for name in ("first", "second", "third")]
+    assert starts == ["00", "20", "40"]
+    assert not verify(memory.store)
+
+
 def test_message_replayed_under_new_records_is_paid_once(memory: Memory):
     memory.write("s1", prompt("p1", "10:00:00", "hi"), answer("a1", "10:00:05", "hello", message="msg_1", output=50))
     memory.write(
@@ -395,7 +431,7 @@ def test_tool_result_knows_its_call(memory: Memory):
     memory.write("s1", call("c1", "10:00:00", "Edit", "t1", file_path="/x.py"), result("r1", "10:00:03", "t1", "done"))
     memory.sweep()
     digest = memory.digest("claude:s1")
-    assert digest["files"] == [{"path": "/x.py", "edits": 1, "lines_added": 0, "lines_removed": 0}]
+    assert digest["files"] == [{"path": "/x.py", "edits": 1, "lines_added": None, "lines_removed": None}]
 
 
 def test_evicted_session_that_grows_twice_keeps_its_totals(memory: Memory):

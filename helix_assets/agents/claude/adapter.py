@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
+from helix_assets.agents.claude import edits
 from helix_assets.agents.claude.spec import SPEC
 from helix_assets.agents.jsonl import count_or_zero, decode, timestamp_us
 from helix_assets.agents.loose import as_count, line_count
@@ -19,7 +20,7 @@ from helix_assets.agents.spec import FoundFile, Identity, JsonObject, SessionFac
 from helix_assets.agents.walk import entries
 from helix_assets.derive import commands
 from helix_assets.model.errors import Problem
-from helix_assets.model.event import EventKind, Record, SessionEvent, Usage, last_words, shorten
+from helix_assets.model.event import PROMPT_CHARS, EventKind, Record, SessionEvent, Usage, shorten, whole_text
 
 _DESKTOP_HOMES = "local-agent-mode-sessions"
 _INJECTED = (
@@ -44,6 +45,8 @@ _CANCELLED = (
     "<tool_use_error>Sibling",
     "<tool_use_error>Cancelled",
 )
+_NEW_FILE = "File created"
+_OPEN_WRITES = 100
 _EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d{1,10})")
 _QUIET_TYPES = {
     "file-history-snapshot", "last-prompt", "agent-name", "agent-color", "tag", "mode", "permission-mode", "pr-link",
@@ -84,7 +87,7 @@ class ClaudeAdapter:
 
     spec = SPEC
     flavor = SPEC.flavor
-    version = 3
+    version = 4
     shares_history = True
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:
@@ -158,19 +161,20 @@ class ClaudeAdapter:
     def parser(
         self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject | None = None
     ) -> ClaudeParser:
-        return ClaudeParser(role, facts, hash64)
+        return ClaudeParser(role, facts, hash64, state or {})
 
 
 class ClaudeParser:
-    """Events of one Claude file. Every record is complete, so there is no state."""
+    """Events of one Claude file. Its state are the files that subagents write, until their result says how it went."""
 
-    def __init__(self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int]) -> None:
+    def __init__(self, role: str, facts: SessionFacts, hash64: Callable[[bytes], int], state: JsonObject) -> None:
         self._main = role == "main"
         self._facts = facts
         self._hash64 = hash64
+        self._written: dict[str, int] = dict(state.get("written", {}))
 
     def state(self) -> JsonObject:
-        return {}
+        return {"written": self._written} if self._written else {}
 
     def finish(self) -> list[SessionEvent]:
         return []
@@ -220,10 +224,10 @@ class ClaudeParser:
             if kind == "text":
                 said = _text(block.get("text"))
                 text = shorten(said)
-                end = last_words(said)
+                whole = whole_text(said)
                 events.append(
                     SessionEvent(
-                        EventKind.ASSISTANT_MSG, "assistant", summary=text, detail=end, size=len(said), **place
+                        EventKind.ASSISTANT_MSG, "assistant", summary=text, detail=whole, size=len(said), **place
                     )
                 )
             elif kind in ("thinking", "redacted_thinking"):
@@ -299,8 +303,8 @@ class ClaudeParser:
         is_meta = obj.get("isCompactSummary") is True or obj.get("isMeta") is True
         if is_meta or _text(_dict(obj.get("origin")).get("kind")) in _MACHINES or start.startswith(_INJECTED):
             return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)
-        end = last_words(text)
-        return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), detail=end, size=len(text), **place)
+        whole = whole_text(text, PROMPT_CHARS)
+        return SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), detail=whole, size=len(text), **place)
 
     # -- the agent's own life ----------------------------------------------------------------------------------------
 
@@ -359,7 +363,7 @@ class ClaudeParser:
             text = prompt if isinstance(prompt, str) else "\n".join(_text(b.get("text")) for b in _blocks(prompt))
             if body.get("commandMode", "prompt") == "prompt" and not text.lstrip().startswith(_INJECTED):
                 said = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), **place)
-                return [said._replace(status="queued", detail=last_words(text))]
+                return [said._replace(status="queued", detail=whole_text(text, PROMPT_CHARS))]
             return [SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(text), status="injected", **place)]
         if kind in ("hook_blocking_error", "hook_non_blocking_error"):
             exit_code = as_count(body.get("exitCode"))
@@ -400,7 +404,23 @@ class ClaudeParser:
             if kind not in _QUIET_PROGRESS and kind != "agent_progress":
                 self._unknown("progress", kind)
             return []
-        return handler(self, {**inner, "isSidechain": True, "agentId": data.get("agentId")})
+        events = handler(self, {**inner, "isSidechain": True, "agentId": data.get("agentId")})
+        blocks = {_text(b.get("id")): b for b in _blocks(_dict(inner.get("message")).get("content"))}
+        return [self._with_lines(event, blocks) for event in events]
+
+    def _with_lines(self, event: SessionEvent, blocks: Mapping[str, JsonObject]) -> SessionEvent:
+        """The event with the lines of an edit: such a copy of a subagent's result has no patch, only its text."""
+        call_id = event.call_id or ""
+        if event.kind is EventKind.TOOL_CALL:
+            given = _dict(blocks.get(call_id, {}).get("input"))
+            if event.tool == "Write" and len(self._written) < _OPEN_WRITES:
+                self._written[call_id] = line_count(_text(given.get("content")))
+            added, removed = edits.lines_of(event.tool or "", given)
+            return event._replace(lines_added=added, lines_removed=removed)
+        if event.kind is EventKind.TOOL_RESULT and (lines := self._written.pop(call_id, None)) is not None:
+            is_new = event.status == "ok" and event.lines_added is None and _text(event.summary).startswith(_NEW_FILE)
+            return event._replace(lines_added=lines, lines_removed=0) if is_new else event
+        return event
 
 
 _HANDLERS: dict[str, Callable[[ClaudeParser, JsonObject], list[SessionEvent]]] = {

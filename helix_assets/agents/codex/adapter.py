@@ -25,7 +25,7 @@ class CodexAdapter:
 
     spec = SPEC
     flavor = SPEC.flavor
-    version = 3
+    version = 4
     shares_history = False
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:

@@ -15,7 +15,7 @@ from helix_assets.agents.codex.tokens import TokenMeter, after_spending
 from helix_assets.agents.codex.tools import milliseconds, polled_session, read_call, read_end, read_output
 from helix_assets.agents.loose import as_count, as_name, as_object, as_text, packed, texts_of
 from helix_assets.agents.spec import JsonObject, SessionFacts
-from helix_assets.model.event import EventKind, Record, SessionEvent, Usage, last_words, shorten
+from helix_assets.model.event import PROMPT_CHARS, EventKind, Record, SessionEvent, Usage, shorten, whole_text
 
 _CWD_IN_TEXT = re.compile(r"<cwd>\s*([^<\n]+?)\s*</cwd>|^Current working directory: (.+)$", re.M)
 _INJECTED = (
@@ -165,13 +165,13 @@ class CodexParser:
         text, role = texts_of(body.get("content")), body.get("role")
         if role == "assistant":
             said = SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(text), size=len(text))
-            return [said._replace(model=self._model, detail=last_words(text))]
+            return [said._replace(model=self._model, detail=whole_text(text))]
         if self._facts.cwd is None and (found := _CWD_IN_TEXT.search(text[:4000])):
             self._facts.cwd = found.group(1) or found.group(2)
         if role != "user" or self._child or text.lstrip().startswith(_INJECTED):
             return [_injected(text)]
         prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(text), size=len(text), ts_us=self._ts)
-        prompt = prompt._replace(detail=last_words(text))
+        prompt = prompt._replace(detail=whole_text(text, PROMPT_CHARS))
         if not self._by_event:
             self._prompt = prompt.summary
             return [prompt]
@@ -188,8 +188,8 @@ class CodexParser:
         self._by_event = self._heard = True
         self._unconfirmed = []
         prompt = shorten(text)
-        event = SessionEvent(EventKind.USER_MSG, "user", summary=prompt, size=len(text), detail=last_words(text))
-        return [] if before == prompt else [event]
+        event = SessionEvent(EventKind.USER_MSG, "user", summary=prompt, size=len(text))
+        return [] if before == prompt else [event._replace(detail=whole_text(text, PROMPT_CHARS))]
 
     def _relayed(self, body: JsonObject) -> list[SessionEvent]:
         return [_injected(texts_of(body.get("content")))]

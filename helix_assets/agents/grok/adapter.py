@@ -28,7 +28,7 @@ class GrokAdapter:
 
     spec = SPEC
     flavor = SPEC.flavor
-    version = 4
+    version = 5
     shares_history = True
 
     def discover(self, root: str, problems: list[Problem]) -> Iterator[FoundFile]:

@@ -14,7 +14,7 @@ from helix_assets.agents.grok.tools import model_name, read_call
 from helix_assets.agents.grok.updates import prompt_event
 from helix_assets.agents.loose import as_name, as_object, as_text, texts_of
 from helix_assets.agents.spec import JsonObject, SessionFacts
-from helix_assets.model.event import EventKind, Record, SessionEvent, last_words, shorten
+from helix_assets.model.event import EventKind, Record, SessionEvent, shorten, whole_text
 
 _CANCELLED = ("cancelled", "canceled", "[cancelled", "tool call cancelled", "the tool call was cancelled")
 
@@ -67,7 +67,7 @@ class ChatParser:
         if thought := as_text(row.get("reasoning_content")):
             events.insert(0, SessionEvent(EventKind.THINKING, "assistant", summary=shorten(thought)))
         said = SessionEvent(EventKind.ASSISTANT_MSG, "assistant", summary=shorten(text), size=len(text))
-        events.insert(0, said._replace(detail=last_words(text)))
+        events.insert(0, said._replace(detail=whole_text(text)))
         return [event._replace(model=model) for event in events]
 
     def _call(self, call: JsonObject) -> SessionEvent:

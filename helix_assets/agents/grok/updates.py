@@ -14,12 +14,12 @@ from helix_assets.agents.grok.tools import model_name, read_call, read_result, t
 from helix_assets.agents.jsonl import count_or_zero
 from helix_assets.agents.loose import as_count, as_name, as_object, as_text, packed
 from helix_assets.agents.spec import JsonObject, SessionFacts
-from helix_assets.model.event import EventKind, Piece, Record, SessionEvent, Usage, last_words, shorten
+from helix_assets.model.event import PROMPT_CHARS, EventKind, Piece, Record, SessionEvent, Usage, shorten, whole_text
 
 TICKS_PER_DOLLAR = 10_000_000_000
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.I)
 _QUERY = re.compile(r"\A\s*<user_query>\n?(.*?)\n?</user_query>\s*\Z", re.S)
-_RUN_CHARS = 4000
+_RUN_CHARS = 64_000
 _REMEMBERED = 500
 
 
@@ -30,7 +30,7 @@ def prompt_event(text: str, synthetic: bool, facts: SessionFacts, ts_us: int | N
     if synthetic or facts.is_subagent or said.lstrip().startswith(INJECTED):
         return SessionEvent(EventKind.LIFECYCLE, "system", summary=shorten(said), status="injected", ts_us=ts_us)
     prompt = SessionEvent(EventKind.USER_MSG, "user", summary=shorten(said), size=len(said), ts_us=ts_us)
-    return prompt._replace(detail=last_words(said))
+    return prompt._replace(detail=whole_text(said, PROMPT_CHARS))
 
 
 class _Run(NamedTuple):
@@ -114,7 +114,7 @@ class UpdatesParser:
         if kind is EventKind.USER_MSG:
             return [prompt_event(text, run.synthetic, self._facts, run.ts_us)]
         said = SessionEvent(kind, "assistant", summary=shorten(text), size=size, ts_us=run.ts_us)
-        end = last_words(text) if kind is EventKind.ASSISTANT_MSG else None
+        end = whole_text(text) if kind is EventKind.ASSISTANT_MSG else None
         return [said._replace(model=self._model_now(), detail=end)]
 
     def _use_model(self, value: Any) -> None:

@@ -21,7 +21,8 @@ _OPERATIONS = """
     WHERE o.file_path IS NOT NULL AND {span}"""
 _SUMS = """
     count(*) FILTER (is_change) AS changes, count(*) FILTER (is_read) AS reads,
-    coalesce(sum(lines_added), 0)::BIGINT AS lines_added, coalesce(sum(lines_removed), 0)::BIGINT AS lines_removed,
+    coalesce(sum(lines_added), if(count(*) FILTER (is_change) > 0, NULL, 0))::BIGINT AS lines_added,
+    coalesce(sum(lines_removed), if(count(*) FILTER (is_change) > 0, NULL, 0))::BIGINT AS lines_removed,
     count(*) FILTER (is_change AND accepted) AS accepted, count(*) FILTER (is_change AND NOT accepted) AS denied,
     count(DISTINCT session_uid) AS sessions, count(DISTINCT day) AS days"""
 

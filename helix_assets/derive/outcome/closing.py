@@ -1,7 +1,7 @@
-"""What a person's or an agent's last words say: done, failed, a question, a complaint, thanks.
+"""What a person's words say: a question, a complaint, thanks, a greeting.
 
-Belongs here: patterns over short English texts, each for one meaning. Not here: what they mean for a session
-(`ending`). A text in another language matches nothing, and `is_foreign` detects it.
+Belongs here: patterns over short English texts, each for one meaning. Not here: what an agent says (`reply`), what it
+means for a session (`ending`). A text in another language matches nothing, and `is_foreign` detects it.
 """
 
 from __future__ import annotations
@@ -12,103 +12,6 @@ import re
 def _any(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.I)
 
-
-# -- what the agent says ---------------------------------------------------------------------------------------------
-
-_MADE = (
-    r"(?:added|addressed|adjusted|amended|applied|built|changed|centered|cleaned|committed|completed"
-    r"|configured|converted"
-    r"|corrected|created|cut|deleted|deployed|disabled|documented|dropped|enabled|extended|extracted|finished|fixed"
-    r"|formatted|generated|implemented|improved|increased|inlined|inserted|installed|integrated|introduced|made|merged"
-    r"|migrated|modified|moved|opened|patched|ported|published|pushed|put|rebased|reduced|refactored|released|removed"
-    r"|renamed|reordered|replaced|resolved|restored|restructured|reworked|rewritten|rewrote|saved|set up|simplified"
-    r"|sorted|split|staged|swapped|switched|translated|tested|turned|undone|updated|upgraded|verified"
-    r"|wired|wrapped|written"
-    r"|wrote)\b"
-)
-_SENTENCE = r"(?:\A|(?<=[.!?:\n]) |(?<=[-*•] ))[^\w\s]{0,4} ?"
-_ADVERBS = r"(?: also| now| just| successfully| already){0,2} "
-_STATE = (
-    r"(?:added|committed|created|deleted|deployed|fixed|gone|implemented|in place|installed|inverted|live|merged"
-    r"|migrated|moved|pushed|removed|renamed|resolved|up to date|updated)\b"
-)
-_DOES = (
-    r"(?:accepts|builds|contains|follows|handles|has|includes|keeps|matches|passes|points|prints|reads"
-    r"|returns|runs|shows"
-    r"|sits|skips|stays|supports|uses|works|writes)\b"
-)
-_DONE = _any(
-    _SENTENCE + r"(?:all |and |it's |that's |we're )?(?:done|finished|fixed|completed?|ready)\s*(?:[.!:,;—-]|\Z)",
-    r"\b(?:i|we)(?:'ve| have)?" + _ADVERBS + _MADE,
-    _SENTENCE + r"(?:successfully )?" + _MADE,
-    r"\b(?:has|have) (?:now |all |both )?been (?:successfully |fully )?" + f"(?:{_MADE}|{_STATE})",
-    r"\b(?:is|are|was|were) (?:now |all )?(?:successfully |fully )?" + _STATE,
-    r"\b(?:is|are) (?:now )?(?:clean|complete|done|finished|green)\b(?! (?:a|and|for|of|the|to)\b)",
-    r"\b(?:all|build|checks|everything|lint|suite|tests) (?:now |all )?(?:pass(?:es)?|succeeds?)\b",
-    r"\b(?:is|are|does|do|has|have|works|shows|uses|returns|sits) (?:\w+ ){0,6}now[.,;!]",
-    r"\bnow " + _DOES,
-    r"\byou (?:can|should|will) now\b",
-    r"\b(?:summary of (?:all |my |the )?changes|changes made|what (?:i )?changed|complete)\b\W*\n?",
-    r"\b(?:branch|issue|pr|pull request) (?:created|is up|merged|opened)\b",
-    r"\bsuccessful(?:ly)?\b",
-    r"\bno (?:errors|issues|problems|warnings) (?:found|left|remain)",
-    _SENTENCE + r"(?:here(?:'s| is| are)|you're welcome|glad )",
-)
-_TRY = (
-    r"(?:access|add|apply|build|change|commit|complete|connect|continue|create|determine|do it|edit"
-    r"|find out|finish|fix|get"
-    r"|implement|install|make|open|proceed|push|reach|repair|reproduce|resolve|run|save|solve|start|update|write)\b"
-)
-_STEP = r"(?:build|command|commit|deploy\w*|install\w*|merge|migration|push|release|request|run|upload)"
-_GIVES_UP = _any(
-    r"\bi(?:'m| am| was| have been)? (?:not able|not allowed|not permitted|unable) to\b",
-    r"\bi (?:wasn't|haven't been) (?:able|allowed) to\b",
-    r"\bi(?:'m| am| was) (?:blocked|stuck)\b",
-    r"\bi don't have (?:access|permission)\b",
-    r"\bi (?:can't|cannot|could not|couldn't|did not|didn't) (?:actually |fully |get |make |manage to |yet )*" + _TRY,
-    r"\b(?:gave up|give up|giving up|no luck|to no avail|without success)\b",
-)
-_NOT_DONE = _any(
-    r"\b(?:still|keeps?|continues? to) (?:crash|fail|throw)\w*",
-    r"\bstill (?:broken|doesn't|does not|errors?\b|not (?:pass|work)\w*|red\b)",
-    r"\b" + _STEP + r" (?:has |is |was )?(?:blocked|denied|failed|failing|refused|rejected)\b",
-    r"\b(?:\d+|errors?|failures?|issues|problems|tests?|warnings) (?:are (?:still )?left"
-    r"|(?:still )?remain(?:s|ing)?)\b",
-    r"\bnothing (?:has been|is|was) (?:applied|changed|done|written)",
-    r"\b(?:are|is|was|were) (?:left )?unchanged",
-    r"\b(?:is|was|were) not (?:applied|changed|created|fixed|resolved|saved|written)\b",
-    r"\bunfortunately\b[^.]{0,120}\b(?:can't|couldn't|fail|not|unable)",
-    r"\b(?:can't|cannot) be (?:built|fixed|installed|reached|run)\b",
-)
-_NOT_OURS = _any(
-    r"\b(?:unrelated|pre-?existing|flaky)\b",
-    r"\balready (?:broken|failed|failing)\b",
-    r"\bnot (?:caused by|from|related to) (?:my|our|the|this)\b",
-    r"\b(?:broken|failed|failing|fails?)(?: \w+){0,3} on (?:main|master|trunk)\b",
-)
-_ANSWERS = _any(
-    r"\A\W*(?:correct|exactly|good question|it depends|no|nope|not (?:quite|really|yet)|right"
-    r"|short (?:answer|version)|yes"
-    r"|you're right)(?:[.,:;!—-]| [^.]{0,60}[.,:;!])",
-)
-_OFFER = _any(
-    r"\b(?:can i|could you|do you want|may i|shall i|should i|want me to|would you like)\b",
-    r"\bwhich (?:approach|of|one|option|way|would)\b",
-    r"\b(?:how|what) (?:do you|is the|should|would)\b",
-    r"\b(?:are you|is that)\b",
-    r"\bplease (?:clarify|confirm|let|paste|provide|share|specify|tell)\b",
-)
-_PLEASE_TELL = _any(
-    r"\bplease (?:clarify|confirm|paste|provide|share|specify|tell me)\b[^.!?]{0,160}[.!?]?\s*\Z",
-    r"\b(?:need|waiting for) your (?:answer|approval|confirmation|decision|input)\b[^.!?]{0,80}[.!?]?\s*\Z",
-)
-_ANNOUNCED = _any(
-    r"(?:\A|[.!?:\n] )(?:(?:first|good|great|next|now|ok|okay|perfect|so|then),? )?(?:"
-    r"let me (?!know)|i'll (?!be )|i will (?!be )|i'm going to |i'm (?:now )?(?:adding|checking"
-    r"|committing|creating|fixing"
-    r"|looking|moving|running|starting) |moving on|(?:checking|running|verifying) )[^.!?\n]*[.:…]?\s*\Z",
-)
-_HEADING = re.compile(r"(?:\A|\s)(?:#{1,4} \S|\*\*[^*]{2,80}\*\*|```)")
 
 # -- what the person says --------------------------------------------------------------------------------------------
 
@@ -281,47 +184,6 @@ _ENGLISH = frozenset(
     }
     | {"we", "were", "what", "with", "you", "your"}
 )
-
-
-def says_done(text: str) -> bool:
-    """The agent says that it did what was asked, or presents its result."""
-    return _DONE.search(text) is not None
-
-
-def gives_up(text: str) -> bool:
-    """The agent says that it could not do it."""
-    return _GIVES_UP.search(text) is not None
-
-
-def says_not_done(text: str) -> bool:
-    """The agent says that something failed, is still broken or was not done."""
-    return _NOT_DONE.search(text) is not None or gives_up(text)
-
-
-def says_not_ours(text: str) -> bool:
-    """The agent says that the failures have nothing to do with its work."""
-    return _NOT_OURS.search(text) is not None
-
-
-def answers(text: str) -> bool:
-    """The agent's first words answer a question."""
-    return _ANSWERS.search(text) is not None
-
-
-def asks_back(text: str) -> bool:
-    """The agent's last sentence asks the person something."""
-    asks = text.rstrip(" )*_\"'").endswith("?") and _OFFER.search(text[-240:]) is not None
-    return asks or _PLEASE_TELL.search(text) is not None
-
-
-def announces(text: str) -> bool:
-    """The agent's last sentence says what it is about to do."""
-    return _ANNOUNCED.search(text) is not None
-
-
-def is_report(text: str) -> bool:
-    """The text has headings or contains code."""
-    return _HEADING.search(text) is not None
 
 
 def asks_for_words(text: str) -> bool:

@@ -1,7 +1,7 @@
 """How a session ended: rules in order, each with the name that is shown as the reason (docs/outcome.md).
 
 Belongs here: the last state of what shows how a session ended, and the verdict. Takes only light rows of the main
-thread. Not here: what last words say (`closing`), what counts as a failed call or a test run (`link`).
+thread. Not here: what last words say (`saying`, `closing`), what counts as a failed call or a test run (`link`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import orjson
 
-from helix_assets.derive.outcome import closing
+from helix_assets.derive.outcome import closing, saying
 from helix_assets.derive.vocabulary import Vocabulary
 from helix_assets.model.event import EventKind, Row
 
@@ -77,7 +77,7 @@ class Ending:
     @property
     def reply(self) -> str:
         """The agent's last words."""
-        return both_ends(*self.last_reply)
+        return words_of(*self.last_reply)
 
     def add(self, row: Row) -> None:
         """Take in the next row of the main thread."""
@@ -86,7 +86,7 @@ class Ending:
             handler(self, row)
 
     def _on_prompt(self, row: Row) -> None:
-        text = both_ends(row.summary, row.detail)
+        text = words_of(row.summary, row.detail)
         if row.status != "queued":  # a queued prompt belongs to the running turn
             self.turn = _Turn()
             self.open_calls.clear()
@@ -171,11 +171,11 @@ _BY_KIND: dict[str | None, Callable[[Ending, Row], None]] = {
 }
 
 
-def both_ends(summary: str | None, detail: str | None) -> str:
-    """The beginning of a message and, if it is long, its end."""
-    end = orjson.loads(detail).get("end") if detail and '"end"' in detail else None
-    text = f"{summary}\n{end}" if isinstance(end, str) else summary or ""
-    return text.replace("’", "'")  # noqa: RUF001 - the apostrophe of typesetters
+def words_of(summary: str | None, detail: str | None) -> str:
+    """The text of a message. Rows of earlier versions have only the end of a long one."""
+    kept = orjson.loads(detail) if detail and ('"text"' in detail or '"end"' in detail) else {}
+    text = kept.get("text") or "\n".join(part for part in (summary, kept.get("end")) if isinstance(part, str))
+    return str(text).replace("’", "'")  # noqa: RUF001 - the apostrophe of typesetters
 
 
 def _purposes(row: Row) -> list[str]:
@@ -203,15 +203,16 @@ class _Facts:
         self.edited = "ok" in edits
         self.edits_refused = bool(edits) and not self.edited
         results = [self._said(call, status) for call, status in turn.results]
+        self.has_failures = not {"error", "denied"}.isdisjoint(results)
         self.streak = len(results) == _STREAK and set(results) == {"error"}
 
     @cached_property
     def done(self) -> bool:
-        return closing.says_done(self.end.reply)
+        return saying.says_done(self.end.reply)
 
     @cached_property
     def not_ours(self) -> bool:
-        return closing.says_not_ours(self.end.reply)
+        return saying.says_not_ours(self.end.reply)
 
     @cached_property
     def wants_words(self) -> bool:
@@ -220,13 +221,23 @@ class _Facts:
     @cached_property
     def not_done(self) -> bool:
         """Whether the agent says that it failed. An answer about failures is not itself a failure."""
-        reply = self.end.reply
-        return closing.gives_up(reply) if self.wants_words else closing.says_not_done(reply)
+        said = self.end.reply
+        if self.done:
+            return not self.wants_words and saying.ends_on_failure(said)
+        if self.wants_words:
+            return saying.gives_up(said)
+        return saying.says_not_done(said, has_failures=self.has_failures)
 
     @property
     def is_automated(self) -> bool:
         prompt = self.end.first_prompt
         return closing.is_automated(prompt) or self.end.words.is_own_prompt(prompt)
+
+    @property
+    def announces(self) -> bool:
+        """Whether the last words begin a next step. After a result only a colon shows that more was to come."""
+        said = self.end.reply
+        return saying.announces(said) and (not self.done or said.endswith((":", "…")))
 
     @property
     def names_its_edit(self) -> bool:
@@ -236,7 +247,7 @@ class _Facts:
     def asks_before_work(self) -> bool:
         if not self.replied or self.done or self.wants_words or self.edited:
             return False
-        return closing.asks_back(self.end.reply)
+        return saying.asks_back(self.end.reply)
 
     def _said(self, call_id: str | None, status: str) -> str:
         return self._overruled.get(call_id or "", status)
@@ -261,6 +272,15 @@ class _Facts:
         if check is None or self._ended(kind, check) != "error":
             return False
         return self.done or self.not_done or check.step == self.end.turn.calls
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the turn edited and ended with passing tests or a build, or committed, whatever the reply says."""
+        turn = self.end.turn
+        if any(self.passed(kind) and turn.checks[kind].step >= turn.last_edit for kind in ("commit", "push")):
+            return True
+        last = {kind for kind, check in turn.checks.items() if check.step == turn.calls and self.passed(kind)}
+        return self.edited and not last.isdisjoint(("test", "build")) and not self.failed("lint")
 
     def passed_and_said(self, kind: str) -> bool:
         """Whether the last check of the kind passed and the agent says it is done, or replies in another language."""
@@ -316,29 +336,30 @@ RULES: tuple[Rule, ...] = (
          lambda f: f.last in ("call", "result") and not f.end.is_closed),
     Rule("turn_never_ended", "abandoned", "medium", lambda f: f.replied and f.end.is_open and not f.done),
     Rule("announced_and_stopped", "abandoned", "medium",
-         lambda f: f.replied and not f.end.is_closed and not f.done and closing.announces(f.end.reply)),
+         lambda f: f.replied and not f.end.is_closed and f.announces),
     # what the machines and the agent's last words say
     Rule("old_failures_remain", "success", "medium",
          lambda f: f.failed("test") and f.not_ours and f.done),
     Rule("last_tests_failed", "fail", "high", lambda f: f.failed("test")),
     Rule("commit_refused", "fail", "medium", lambda f: f.failed("commit") or f.failed("push")),
     Rule("last_build_failed", "fail", "medium",
-         lambda f: (f.failed("build") or f.failed("lint")) and not f.not_ours),
+         lambda f: (f.failed("build") or (f.failed("lint") and not f.done)) and not f.not_ours),
     Rule("no_edit_went_through", "fail", "medium", lambda f: f.edits_refused and (f.done or f.not_done)),
     Rule("agent_says_it_failed", "fail", "medium",
-         lambda f: f.replied and f.not_done and not (f.done and f.edited and f.passed("test"))),
+         lambda f: f.replied and f.not_done and not f.is_proven and not (f.done and f.edited and f.passed("test"))),
     Rule("ended_in_failures", "fail", "low", lambda f: f.replied and f.streak and not f.done),
     Rule("tests_passed", "success", "high", lambda f: f.passed_and_said("test")),
     Rule("committed", "success", "high", lambda f: f.passed_and_said("commit") or f.passed_and_said("push")),
+    Rule("proven_without_a_word", "success", "medium", lambda f: f.replied and f.is_proven),
     Rule("question_unanswered", "abandoned", "medium", lambda f: f.asks_before_work),
     Rule("done_but_not_tested_again", "success", "low", lambda f: f.replied and f.done and f.outdated("test")),
     Rule("says_done_after_edits", "success", "medium", lambda f: f.replied and f.done and f.edited),
     Rule("question_answered", "success", "medium",
-         lambda f: f.replied and (f.wants_words or closing.answers(f.end.reply))),
+         lambda f: f.replied and (f.wants_words or saying.answers(f.end.reply))),
     Rule("says_done", "success", "low", lambda f: f.replied and f.done),
     Rule("names_what_it_edited", "success", "low", lambda f: f.replied and f.names_its_edit),
     Rule("answered_in_words", "success", "low", lambda f: f.replied and f.no_work_since and bool(f.end.prompts)),
-    Rule("report_given", "success", "low", lambda f: f.replied and closing.is_report(f.end.reply)),
+    Rule("report_given", "success", "low", lambda f: f.replied and saying.is_report(f.end.reply)),
     Rule("answered_in_another_language", "success", "low", lambda f: f.replied and closing.is_foreign(f.end.reply)),
     Rule("nothing_tells", "unknown", "low", lambda f: True),
 )  # fmt: skip

@@ -21,6 +21,7 @@ from helix_assets.derive.tests.managed import (
 )
 from helix_assets.derive.tests.python import pytest_runs, unittest_runs
 from helix_assets.derive.tests.run import Found, TestRun
+from helix_assets.derive.tests.short import short_runs
 from helix_assets.derive.tests.text import readable, without_prefixes
 
 __all__ = ["TestRun", "parse_test_runs"]
@@ -34,15 +35,15 @@ MOST_RUNS = 100
 
 _READERS: tuple[Callable[[str], Iterator[Found]], ...] = (
     pytest_runs, unittest_runs, jest_runs, vitest_runs, mocha_runs, node_runs, playwright_runs, nextest_runs,
-     ctest_runs, maven_runs, gradle_runs, dotnet_runs, rspec_runs, minitest_runs, phpunit_runs,
+    ctest_runs, maven_runs, gradle_runs, dotnet_runs, rspec_runs, minitest_runs, phpunit_runs, short_runs,
 )  # fmt: skip
 _TIME_WORDS = ("imed out", "Timeout of ", "Terminated")
 _TIMED_OUT = re.compile(r"^(?:Error: )?[Cc]ommand timed out|^(?:Error: )?Timeout of \d{1,9}|^Terminated$", re.M)
 _BROKEN = re.compile(
     r"^(?:FAILED|ERROR) \S+(?:::| - )|^INTERNALERROR>|^(?:FAIL|ERROR): \w+ \(|^--- FAIL: |^FAIL[ \t]\S|^not ok \d"
     r"|^test \S+ \.\.\. FAILED$|^error: (?:could not compile|test failed)|^make(?:\[\d+\])?: \*\*\* "
-    r"|^npm (?:ERR!|error)|^(?:\[[A-Z]{4,7}\] )?BUILD FAIL|^  evaluation failed :\("
-    r"|^Segmentation fault|Fatal Python error: ",
+    r"|^npm (?:ERR!|error)|^ ?ERR_PNPM_|^(?:\[[A-Z]{4,7}\] )?BUILD FAIL|^  evaluation failed :\("
+    r"|^Segmentation fault|Fatal Python error: |^\(fail\) \S",
     re.M,
 )
 _BEGUN = (
@@ -52,6 +53,7 @@ _BEGUN = (
     ("go test", re.compile(r"^=== RUN  ", re.M)),
     ("cargo test", re.compile(r"^running \d{1,9} tests?$", re.M)),
     ("ctest", re.compile(r"^Test project /", re.M)),
+    ("bun test", re.compile(r"^bun test v\d", re.M)),
     ("unittest", re.compile(r"^Found \d{1,9} test\(s\)\.$", re.M)),
 )
 # One run of these prints a summary per package.

@@ -1,0 +1,109 @@
+"""Random passwords in the formats that people keep them in: hardly any survives, whatever its signs."""
+
+import json
+
+import pytest
+
+from bench.passwords import ALPHABETS, FORMATS, survivors
+from helix_assets.redaction import Redactor
+from helix_assets_tests.conftest import NIGHTLY
+
+REDACTOR = Redactor(b"k" * 32)
+# By day the seed is fixed, and a cell of the table may lose one of its 40.
+NUMBER, MOST = (1_000, 10) if NIGHTLY else (40, 1)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_hardly_a_random_password_survives(form: str) -> None:
+    left = {name: survivors(REDACTOR, form, name, NUMBER) for name in ALPHABETS}
+    assert {name: cases for name, cases in left.items() if len(cases) > MOST} == {}
+    assert sum(map(len, left.values())) <= 0.005 * NUMBER * len(ALPHABETS) + 1
+
+
+# A password, and how it is written in a JSON string, in one in single quotes, and alone on a line.
+SIGNS = (
+    r"aB3.kQ9xLmWz",
+    r"Zq.hvWxKtRpL",
+    r"K8meT8R[l:^t",
+    r'7f"Kq9"2mXw',
+    r"7f'Kq9'2mXw",
+    r"7f\Kq9\2mXw",
+    r"7fKq9m\nX\t2L",
+    r"[kQ9x(Lm){Wz",
+    r"{aQ9=>xL&&m2",
+    r"(Kq9$x)!Lm.z",
+    r"$kQ9$xLm%W2z",
+    r"&kQ,9x;Lm|W2",
+    r"kQ9x#Lm<W2>z",
+    r"x=Kq9?Lm::Wz",
+    r"!!kQ9-xLm--W",
+    r"u.q2(K9)[1]x",
+)
+
+
+def _escaped(secret: str, quote: str) -> str:
+    return secret.replace("\\", "\\\\").replace(quote, f"\\{quote}")
+
+
+@pytest.mark.parametrize("secret", SIGNS)
+def test_any_sign_may_be_anywhere_in_a_password(secret: str) -> None:
+    double, single = _escaped(secret, '"'), _escaped(secret, "'")
+    texts = [
+        f'{{"db_password": "{double}", "port": 1}}',
+        f'a: 1\npassword: "{double}"\nport: 1\n',
+        f"define('DB_PASSWORD', '{single}');\n",
+        f"a = 1\nsmtp_password = '{single}'\nb = 2\n",
+        f"HOST=db\nDB_PASSWORD={secret}\nPORT=1\n",
+    ]
+    for text in texts:
+        for form in (text, json.dumps({"p": text}), json.dumps({"o": json.dumps({"p": f"x\n{text}"})})):
+            left = REDACTOR.text(form).text
+            assert "[redacted:password:" in left, form
+            assert secret[-5:].replace("\\", "") not in left.replace("\\", ""), form
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("A=1\nPASSWORD=aB3kQ9xLm # for now\n", "A=1\nPASSWORD=§ # for now\n"),
+        ("f(\n    password='aB3''kQ9xLm',\n)", "f(\n    password='§',\n)"),
+        ("export PASSWORD='aB3'\\''kQ9xLm'; run", "export PASSWORD='§'; run"),
+        ('{"password": "aB3\\"kQ9xLm", "a": "b"}', '{"password": "§", "a": "b"}'),
+        ("  password: aB3\"kQ9'xLm,\n  b: 1", "  password: §,\n  b: 1"),
+        ("PASSWORD=aB3kQ9xLm&user=bob\n", "PASSWORD=§&user=bob\n"),
+        ("<pre>\nPASSWORD=aB3kQ9xLm</pre>\n", "<pre>\nPASSWORD=§</pre>\n"),
+        ("run(\n    token=aB3kQ9xLm7dE2)\n", "run(\n    token=§)\n"),
+        ("config/.env:3:DB_PASSWORD=aB3;kQ9xLm\n", "config/.env:3:DB_PASSWORD=§\n"),
+        ('docker run -e "PASSWORD=aB3\'kQ9&xLm" x', 'docker run -e "PASSWORD=§" x'),
+        ("<password>aB3&lt;kQ9xLm</password>", "<password>§</password>"),
+    ],
+)
+def test_a_value_ends_where_its_format_says(text: str, left: str) -> None:
+    for form, expected in ((text, left), (json.dumps({"p": text}), json.dumps({"p": left}, ensure_ascii=False))):
+        redacted = REDACTOR.text(form).text
+        before, after = expected.split("§")
+        assert redacted.startswith(before)
+        assert redacted.endswith(after)
+        assert redacted.count("[redacted:") == 1
+        assert len(redacted) - len(before) - len(after) < 30
+
+
+def test_what_stands_after_the_end_of_a_json_string_is_not_the_value() -> None:
+    line = json.dumps({"content": "DB_PASSWORD=aB3kQ9xLm", "type": "x", "next": "y"}, separators=(",", ":"))
+    redacted = json.loads(REDACTOR.lines(line.encode()).data)
+    assert redacted["content"].startswith("DB_PASSWORD=[redacted:")
+    assert (redacted["type"], redacted["next"]) == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    "last", ["password_hash_rounds = 12", "DB_PASSWORD=aB3kQ9xL", "  password: 'aB3kQ9x", 'DB_PASSWORD=a"B3kQ9']
+)
+def test_a_value_at_the_end_of_a_string_leaves_the_fields_behind_it(last: str) -> None:
+    command = "echo " + "y " * 200 + "\n" + last
+    arguments = json.dumps({"command": ["bash", "-lc", command], "workdir": "/home/x y/z"})
+    line = json.dumps({"arguments": arguments, "call_id": "c"})
+    nested = json.loads(REDACTOR.lines(json.dumps({"o": line}).encode()).data)["o"]
+    for redacted in (REDACTOR.text(line).text, nested):
+        left = json.loads(json.loads(redacted)["arguments"])
+        assert left["workdir"] == "/home/x y/z"
+        assert ("B3kQ9" in left["command"][-1]) is False
