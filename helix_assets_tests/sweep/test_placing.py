@@ -86,7 +86,7 @@ def test_place_is_the_one_that_a_new_memory_finds(memory: Memory, tmp_path: Path
     other = Memory(tmp_path / "new", memory.environ)
     write(other, "shop", "/srv/a/shop", "do JOB-17 now", gitBranch="fix/JOB-17")
     other.sweep()
-    assert other.digest(SHOP) == memory.digest(SHOP)
+    assert other.digest(SHOP) == memory.digest(SHOP) | {"source_path": str(other.path("shop", "-srv-a-shop"))}
     other.close()
 
 
