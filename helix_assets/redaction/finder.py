@@ -106,7 +106,7 @@ class Finder:
             found += [Span(*span, "secret") for span in manifests.manifest_secrets(view)]
         if worth.tables:
             heads = (head.start() for head in self._table_heads.finditer(view))
-            found += [Span(*cell) for cell in (*tables.cells_below(view, heads), *tables.listed_values(view))]
+            found += [Span(*cell) for cell in (*tables.cells_below(places, heads), *tables.listed_values(view))]
         text = view.decode("utf-8", "replace").casefold() if self._extra else ""
         for rule, pattern in self._extra:
             if rule.keyword.casefold() in text:

@@ -9,10 +9,11 @@ from itertools import pairwise
 
 from helix_assets.redaction.judge import is_name, is_placeholder, is_reference, looks_chosen, looks_generated
 from helix_assets.redaction.names import Standard, kind_of, name_standard
+from helix_assets.redaction.view import Places
 
 _ONE = r"(?i:pass(?:word|wd|wort|phrase|code)?|pwd|secret|token|api[ _-]?key)"
 _NAME = rf"{_ONE}s?"
-_BARS = r"(?:\||│|\\u2502)"
+_BARS = r"(?:\||│|\\+u2502)"
 _MARKS = r"[ *_`]*"
 _SEPARATOR = r"(?:[,;\t]|\\+t)"
 _LINE_ENDS = r"(?:\r|\n|\\+[nr])"
@@ -41,15 +42,18 @@ _SECRET = re.compile(rb"(?i)pass|pwd|secret|token|key|credential")
 _NO_VALUE = re.compile(rb"(?:n/a|<nil>|map\[.*|\[.*\]|[0-9]{1,5}|[0-9hms]{2,12}|true|false|[\w-]{0,8})\Z")
 _LONGEST_LINE = 4_096
 _SHORTEST = 6
+_NEWLINE = ord("\n")
 
 
-def cells_below(view: bytes, heads: Iterable[int]) -> Iterator[tuple[int, int, str]]:
+def cells_below(places: Places, heads: Iterable[int]) -> Iterator[tuple[int, int, str]]:
     """Yield the span and the kind of each cell that contains a secret. `heads` are places where a header may be."""
-    at = 0
+    view, at = places.text, 0
     for head in heads:
         if head < at:
             continue
         line = _line(view, view.rfind(b"\n", 0, head) + 1)
+        if places.row_end(head, line.stop) < line.stop:
+            continue  # the line break is in another JSON string
         before = _NAMES_BEFORE.search(view[max(line.start, head - _LONGEST_HEADER) : head])
         names = view[head - len(before.group()) if before else head : line.stop]
         header = names if _NAMES_ONLY.match(names) else view[line.start : line.stop]
@@ -60,9 +64,9 @@ def cells_below(view: bytes, heads: Iterable[int]) -> Iterator[tuple[int, int, s
         columns = _columns(header, cells)
         is_below = is_csv and not header.rstrip(b" \r").endswith(b",")  # a list of names in code
         at = line.stop + 1
-        while columns and at < len(view):
-            line = _line(view, at)
-            text = view[line.start : line.stop].partition(b'"}')[0]  # up to where the JSON around the table goes on
+        while columns and at < len(view) and view[at - 1] == _NEWLINE:  # not where the JSON around the table goes on
+            row_end = places.row_end(at, at - 1)
+            text = view[at:row_end]
             row = _cells(text, bar) if len(text) < _LONGEST_LINE else []
             if is_below and len(row) == len(cells) and not (is_csv and _ARGUMENTS.match(text)):
                 for column, standard in columns.items():
@@ -73,7 +77,7 @@ def cells_below(view: bytes, heads: Iterable[int]) -> Iterator[tuple[int, int, s
                 is_below = True
             else:
                 break
-            at = line.stop + 1
+            at = row_end + 1
 
 
 def listed_values(view: bytes) -> Iterator[tuple[int, int, str]]:

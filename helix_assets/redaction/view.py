@@ -30,6 +30,7 @@ _SPACE = re.compile(rb"[\n\t ]")
 _BACKSLASH, _QUOTE = b'\\"'
 _WORD_ENDS = re.compile(rb"[\n\t \"]")
 _BREAK = re.compile(rb"\n")
+_QUOTES = re.compile(rb"\"")
 _SAMPLE = 16
 _BEHIND_A_STRING = re.compile(rb"[\s,;:.)\]}\"]|\Z")
 _FAR = 4_096
@@ -212,6 +213,14 @@ class Places(NamedTuple):
             if is_end(found.start(), level):
                 return found.start()
         return min(limit, len(self.text))
+
+    def row_end(self, start: int, line_break: int) -> int:
+        """Return where the line ends, or before that the JSON string that the place and the line break are in."""
+        end = self.text.find(b"\n", start)
+        end = len(self.text) if end < 0 else end
+        level = _lowest(self.view.escapes(self.offset + line_break))
+        quotes = (found.start() for found in _QUOTES.finditer(self.text, start, end))
+        return next((at for at in quotes if self._ends_text(at, level)), end)
 
     def literal(self, start: int, end: int) -> bytes:
         """Return a piece of the text in which a backslash before a letter is one: `\\n` within a password."""

@@ -87,3 +87,46 @@ def test_quotes_at_any_depth_end_no_string_and_no_field(record: dict[str, object
     assert result.withheld == 0
     assert json.loads(result.data).keys() == record.keys()
     assert json.loads(REDACTOR.text(line).text) == json.loads(result.data)
+
+
+rows = st.lists(
+    st.sampled_from(
+        ["name,password", "use the CLI, not an API key", "| a | token |", "|---|---|", "al,Winter88ab", "ok.", ""]
+    ),
+    min_size=1,
+    max_size=5,
+).map("\n".join)
+signatures = st.integers(0, 50).map(lambda seed: made_up("{b64_60}", seed))
+leaves = st.one_of(rows, texts, quoted, signatures, st.booleans(), st.none(), st.integers(0, 99))
+plain_keys = st.sampled_from(["a", "content", "signature", "is_error", "type"])
+
+
+def trees(depth: int) -> st.SearchStrategy[object]:
+    """JSON whose strings may hold JSON themselves, under keys that name no secret."""
+    if not depth:
+        return leaves
+    inner = st.deferred(lambda: trees(depth - 1))
+    objects = st.dictionaries(plain_keys, inner, max_size=4)
+    return st.one_of(leaves, objects, st.lists(inner, max_size=3), objects.map(json.dumps))
+
+
+def shape(value: object) -> object:
+    """Which keys, lists and values without text there are, also in strings that are JSON objects."""
+    if isinstance(value, dict):
+        return {key: shape(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(inner) for inner in value]
+    if isinstance(value, str):
+        return shape(json.loads(value)) if value.startswith('{"') and value.endswith("}") else str
+    return value
+
+
+@given(st.dictionaries(plain_keys, trees(3), min_size=1, max_size=4), st.booleans())
+def test_no_redaction_leaves_its_json_string(record: dict[str, object], compact: bool) -> None:
+    line = json.dumps(record, separators=(",", ":") if compact else None)
+    try:
+        expected = shape(record)
+    except ValueError:
+        return  # a text that only looks like JSON
+    assert shape(json.loads(REDACTOR.lines(line.encode()).data)) == expected
+    assert shape(json.loads(REDACTOR.text(line).text)) == expected

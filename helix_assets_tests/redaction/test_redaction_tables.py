@@ -1,6 +1,7 @@
 """Columns of secrets in tables: Markdown, the consoles of databases, boxes, numbered listings."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -29,6 +30,53 @@ def test_cells_below_a_password_go_and_the_others_stay(table: str) -> None:
         assert "Pa1ntedDoor" not in redacted
         assert "joe" in redacted
         assert REDACTOR.text(redacted).text == redacted
+
+
+SIGNATURE = "EoYHq2Vw9xKp4Zt7Lm1Rb6Nc3Yd8Fg5Hs0Ja"
+AROUND = {
+    "a key behind": lambda text: {"type": "tool_result", "content": text, "is_error": False},
+    "a text behind": lambda text: {"content": text, "signature": SIGNATURE},
+    "a list": lambda text: [text, SIGNATURE, 1],
+    "an object in a list": lambda text: [{"content": text}, {"signature": SIGNATURE, "id": SIGNATURE}],
+    "a text with lines behind": lambda text: {"content": text, "signature": f"al,{SIGNATURE}\nal,{SIGNATURE}\n"},
+}
+
+
+@pytest.mark.parametrize("compact", [True, False])
+@pytest.mark.parametrize("around", AROUND.values(), ids=list(AROUND))
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_the_last_row_ends_with_its_json_string(table: str, around: Callable[[str], object], *, compact: bool) -> None:
+    separators = (",", ":") if compact else None
+    for text in (table, table.rstrip("\n"), f"see:\n\n{table.rstrip()}"):
+        line = json.dumps(around(text), separators=separators)
+        nested = json.dumps({"o": line, "p": 1}, separators=separators)
+        for redacted in (
+            REDACTOR.text(line).text,
+            json.loads(REDACTOR.lines(nested.encode()).data)["o"],
+            json.loads(json.loads(REDACTOR.text(json.dumps({"n": nested})).text)["n"])["o"],
+        ):
+            assert "m4ngoTree" not in redacted
+            assert "Pa1ntedDoor" not in redacted
+            kept = REDACTOR.text(text).text
+            assert json.loads(redacted) == around(kept)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"thinking": "use the CLI, not an API key\n\nok.", "signature": SIGNATURE},
+        {"thinking": "use the CLI, not a password\nok", "signature": SIGNATURE, "x": [SIGNATURE]},
+        {"a": "name,token", "b": f"x\ny,{SIGNATURE}"},
+        {"a": "name;password", "signature": f"x\ny;{SIGNATURE}\n"},
+        {"a": "| name | api key |\n|---|---|\n| a", "b": f" | {SIGNATURE} |\n| b | {SIGNATURE} |"},
+    ],
+)
+def test_no_cell_lies_outside_the_json_string_of_its_header(record: dict[str, object]) -> None:
+    for separators in ((",", ":"), (", ", ": ")):
+        line = json.dumps(record, separators=separators)
+        assert REDACTOR.text(line).text == line
+        for outer in (json.dumps({"o": line}), json.dumps({"n": json.dumps({"o": line, "p": ""})})):
+            assert REDACTOR.text(outer).text == outer
 
 
 def test_a_column_of_tokens_is_judged_as_tokens_are() -> None:
