@@ -100,6 +100,13 @@ FORMATS: dict[str, tuple[str, Callable[[str], str]]] = {
     "Python": ("user = 'app'\n{name} = '{value}'\n", _escaped("'\\")),
     "argument": ("connect(host='db', {name}='{value}', port=5432)\n", _escaped("'\\")),
     "TypeScript": ('const {name}: string = "{value}";\n', _escaped('"\\')),
+    "ADO": ("use Server=db;User Id=sa;Password={value};Encrypt=True here\n", _no("\"';")),
+    "JDBC": ("url=jdbc:sqlserver://db.internal:1433;user=sa;password={value};encrypt=true\n", _no("\"';{}")),
+    "appsettings": (
+        '{{\n  "Db": "Server=db;User Id=sa;Password={value};Encrypt=True"\n}}',
+        lambda s: json.dumps(_no("\"';\\")(s))[1:-1],
+    ),
+    "libpq": ('psql "host=db user=app password={value} sslmode=require"\n', _no("\"'\\")),
     "XML": ("<db>\n  <{name}>{value}</{name}>\n</db>\n", lambda s: s.replace("&", "&amp;").replace("<", "&lt;")),
 }
 

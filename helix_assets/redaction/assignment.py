@@ -183,12 +183,23 @@ _GENERIC = re.compile(rb"[A-Z]\w{0,24}<[A-Za-z&\[(]")
 _BEHIND_A_TYPE = re.compile(rb"[?!]?[ \t]*(?:[,;)\]}|&>=\[{<])")
 _SIZED = re.compile(rb"[A-Z][a-z]+(?:8|16|32|64|128|256)[A-Z][a-z]+\Z")
 _COLOUR = re.compile(rb"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})(?:[;}]|\Z)")
-# A call, an arrow, a bracket that is closed and was not opened.
-_CODE = re.compile(rb"[A-Za-z_][\w.]*\[[^\]]*\]|.*(?:[A-Za-z_]\(|\(\)|=>|\)\{|\w!\[)|[^(\[{]*[)\]}].*[A-Za-z]")
+# A call, an arrow.
+_CODE = re.compile(rb"[A-Za-z_][\w.]*\[[^\]]*\]|.*(?:[A-Za-z_]\(|\(\)|=>|\)\{|\w!\[)")
+# A bracket that is closed and was not opened: code, if the letters around it are.
+_CLOSED = re.compile(rb"[^(\[{]*[)\]}].*[A-Za-z]")
 # Minified code: names of up to three letters, and what joins them.
 _SHORT_NAMES = re.compile(
     rb"[!+-]{0,2}(?:[A-Za-z_$]\w{0,2}|\d+)(?:[.?:,=&|!+(\[<>]{1,3}(?:[A-Za-z_$]\w{0,2}|\d+)[)\]]*)+\Z"
 )
+
+
+# Settings of a connection: `Server=db;User Id=sa;Password=`, `host=db user=app password=`; and where a value ends.
+_SETTINGS = re.compile(
+    rb"(?:\A|[\s\"';:])[A-Za-z][\w ]{1,24}=[^\s;=\"'&]{1,64};(?:[A-Za-z][\w ]{1,24}=[^;=\"\n]{0,64};)*\Z"
+)
+_SETTING = re.compile(rb"[^\s;\"'\x80-\xff]+(?=;|[\"'\s]|\Z)")
+_LIBPQ = re.compile(rb"(?:\A|[\s\"'])(?:host|hostaddr|port|user|dbname|sslmode)=[^\s=\"';&,()]{1,64} \Z")
+_WORD = re.compile(rb"[^\s\"'\x80-\xff]+(?=[ \"'\n]|\Z)")
 
 
 class Form(NamedTuple):
@@ -261,6 +272,8 @@ def _read_value(places: Places, name: tuple[int, int], at: int, sign: bytes) -> 
     view = places.text
     if view[name[0] - 2 : name[0]] == b"{{" or view[name[0] - 3 : name[0]] == b"{{ ":
         return None  # a template's filter: `{{ .Password | b64enc }}`
+    if sign.startswith(b"=") and (setting := _setting(places, name)):
+        return _value(places, name[1] + 1, setting, Form(literal=True))
     is_pair = _ENDS_PAIR.match(sign) is not None
     opening = _OPENING.match(view, at)
     prefix, quote = opening.groups() if opening else (None, None)
@@ -295,6 +308,15 @@ def _read_value(places: Places, name: tuple[int, int], at: int, sign: bytes) -> 
     word = _SHELL_WORD.match(view, start) if shell else None
     end = word.end() if word else _bare_end(view, start)
     return _value(places, start, end, Form(loose=b"|" in sign, shell=shell, literal=shell or sign.isspace()))
+
+
+def _setting(places: Places, name: tuple[int, int]) -> int | None:
+    """Return where a value among the settings of a connection ends: any other sign may be in it."""
+    before = places.text[max(0, name[0] - 200) : name[0]]
+    rest = _SETTING if _SETTINGS.search(before) else _WORD if _LIBPQ.search(before) else None
+    start = name[1] + 1
+    value = rest.match(places.literal(start, start + _LONGEST_LINE)) if rest else None
+    return start + value.end() if value else None
 
 
 def _element(places: Places, name: tuple[int, int], at: int) -> Value | None:
@@ -443,7 +465,11 @@ def _is_code(text: bytes, form: Form) -> bool:
         or is_reference(text, in_code=not form.literal)
     ):
         return True
-    return not form.literal and (_CODE.match(text) is not None or _SHORT_NAMES.match(text) is not None)
+    if form.literal:
+        return False
+    if _CLOSED.match(text) and reads_as_words(text, perhaps=True):
+        return True
+    return _CODE.match(text) is not None or _SHORT_NAMES.match(text) is not None
 
 
 def _is_password(text: bytes, form: Form) -> bool:

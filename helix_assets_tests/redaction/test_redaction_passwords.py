@@ -107,3 +107,46 @@ def test_a_value_at_the_end_of_a_string_leaves_the_fields_behind_it(last: str) -
         left = json.loads(json.loads(redacted)["arguments"])
         assert left["workdir"] == "/home/x y/z"
         assert ("B3kQ9" in left["command"][-1]) is False
+
+
+@pytest.mark.parametrize("secret", ["Kx7mQ2vLp)9wZab", "Kx7]mQ2vLp9wZ", "k9}XmQ2vLpwZ", "Kx7mQ)2v]Lp}9wZ"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Server=db;User Id=sa;Password=SECRET;Encrypt=True",
+        "jdbc:sqlserver://h:1433;user=sa;password=SECRET;encrypt=true",
+        "host=db user=app password=SECRET sslmode=require",
+        "use password=SECRET here",
+        "mysql --password=SECRET app",
+        '{"Db": "Server=db;User Id=sa;Password=SECRET;Encrypt=True"}',
+    ],
+)
+def test_a_bracket_that_was_not_opened_makes_no_code_of_a_password(text: str, secret: str) -> None:
+    for form in (text, json.dumps({"p": text}), json.dumps({"o": json.dumps({"p": f"x\n{text}\ny"})})):
+        redacted = REDACTOR.text(form.replace("SECRET", secret)).text
+        before, after = form.split("SECRET")
+        assert redacted.startswith(f"{before}[redacted:password:")
+        assert redacted.endswith(f"]{after}")
+
+
+@pytest.mark.parametrize("signs", ["&", "(", "<", ">", "|", "$", "=", ">=", "`"])
+def test_any_sign_may_be_in_the_password_of_a_connection(signs: str) -> None:
+    for before, after in (("Server=db;User Id=sa;Password=", ";Encrypt=True"), ("host=db user=a password=", " port=1")):
+        for secret in (f"Kx7{signs}mQ2vLp9wZ", f"{signs}Kx7mQ2vLp9wZ", f"Kx7mQ2vL{signs}p9"):
+            redacted = REDACTOR.text(f"{before}{secret}{after}").text
+            assert redacted.startswith(f"{before}[redacted:password:")
+            assert redacted.endswith(f"]{after}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "foo(password=db.password)",
+        "f(a, password=pw)}, b",
+        "Server=db;User Id=sa;Password=$DB_PASSWORD;Encrypt=True",
+        "host=db user=app password=${PW} sslmode=require",
+        "let a=b;password=getPassword();",
+    ],
+)
+def test_code_and_references_among_settings_stay(text: str) -> None:
+    assert REDACTOR.text(text).text == text
