@@ -255,7 +255,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--judged", type=Path)
     parser.add_argument("--examples", type=int, default=0, help="how many survivors of each cell are shown")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.what == "marks":
         print_marks(options.folders, options.judged)
     else:

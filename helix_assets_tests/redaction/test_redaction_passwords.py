@@ -1,10 +1,12 @@
 """Random passwords in the formats that people keep them in: hardly any survives, whatever its signs."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
-from bench.passwords import ALPHABETS, FORMATS, survivors
+from bench.passwords import ALPHABETS, FORMATS, main, survivors
 from helix_assets.redaction import Redactor
 from helix_assets_tests.conftest import NIGHTLY
 
@@ -150,3 +152,17 @@ def test_any_sign_may_be_in_the_password_of_a_connection(signs: str) -> None:
 )
 def test_code_and_references_among_settings_stay(text: str) -> None:
     assert REDACTOR.text(text).text == text
+
+
+@pytest.mark.parametrize("before", [["--judged"], ["--judged", "--examples"]])
+def test_options_of_the_list_of_marks_may_stand_before_the_folders(
+    before: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "judged").write_text("abcdefg known\n")
+    (tmp_path / "a.env").write_text("PASSWORD=aB3kQ9xLm\n")
+    options = {"--judged": str(tmp_path / "judged"), "--examples": "2"}
+    given = [word for name in before for word in (name, options[name])]
+    for words in (["marks", *given, str(tmp_path / "a.env")], ["marks", str(tmp_path / "a.env"), *given]):
+        monkeypatch.setattr(sys, "argv", ["bench.passwords", *words])
+        main()
+        assert "1 others" in capsys.readouterr().out
