@@ -117,7 +117,7 @@ TRIGGERS = (
     rf"{_STRONG_NAME}(?:{_PAIR}[^\s\"'\\<>,;(){{}}\[\]$*&|/.](?:{_DIGITS}|{_BODY}{{3}}{_BODY}*[0-9])"
     rf"|{_APART}[\\\"'` ]*[^\s\"'`\\]{{4}})",
     rf"(?:[Pp]ass|_PASS|(?i:pw|psk))[0-9]?(?:{_SET}|{_EQUALS}{_CHOSEN}|{_SECOND})",
-    rf"PASS[0-9]?{_SET}",
+    rf"PASS[0-9]?(?:{_SET}|{_SECOND})",
     rf"(?:AUTH|LOGGED_IN|NONCE)_(?:KEY|SALT)[\\\"']*[ \t]*[,=][ \t]*\\*[\"']{_ANY}",  # WordPress
     rf"{_CHOSEN_NAME}(?:(?:{_EQUALS}|{_APART}){_OPEN}|{_PAIR}){_DIGITS}",
     rf"{_MACHINE_NAME}(?:(?:{_EQUALS}|{_APART}){_OPEN}|{_PAIR}){_mixed(_PLAIN)}",

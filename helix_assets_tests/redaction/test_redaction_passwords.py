@@ -166,3 +166,42 @@ def test_options_of_the_list_of_marks_may_stand_before_the_folders(
         monkeypatch.setattr(sys, "argv", ["bench.passwords", *words])
         main()
         assert "1 others" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "secret", ["~Kx7mQ2vLp9w", "/Kx7mQ2vLp9w", "~/Kx7mQ2vLp9w", "/k9!xQ2vL$p", "/Kx7m/Q2vLp9wZ", "~k9(xQ2)vLp"]
+)
+@pytest.mark.parametrize("name", ["pwd", "PWD", "OLDPWD", "pass", "pw", "db_pwd"])
+def test_a_password_may_begin_as_a_path_does(name: str, secret: str) -> None:
+    for text in (f"A=1\n{name}={secret}\nB=2\n", f'{{"{name}": "{secret}", "port": 1}}', f"Uid=sa;{name}={secret};A=b"):
+        for form in (text, json.dumps({"p": text}), json.dumps({"o": json.dumps({"p": f"x\n{text}"})})):
+            assert "[redacted:" in REDACTOR.text(form).text, form
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "/",
+        "~",
+        "/home/ann/projects/web-app2",
+        "~/src/my_tool",
+        "/tmp/tmp.Xk29LmQ7",
+        "/tmp/tmpx8d2k1qz/work",
+        "/var/lib/docker/overlay2",
+        "/usr/lib/python3.12/site-packages",
+        "/private/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T",
+        "/builds/3f9c2e4a-1b7d-4c55-9e0a-8d1f6b2c7a90/src",
+        "/nix/store/6wkyn9qmk9v9nqy1dw3p1zm7c3wl8v2r-hello-2.12",
+        "/Users/Ann Lee/My Files",
+        "C:\\\\Users\\\\ann\\\\src",
+    ],
+)
+@pytest.mark.parametrize("name", ["PWD", "OLDPWD", "pwd"])
+def test_a_working_directory_stays(name: str, folder: str) -> None:
+    for text in (
+        f"SHELL=/bin/sh\n{name}={folder}\nHOME=/root\n",
+        f'{{"{name}": "{folder}", "port": 1}}',
+        f"{name}={folder} ls",
+    ):
+        for form in (text, json.dumps({"p": text})):
+            assert REDACTOR.text(form).text == form
