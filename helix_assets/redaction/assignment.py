@@ -172,7 +172,16 @@ _IDENTIFIER = re.compile(rb"[A-Za-z_]+\d?\Z")
 _OWN_NAME = re.compile(rb"(?i)password|passwd|secret")
 _PLAIN_VALUE = re.compile(rb"[\w+/=.~:%|-]+\Z")
 # An address of a blockchain or the hash of a function's name (keys are longer), a constant.
-_NO_KEY = re.compile(rb"0x[0-9a-fA-F]{1,40}\Z|[A-Z][A-Z0-9]{0,9}(?:_[A-Z0-9]{1,12})+\Z")
+_NO_KEY = re.compile(rb"0x[0-9a-fA-F]{1,40}\Z|[A-Z][A-Z0-9]{0,9}(?:_[A-Z0-9]{1,12})+\Z|S-1-[0-9-]+\Z")
+# A number as code has it: a mask of bits, with a type behind it.
+_NUMBER = re.compile(rb"0x[0-9a-fA-F]{1,8}\Z|[0-9_]+[iu](?:8|16|32|64|128|size)\Z")
+# An item of a list, what a call of that returns, a macro of Rust.
+_ITEM = re.compile(rb"[A-Za-z_][\w.]*(?:\[\w{1,24}\]|\(\w{0,24}(?:\[\w{1,8}\])?\))+\Z|[a-z_]{4,32}!\(")
+_DOTTED = re.compile(rb"[A-Za-z_]{1,16}(?:\.[A-Za-z_]{1,24}){1,3}\Z")
+_CAPITALS = re.compile(rb"[A-Z_]+\Z")
+# Two signs of Chinese, Japanese or Korean in a row: a translation. Nobody types these where a password is asked for.
+_EAST_ASIAN = re.compile(rb"(?:[\xe3-\xed][\x80-\xbf]{2}){2}")
+_PUBLIC_BEFORE = re.compile(rb"(?i)\bpublic[ _-]\Z")
 # Types of Rust, Go and C that begin with a sign or have one in them: `&[u8]`, `[u8;32]`, `map[string]string`.
 _BUILT_IN = (
     r"(?:[ui](?:8|16|32|64|128|size)|f32|f64|u?int\d*|float\d*|bytes?\d*|str|string|char|bool|any|map|Vec|Option|\d+)"
@@ -231,6 +240,8 @@ def assigned_secret(places: Places, start: int, sign_start: int, sign_end: int) 
     before = view[max(0, start - 48) : start]
     name_start = start - len(before) + len(before.rstrip(_IN_NAMES))
     standard = name_standard(view[name_start:sign_start])
+    if standard == "weak" and _PUBLIC_BEFORE.search(view, max(0, name_start - 8), name_start):
+        return None
     if standard is None or (sign == b">" and view[name_start - 1 : name_start] not in (b"<", b":")):
         return None
     if (sign.startswith(b"(") and b"." in view[start:sign_start]) or sign.strip() == b"::":
@@ -413,7 +424,9 @@ def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
         is_name(text, in_code=not form.literal or form.loose) or _NO_KEY.match(text)
     ):
         return False
-    if standard in ("token", "weak") and is_slug(text):
+    if standard in ("token", "weak") and (is_slug(text) or (_DOTTED.match(text) and not form.quoted)):
+        return False
+    if _EAST_ASIAN.search(text) or (form.loose and _CAPITALS.match(text)):
         return False
     if b" " in text:
         return looks_generated(text.replace(b" ", b""), 40) and not reads_as_words(text)
@@ -439,6 +452,8 @@ def _is_code(text: bytes, form: Form) -> bool:
     if (
         _COLOUR.match(text)
         or _TYPE.match(text)
+        or _NUMBER.match(text)
+        or (_ITEM.match(text) and not form.quoted and not form.whole_line)
         or text.startswith(b"arn:")
         or is_reference(text, in_code=not form.literal)
     ):
