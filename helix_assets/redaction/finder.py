@@ -267,7 +267,7 @@ def _ends_word(view: bytes, start: int, end: int) -> bool:
 
 
 def _is_in_block(view: bytes, at: int) -> bool:
-    """Whether this line of base64 is as long as the one before or behind it, and begins otherwise: lines of one text."""
+    """Whether a line of base64 is as long as the one before or behind it, and begins otherwise: lines of one text."""
     line = _line_at(view, at)
     if not _FULL_LINE.match(line):
         return False

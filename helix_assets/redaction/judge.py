@@ -49,8 +49,9 @@ _WORDLIKE_SHARE = 0.68
 
 _PLACEHOLDER = re.compile(
     rb"(?i)^(?:your|enter|insert|replace|paste)[-_ .]|^(?:my|the|some|any|put|add|set|use|change|fill)[-_ .][a-z_ .-]*$"
-    rb"|change-?_?(?:me|this|it)|[-_]your[-_]|placeholder|example|dummy|redacted|masked|removed|hidden|censored|omitted|scrubbed"
-    rb"|^<[^<>]+>$|\$\{[a-z_][\w.]*(?:[:\[(][^}]*)?\}|^\$\{[a-z_][\w.]*(?:[:\[(]|$)"  # to be filled in
+    rb"|change-?_?(?:me|this|it)|[-_]your[-_]|placeholder|example|dummy|redacted|masked|removed|filtered|hidden|censored|omitted|scrubbed"
+    rb"|^\?\{[a-z0-9]{2,12}:|^<[^<>]+>$|\$\{[a-z_][\w.]*(?:[:\[(][^}]*)?\}"
+    rb"|^\$\{[a-z_][\w.]*(?:[:\[(]|$)"  # to be filled in
     rb"|^\$\([a-z][\w./-]*(?:[ )]|$)|^\\\(\.?[a-z]\w*[.)]"
     rb"|\$\([a-z_./-]{2,}[ )]|\{\{[^{}]*\}\}|^\{\{ |%\(\w+\)[sdr]|^%[a-z_]{2,}%$|#\{[a-z_@][\w.@]*\}"
     rb"|%[sdr](?![A-Za-z0-9]).{0,12}%[sdr](?![A-Za-z0-9])"
@@ -72,8 +73,15 @@ _COMMON = frozenset(
     secretkey mytoken letmein
     cl100k_base o200k_base p50k_base r50k_base
     qwerty 123456 12345678 user:pass user:password username:password x-oauth-basic
+    db_password
     md5 sha1 sha256 sha384 sha512 sha-1 sha-256 sha-512 aes128 aes256 aes-128 aes-256 rsa2048 argon2 argon2i argon2d
     argon2id pbkdf2 ed25519 x25519 base64 base32 x509""".split()
+)
+# "Password" in other languages: in translated interfaces, and in addresses that say how to write one.
+_ABROAD = frozenset(
+    """passwort kennwort wachtwoord senha parola heslo hasło contraseña contrasena contrasenya clave motdepasse lösenord
+    adgangskode passord salasana salasõna jelszó şifre pasahitza fjalëkalimi пароль 密码 密碼 パスワード
+    비밀번호""".encode().split()
 )
 _ALGORITHM = re.compile(rb"(?i)^(?:sha-?\d{1,3}|md5|blake2[bs]|blake3|h1|crc32c?|xxh\d*|urn:uuid|gzip|utf-?8)[:=~(-]")
 _REFERENCE = re.compile(
@@ -95,12 +103,16 @@ _PLACE = re.compile(rb"(?:[\w@.+:-]+/){2,}[\w@.+-]+\Z|[\w@.+:-]+/[\w@.+-]+\.[a-z
 _NO_DOUBT = re.compile(
     rb"[a-z][\w.-]*/[\w./-]*\w\.(?:[a-z]{2,5}|p8|p12)\Z|[a-z][a-z0-9+.-]{1,9}://[\w.-]+(?::[0-9]{1,5})?/?\Z"
     rb"|[&*]?(?:\w+(?:<[\w&, ]{1,24}>)?::)+\w+(?:\(\))?\Z|[a-z]+:[a-z0-9]+/[A-Za-z0-9]+:[A-Z][A-Za-z0-9]+\Z"
+    rb"|(?:localhost|[0-9]{1,3}(?:\.[0-9]{1,3}){3})(?::[0-9]{1,5})?\Z|os\.environ/[A-Z0-9_]+\Z"
+    rb"|[a-z]{2,3}-[A-Z][a-z]{3}(?:-[A-Z]{2})?\Z|[a-z_]{3,24}=(?:[Tt]rue|[Ff]alse|None)\Z"
+    rb"|(?:19|20)[0-9]{2}-[01][0-9]-[0-3][0-9]\Z|[a-z]+[0-9]{0,3}-(?:cts|cbc|gcm|ctr|ecb)(?:-[a-z0-9]{1,8})*\Z"
+    rb"|[Mm]-?[0-9.]+[ ,-][-0-9.,MmLlHhVvCcSsQqTtAaZz ]{8,}\Z"  # a drawing of SVG
 )
 _SUM = re.compile(rb"[A-Za-z]+(?:\+[A-Za-z]+)+\Z")
 # A name of a norm or an algorithm with its number.
 _NORM = re.compile(
     rb"(?i)(?:[a-z]{2,9}[-_ ])?(?:rfc|pkcs|iso|iec|ieee|fips|x\.?|utf|ucs|sha|md|aes|rsa|argon|base|oauth|tls|ssl|pep"
-    rb"|cve|ed|curve|blake)[-_#/]{0,2}v?[0-9][0-9.:-]{0,9}[a-z]{0,2}\Z"
+    rb"|cve|ed|curve|blake|[ckg]mac)[-_#/]{0,2}v?[0-9][0-9.:-]{0,9}[a-z]{0,2}\Z"
 )
 _NAME = re.compile(
     rb"[A-Za-z_$][\w$]*(?:[.-][A-Za-z_$][\w$]*)*(?<![0-9]{2})\Z|[A-Za-z_$-]+(?:16|32|64|128|256|384|512|521|2048|4096)\Z"
@@ -111,8 +123,9 @@ _SHORT_PART = 6
 _PARTS = re.compile(rb"[_.-]")
 _LONG_PART = 8
 _VERSION = re.compile(
-    rb"(?:npm:|workspace:)?(?:@?[\w./-]+@)?[\^~<>=v]{0,3}[0-9]+(?:\.[0-9x*]+){1,3}(?:[-+][\w.+-]+)?\Z"
+    rb"(?:npm:|workspace:)?(?:@?[\w./-]+@)?[\^~<>=v]{0,3}[0-9]+(?:\.[0-9x*]+){1,12}(?:[-+][\w.+-]+)?\Z"
     rb"|[0-9][0-9.,]*(?:/[0-9][0-9.,]*)?(?:[mnu]?s|sec|min|%|[kKMG]i?B|px|r?em)\Z"
+    rb"|[a-z][\w+.]*(?:-[a-z][\w+.]*)*-[0-9]+(?:\.[0-9]+)+-[0-9]+[\w.:-]*\Z"
     rb"|[0-9]{1,5}[ _-]?(?:bit|byte|octet|char|character|digit|letter|word|second|minute|hour|day|week|month|year)s?\Z"
 )
 _PATH = re.compile(
@@ -132,6 +145,7 @@ _TEST_NAME = re.compile(
 _UUID = re.compile(rb"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _CACHE_KEY = re.compile(
     rb"(?i)(?:linux|macos|windows|darwin|ubuntu|node|npm|pnpm|yarn|pip|uv|cargo|go|gradle|maven|docker|v\d+)-.*-[0-9a-f]{16,}\Z"
+    rb"|(?:[a-z]+[.-])*[a-z]+\.[0-9a-f]{32,64}\Z"
 )
 _SWITCHES = re.compile(rb"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -155,7 +169,12 @@ def is_placeholder(value: bytes) -> bool:
     body = value.strip(b"\"'`()[]{}<>.,;: ")
     if len(body) < 3 or len(set(body[-24:])) <= max(2, min(len(body), 24) // 6):
         return True
-    if value.lower() in _COMMON or body.lower() in _COMMON or _PLACEHOLDER.search(value):
+    if (
+        value.lower() in _COMMON
+        or body.lower() in _COMMON
+        or value.decode("utf-8", "replace").lower().encode() in _ABROAD
+        or _PLACEHOLDER.search(value)
+    ):
         return True
     return _TO_FILL_IN.search(value) is not None and reads_as_words(value)
 

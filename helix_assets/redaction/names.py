@@ -25,7 +25,7 @@ _NOT_A_SECRET = frozenset(
     enabled disabled present valid invalid visible shown show hide hidden toggle icon title description text info
     endpoint address host port user username email owner issuer scope scopes audience role created updated modified
     cidr cidrs usec encryption
-    second seconds minute minutes hour hours day days week weeks period errcode
+    second seconds minute minutes hour hours day days week weeks period errcode uuid guid submit button msg tooltip
     model models map list dict set array tuple iterator iter generator parser stream reader writer lexer tokenizer
     """.split()
 )
@@ -61,6 +61,7 @@ _REQUEST = [b"client", b"request", b"token"]
 _SOURCE_FILE = re.compile(
     rb"\.(?:rs|go|py|pyi|js|mjs|cjs|jsx|ts|tsx|css|html|java|rb|c|h|cc|cpp|hpp|sh|sql|md|txt|json|ya?ml|toml)\Z"
 )
+_LOCALE = re.compile(rb"(?:\A|[^A-Za-z])[a-z]{2,3}(?:-[A-Z][a-z]{3})?-[A-Z]{2}\Z")
 # All signs and spaces may be in these.
 _WORDPRESS = frozenset(
     b"""AUTH_KEY SECURE_AUTH_KEY LOGGED_IN_KEY NONCE_KEY AUTH_SALT SECURE_AUTH_SALT LOGGED_IN_SALT NONCE_SALT""".split()
@@ -77,7 +78,12 @@ def name_standard(name: bytes) -> Standard | None:
         segments.pop()
     if not segments or (segments[-1] in _NOT_A_SECRET and not _ends_in_secret_id(segments)):
         return None
-    if _SOURCE_FILE.search(name) or segments[-3:] == [b"web", b"socket", b"key"] or segments[0] == b"errcode":
+    if (
+        _SOURCE_FILE.search(name)
+        or _LOCALE.search(name)
+        or segments[-3:] == [b"web", b"socket", b"key"]
+        or segments[0] == b"errcode"
+    ):
         return None  # what a list of checksums has; a handshake
     if segments[-2:] in ([b"account", b"sid"], [b"token", b"data"]) or segments[-3:] == _REQUEST:
         return None  # Twilio's id of an account; the tables of a parser; what makes a request to AWS unique
