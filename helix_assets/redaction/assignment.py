@@ -186,7 +186,9 @@ _CAPITALS = re.compile(rb"[A-Z_]+\Z")
 _EAST_ASIAN = re.compile(rb"(?:[\xe3-\xed][\x80-\xbf]{2}){2}")
 # Words of other languages: letters, some of them not ASCII.
 _ABROAD = re.compile(rb"(?:[A-Za-z'-]|[\xc3-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2})+\Z")
-_PUBLIC_BEFORE = re.compile(rb"(?i)\bpublic[ _-]\Z")
+_PUBLIC_BEFORE = re.compile(rb"(?i)\b(?:public|gpg|pgp)[ _-]\Z")
+# Kapitan names a secret that is kept elsewhere: `?{gpg:app/db/password:1f2e3d4c}`.
+_KEPT_ELSEWHERE = re.compile(rb"\?\{[a-z0-9]{2,12}:[^\s{}\"']{0,100}\Z")
 # Types of Rust, Go and C that begin with a sign or have one in them: `&[u8]`, `[u8;32]`, `map[string]string`.
 _BUILT_IN = (
     r"(?:[ui](?:8|16|32|64|128|size)|f32|f64|u?int\d*|float\d*|bytes?\d*|str|string|char|bool|any|map|Vec|Option|\d+)"
@@ -278,6 +280,7 @@ def _is_no_assignment(view: bytes, name_start: int, sign: bytes, sign_end: int) 
         or view.startswith(b"::", max(0, name_start - 2))  # a resource type: `AWS::Redshift::EndpointAuthorization`
         or (sign == b":" and before == b"{" and view.startswith(b"?", sign_end))  # `${PASSWORD:?is not set}`
         or (sign == b":" and before == b"!" and view.startswith(b"!", sign_end))  # ciphers: `!PSK:!aECDH`
+        or (sign == b":" and _KEPT_ELSEWHERE.search(view, max(0, name_start - 120), name_start) is not None)
     )
 
 
