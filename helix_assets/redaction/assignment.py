@@ -174,11 +174,14 @@ _PLAIN_VALUE = re.compile(rb"[\w+/=.~:%|-]+\Z")
 # An address of a blockchain or the hash of a function's name (keys are longer), a constant.
 _NO_KEY = re.compile(rb"0x[0-9a-fA-F]{1,40}\Z|[A-Z][A-Z0-9]{0,9}(?:_[A-Z0-9]{1,12})+\Z|S-1-[0-9-]+\Z")
 # A number as code has it: a mask of bits, with a type behind it.
-_NUMBER = re.compile(rb"0x[0-9a-fA-F]{1,8}\Z|[0-9_]+[iu](?:8|16|32|64|128|size)\Z")
+_NUMBER = re.compile(
+    rb"0x[0-9a-fA-F]{1,8}\Z|0x[0-9a-fA-F]{1,4}(?:_[0-9a-fA-F]{1,4})+\Z|[0-9_]+[iu](?:8|16|32|64|128|size)\Z"
+)
+_OF_A_NUMBER = re.compile(rb":[ ]?[iu](?:8|16|32|64|128|size)[ ]=")  # `const PASS: u32 = 7`
 # An item of a list, what a call of that returns, a macro of Rust.
 _ITEM = re.compile(
-    rb"[A-Za-z_][\w.]*(?:[\[(][\w.:'\"]{0,24}(?:[\[(][\w.:'\"]{0,24}(?:\(\))?[\])]){0,2}[\])](?:\.[A-Za-z_]\w{0,24})*)+\Z"
-    rb"|[A-Za-z_]\w{3,32}!?\(\Z|[a-z_]{4,32}!\("
+    rb"[A-Za-z_][\w.]*(?:[\[(][\w.:'\"-]{0,24}(?:[\[(][\w.:'\"-]{0,24}(?:\(\))?[\])]){0,2}[\])](?:\.[A-Za-z_]\w{0,24})*)+\Z"
+    rb"|[A-Za-z_]\w{3,32}!?\(\Z|[a-z_]{4,32}!\(|\*[a-z_][\w-]*\Z"
 )
 _DOTTED = re.compile(rb"[A-Za-z_]{1,16}(?:\.[A-Za-z_]{1,24}){1,3}\Z")
 _CAPITALS = re.compile(rb"[A-Z_]+\Z")
@@ -186,7 +189,7 @@ _CAPITALS = re.compile(rb"[A-Z_]+\Z")
 _EAST_ASIAN = re.compile(rb"(?:[\xe3-\xed][\x80-\xbf]{2}){2}")
 # Words of other languages: letters, some of them not ASCII.
 _ABROAD = re.compile(rb"(?:[A-Za-z'-]|[\xc3-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2})+\Z")
-_PUBLIC_BEFORE = re.compile(rb"(?i)\b(?:public|gpg|pgp)[ _-]\Z")
+_PUBLIC_BEFORE = re.compile(rb"(?i)\b(?:public|gpg|pgp|page)[ _-]\Z")
 # Kapitan names a secret that is kept elsewhere: `?{gpg:app/db/password:1f2e3d4c}`.
 _KEPT_ELSEWHERE = re.compile(rb"\?\{[a-z0-9]{2,12}:[^\s{}\"']{0,100}\Z")
 # Types of Rust, Go and C that begin with a sign or have one in them: `&[u8]`, `[u8;32]`, `map[string]string`.
@@ -197,6 +200,7 @@ _TYPE = re.compile(rf"[&*\[<(]*(?:\]*{_BUILT_IN}[\[\]<>;,:&*()?]+)+(?:{_BUILT_IN
 # A type behind a colon, and what follows one.
 _GENERIC = re.compile(rb"[A-Z]\w{0,24}<[A-Za-z&\[(]")
 _BEHIND_A_TYPE = re.compile(rb"[?!]?[ \t]*(?:[,;)\]}|&>=\[{<])")
+_ARRAY = re.compile(rb"\[\w*\][a-z][\w.]*\{")  # `[32]byte{}`
 _SIZED = re.compile(rb"[A-Z][a-z]+(?:8|16|32|64|128|256)[A-Z][a-z]+\Z")
 _COLOUR = re.compile(rb"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})(?:[;}]|\Z)")
 # A call, an arrow, a bracket that is closed and was not opened.
@@ -253,13 +257,15 @@ def assigned_secret(places: Places, start: int, sign_start: int, sign_end: int) 
         view, name_start, sign, sign_end
     ):
         return None
-    if standard == "weak" and _PUBLIC_BEFORE.search(view, max(0, name_start - 8), name_start):
+    if standard in ("weak", "token") and _PUBLIC_BEFORE.search(view, max(0, name_start - 8), name_start):
         return None
     value = _read_value(places, (name_start, sign_start), sign_end, sign)
     if value is None or BLANK in view[value.start : value.end + 1] or view[value.start - 1 : value.start] == BLANK:
         return None
     if not _is_secret(value.text, value.form, standard) or _is_type(view, sign, value):
         return None
+    if sign.rstrip().endswith(b",") and not value.form.quoted:
+        return None  # the next argument: `"--password", type=str`
     if _is_own_name(view[name_start:sign_start], value):
         return None
     if _SESSION.search(view, name_start, sign_start) and _is_no_session(value.text):
@@ -277,6 +283,7 @@ def _is_no_assignment(view: bytes, name_start: int, sign: bytes, sign_end: int) 
     return (
         sign.strip() == b"::"
         or (b")" in sign and b">" in sign)  # what a call returns: `sign(text, 'secret') => '...'`
+        or _OF_A_NUMBER.match(sign) is not None
         or view.startswith(b"::", max(0, name_start - 2))  # a resource type: `AWS::Redshift::EndpointAuthorization`
         or (sign == b":" and before == b"{" and view.startswith(b"?", sign_end))  # `${PASSWORD:?is not set}`
         or (sign == b":" and before == b"!" and view.startswith(b"!", sign_end))  # ciphers: `!PSK:!aECDH`
@@ -480,6 +487,7 @@ def _is_code(text: bytes, form: Form) -> bool:
         _COLOUR.match(text)
         or _TYPE.match(text)
         or _NUMBER.match(text)
+        or _ARRAY.match(text)
         or (_ITEM.match(text) and not form.quoted and not form.whole_line)
         or text.startswith(b"arn:")
         or is_reference(text, in_code=not form.literal)

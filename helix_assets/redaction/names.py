@@ -25,7 +25,8 @@ _NOT_A_SECRET = frozenset(
     enabled disabled present valid invalid visible shown show hide hidden toggle icon title description text info
     endpoint address host port user username email owner issuer scope scopes audience role created updated modified
     cidr cidrs usec encryption
-    second seconds minute minutes hour hours day days week weeks period errcode uuid guid submit button msg tooltip
+    second seconds minute minutes hour hours day days week weeks period errcode uuid guid
+    stores shadow filesystem submit button msg tooltip
     model models map list dict set array tuple iterator iter generator parser stream reader writer lexer tokenizer
     """.split()
 )

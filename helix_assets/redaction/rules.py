@@ -815,7 +815,7 @@ CONTEXTS: tuple[Rule, ...] = (
     R("ipsec_secret", "psk", r"\bPSK\s{1,4}[\"']([^\"'\n]{6,})[\"']",
       '%any : PSK "{an16}"', "ipsec.secrets", "password", check="chosen", trigger=r"PSK\s{1,4}[\\\"']"),
     R("chap_secret", "*", r"[\w\"@.-]+\s{1,8}\*\s{1,8}[\"']([^\"'\n]{6,})[\"']\s{1,8}\*",
-      'app * "{an16}" *', "chap-secrets", "password", check="chosen",
+      'app * "{an16}" *', "chap-secrets", "password", check="set",
       trigger=(r"\* \\*\"[^\"\\\n]{6,}\\*\" \*", r"\*(?:\t|\\+t)+\\*\"", "(?:chap|pap)-secrets")),
     R("tagged", "<", r'(?i)<[\w:]{0,24}(?:password|passwd|secret|token|apikey)\s[^<>\n]{0,80}>([^<>\s\"]{5,})</',
       "<wsse:Password Type='x'>{an14}</wsse:Password>", "Elements with attributes", "password", check="chosen",
