@@ -277,7 +277,7 @@ def _is_in_block(view: bytes, at: int) -> bool:
 
 
 def _line_at(view: bytes, at: int) -> bytes:
-    """Return the line around a place, or as much of it as tells that it is a long one."""
+    """Return the line around a place, or enough of it to see that it is a long one."""
     start = max(view.rfind(b"\n", max(0, at - _LONGEST_LINE), at) + 1, at - _LONGEST_LINE)
     end = view.find(b"\n", at, at + _LONGEST_LINE)
     return view[start : end if end >= 0 else at + _LONGEST_LINE].rstrip(b"\r")
