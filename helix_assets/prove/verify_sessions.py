@@ -168,7 +168,11 @@ def _settled(session: Session, proofs: Sequence[Proof]) -> list[Violation]:
 def _wrong(session: Session, proofs: Sequence[Proof]) -> Iterator[Violation]:
     contents = Contents()
     for proof in proofs:
-        yield from proof(session, contents)
+        try:
+            yield from proof(session, contents)
+        except (TypeError, ValueError, ArithmeticError) as exc:  # a number of the catalog that is none, say
+            what = f"a value of it in the catalog is damaged ({type(exc).__name__} in {proof.__name__})"
+            yield Violation("catalog_readable", what, session.row.session_uid)
 
 
 # -- the promises about a session ------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from helix_assets.ask.reading import open_session
 from helix_assets.demo import make_home
 from helix_assets.keep import evict
 from helix_assets.keep.retention import RetentionPolicy
-from helix_assets.model.errors import HelixError
+from helix_assets.model.errors import HelixError, WithheldError
 from helix_assets.prove.verify import verify
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.catalog import live_files
@@ -37,6 +37,8 @@ from helix_assets_tests.home import ask
 
 Answers = dict[str, bytes]
 _EVERYTHING = "everything"
+_WAITS = b"withheld until the next sweep, which mends it"
+"""The answer for a session whose note of the redaction rules was turned over."""
 
 
 @dataclass
@@ -103,6 +105,7 @@ def _flip(path: Path, rng: random.Random) -> int:
 def _judge(settings: Settings, right: Answers, done: Flipped) -> Iterator[str]:
     now = _answers(settings)
     withheld = {name for name in right if name not in now}
+    now = {name: said for name, said in now.items() if said != _WAITS}
     done.errors += bool(withheld)
     yield from (f"{name} reads another way" for name in now.keys() & right.keys() if now[name] != right[name])
     yield from (f"{name} was never there" for name in now.keys() - right.keys())
@@ -121,8 +124,8 @@ def _answers(settings: Settings) -> Answers:
             uids = _uids(store)
             found["sessions"] = repr(uids).encode()
             for uid in uids:
-                with suppress(HelixError), open_session(store, uid) as session:
-                    found[uid] = b"".join(session_lines(session))
+                with suppress(HelixError):
+                    found[uid] = _said(store, uid)
             for file in ask(store, live_files.fact_files):
                 with suppress(HelixError):
                     rows = store.facts.rows(file)
@@ -130,6 +133,14 @@ def _answers(settings: Settings) -> Answers:
         finally:
             store.close()
     return found
+
+
+def _said(store: Store, uid: str) -> bytes:
+    try:
+        with open_session(store, uid) as session:
+            return b"".join(session_lines(session))
+    except WithheldError:
+        return _WAITS
 
 
 def _uids(store: Store) -> list[str]:

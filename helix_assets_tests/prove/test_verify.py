@@ -246,6 +246,13 @@ def test_session_that_changed_meanwhile_is_looked_at_again(memory: Memory, monke
     assert looks == [2, 1]
 
 
+@pytest.mark.parametrize("column", ["started_us", "ended_us", "unparsed_count"])
+def test_a_number_of_the_catalog_that_is_none_names_its_session(memory: Memory, column: str) -> None:
+    with memory.store.catalog.writing() as connection:
+        connection.execute(f"UPDATE sessions SET {column} = 'not a number' WHERE session_uid = 'claude:s1'")
+    assert "claude:s1" in {one.session_uid for one in verify(memory.store)}
+
+
 def test_damaged_catalog_page_is_reported_and_does_not_raise(memory: Memory) -> None:
     memory.store.catalog.close()
     path = memory.store.catalog.path
