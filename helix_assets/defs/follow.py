@@ -21,6 +21,7 @@ from helix_assets.defs import kaizen
 from helix_assets.defs.news import Taken, take_in, tell
 from helix_assets.defs.record import Touched, is_recorded, state_of
 from helix_assets.model.errors import RetryLater
+from helix_assets.serve.dagster_private import has_run_of
 from helix_assets.serve.old_events import evict_old_events
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.lock import holder, is_locked
@@ -111,9 +112,11 @@ class Follower:
         """Whether it has worked lately."""
         return self._clock() - self._beat < _LOST_AFTER_S
 
-    def take_wanted(self) -> dg.RunRequest | None:
-        """The run that it wants and that nobody has asked for yet, given once."""
-        wanted, self._wanted = self._wanted, None
+    def wanted(self) -> dg.RunRequest | None:
+        """The run that it wants, until there is one with its key: a tick that is only a preview creates none."""
+        wanted = self._wanted
+        if wanted and has_run_of(self.instance(), str(wanted.run_key)):
+            wanted = self._wanted = None
         return wanted
 
     def work(self, *, at_once: bool = False) -> None:

@@ -64,7 +64,7 @@ from dagster._core.storage.sqlite_storage import (
 )
 
 # Names of tags that Dagster gives to runs: which code server has the run, its partition, what its sensor called it.
-from dagster._core.storage.tags import GRPC_INFO_TAG, PARTITION_NAME_TAG, SENSOR_NAME_TAG
+from dagster._core.storage.tags import GRPC_INFO_TAG, PARTITION_NAME_TAG, RUN_KEY_TAG, SENSOR_NAME_TAG
 
 # The code locations that the webserver serves. Public is the command `dagster-webserver`, which opens its own port
 # without our guard.
@@ -223,6 +223,11 @@ def is_asked_by_sensor(run: dg.DagsterRun) -> bool:
     return SENSOR_NAME_TAG in run.tags
 
 
+def has_run_of(instance: dg.DagsterInstance, run_key: str) -> bool:
+    """Whether a run was created for what a sensor asked for under this key."""
+    return instance.get_runs_count(dg.RunsFilter(tags={RUN_KEY_TAG: run_key})) > 0
+
+
 def code_server_of(run: dg.DagsterRun) -> dict[str, object] | None:
     """The address of the code server that executes a run: `socket`, or `host` and `port`."""
     address = run.tags.get(GRPC_INFO_TAG)
@@ -270,23 +275,33 @@ def _keep_instance_at_ticks(context: WorkspaceProcessContext, name: str) -> None
     from dagster._core.remote_representation.code_location import InProcessCodeLocation
 
     class Warm(InProcessCodeLocation):
-        def get_sensor_execution_data(self, instance: dg.DagsterInstance, *tick: Any) -> Any:
-            repository, sensor_name, last_tick, run_key, cursor, log_key, last_start = tick
-            code = self._get_repo_def(repository.repository_name)
-            sensor, resources = code.get_sensor_def(sensor_name), code.get_top_level_resources()
+        # The names are Dagster's own: a preview of a tick gives them all, the daemon none.
+        def get_sensor_execution_data(  # noqa: PLR0913, PLR0917
+            self,
+            instance: dg.DagsterInstance,
+            repository_handle: Any,
+            name: str,
+            last_tick_completion_time: float | None,
+            last_run_key: str | None,
+            cursor: str | None,
+            log_key: Any,
+            last_sensor_start_time: float | None,
+        ) -> Any:
+            code = self._get_repo_def(repository_handle.repository_name)
+            sensor, resources = code.get_sensor_def(name), code.get_top_level_resources()
             needed = get_transitive_required_resource_keys(sensor.required_resource_keys, resources)
             with SensorEvaluationContext(
                 instance.get_ref(),
-                last_tick_completion_time=last_tick,
-                last_run_key=run_key,
+                last_tick_completion_time=last_tick_completion_time,
+                last_run_key=last_run_key,
                 cursor=cursor,
                 log_key=log_key,
                 repository_name=code.name,
                 repository_def=code,
                 instance=instance,
-                sensor_name=sensor_name,
+                sensor_name=name,
                 resources={key: resource for key, resource in resources.items() if key in needed},
-                last_sensor_start_time=last_start,
+                last_sensor_start_time=last_sensor_start_time,
                 code_location_origin=self.origin,
             ) as evaluation:
                 return sensor.evaluate_tick(evaluation)

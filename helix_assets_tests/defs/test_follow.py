@@ -73,7 +73,7 @@ class Day:
                 return
             self.clock.now += pause
             self.follower.work()
-            if wanted := self.follower.take_wanted():
+            if (wanted := self.follower.wanted()) and wanted not in self.wants:
                 self.wants.append(wanted)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster_graphql.test.utils import execute_dagster_graphql
 
 from helix_assets.serve import dagster_private, dagster_storage, webserver
 from helix_assets.serve.dagster_home import prepare_dagster_home
@@ -19,6 +20,7 @@ from helix_assets.serve.dagster_private import (
     code_version_tag,
     event_logs_folder,
     give_partition,
+    has_run_of,
     input_tags,
     is_asked_by_sensor,
     last_answers,
@@ -191,6 +193,12 @@ def test_a_run_says_whether_a_sensor_asked_for_it(instance: dg.DagsterInstance) 
     assert not is_asked_by_sensor(new_run(instance, **{"dagster/schedule_name": "sweep_schedule"}))
 
 
+def test_a_run_is_found_by_the_key_under_which_a_sensor_asked_for_it(instance: dg.DagsterInstance) -> None:
+    assert not has_run_of(instance, "sweep of 1")
+    new_run(instance, **{"dagster/run_key": "sweep of 1"})
+    assert (has_run_of(instance, "sweep of 1"), has_run_of(instance, "sweep of 2")) == (True, False)
+
+
 def test_what_is_noted_is_found_and_replaced(instance: dg.DagsterInstance) -> None:
     assert noted(instance, "helix/test") is None
     for text in ("one", "another"):
@@ -266,6 +274,22 @@ def test_a_tick_uses_the_instance_and_the_resources_that_there_are(tmp_path: Pat
         )
         (reason, cursor) = (tick.skip_message, tick.cursor)
     assert (reason, cursor) == (f"{id(instance)} gift", "before+")
+
+
+_PREVIEW = """mutation($s: SensorSelector!){sensorDryRun(selectorData:$s, cursor:"before"){
+  ... on DryRunInstigationTick{evaluationResult{cursor skipReason error{message}}}}}"""
+
+
+def test_a_tick_can_be_previewed(tmp_path: Path) -> None:
+    (tmp_path / "toy_sensor.py").write_text(_TOY)
+    selector = {"repositoryLocationName": "toys", "repositoryName": "__repository__", "sensorName": "toy_sensor"}
+    with (
+        dg.DagsterInstance.from_config(str(prepare_dagster_home(tmp_path / "data"))) as instance,
+        workspace(instance, "toy_sensor", "toys", tmp_path, read_only=False) as context,
+    ):
+        answer = execute_dagster_graphql(context.create_request_context(), _PREVIEW, {"s": selector})
+        assert answer.data["sensorDryRun"]["evaluationResult"] == {
+            "cursor": "before+", "skipReason": f"{id(instance)} gift", "error": None}  # fmt: skip
 
 
 def test_a_run_of_unknown_code_cannot_be_executed(instance: dg.DagsterInstance) -> None:
