@@ -198,7 +198,7 @@ class Follower:
         if not store.settings.up.in_process or (state := state_of(store)) == self._kaizen_of:
             return
         begin = time.perf_counter()
-        for event in list(kaizen.updated(store)):
+        for event in kaizen.updated(self.instance(), store):
             self.instance().report_runless_asset_event(event)
         self._kaizen_of = state
         self._kaizen_at = self._clock() + max(KAIZEN_S, (time.perf_counter() - begin) / KAIZEN_SHARE)

@@ -19,7 +19,10 @@ from dagster._core.definitions.data_version import (
     CODE_VERSION_TAG,
     DATA_VERSION_IS_USER_PROVIDED_TAG,
     DATA_VERSION_TAG,
+    DEFAULT_DATA_VERSION,
+    NULL_DATA_VERSION,
     NULL_EVENT_POINTER,
+    extract_data_version_from_entry,
     get_input_data_version_tag,
     get_input_event_pointer_tag,
 )
@@ -152,6 +155,15 @@ def last_event(instance: dg.DagsterInstance, asset: dg.AssetKey) -> int:
     """The storage id of the last materialization of an asset; 0 if there is none."""
     records = instance.fetch_materializations(asset, limit=1).records
     return records[0].storage_id if records else 0
+
+
+def last_of(instance: dg.DagsterInstance, asset: dg.AssetKey) -> Logged:
+    """The last materialization of an asset, with the version that Dagster calls it by if it was given none."""
+    records = instance.fetch_materializations(asset, limit=1).records
+    if not records:
+        return Logged(NULL_DATA_VERSION.value, 0)
+    version = extract_data_version_from_entry(records[0].event_log_entry) or DEFAULT_DATA_VERSION
+    return Logged(version.value, records[0].storage_id)
 
 
 def noted(instance: dg.DagsterInstance, name: str) -> str | None:

@@ -14,7 +14,7 @@ from dagster._core.loader import LoadingContextForTest
 from helix_assets.ask.partitions import TIERS
 from helix_assets.definitions import defs
 from helix_assets.defs import follow as follow_module
-from helix_assets.defs import news
+from helix_assets.defs import kaizen, news
 from helix_assets.defs.checks import ASKED_AT, ASKED_EVERY_S, CHECKS, FAILED_EVERY_S
 from helix_assets.defs.follow import CLEAN_S, EVERY_S, KAIZEN_S, LOOK_S, SETTLE_S, TELL_S, Follower, current, follow
 from helix_assets.defs.record import RECORDED, is_recorded
@@ -320,6 +320,17 @@ def test_the_tables_of_kaizen_follow_once_a_minute(day: Day, store: Store, monke
     assert status_of(day.instance, key) == "FRESH"
     day.pass_(10 * KAIZEN_S)
     assert len(day.instance.fetch_materializations(key, limit=10).records) <= 3
+
+
+@pytest.mark.parametrize("made_before", [True, False])
+def test_the_assets_of_kaizen_are_fresh_after_an_update(day: Day, made_before: bool) -> None:
+    if made_before:
+        assert run_job(day.instance, "kaizen_job").success
+    for _ in range(2):
+        day.turn()
+        day.pass_(2 * KAIZEN_S)
+        keys = [kaizen.PROJECT_METRICS, kaizen.CORRELATED, kaizen.AGENT_SCORECARD]
+        assert [status_of(day.instance, key) for key in keys] == FRESH
 
 
 def test_its_automation_starts_no_run_for_what_followed(day: Day) -> None:

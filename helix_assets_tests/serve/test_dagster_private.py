@@ -26,6 +26,7 @@ from helix_assets.serve.dagster_private import (
     last_answers,
     last_event,
     last_logged,
+    last_of,
     note,
     noted,
     passed_since,
@@ -214,6 +215,13 @@ def test_the_last_event_of_an_asset_is_its_newest_materialization(instance: dg.D
         ids.append(last_event(instance, ABOVE))
     assert 0 < ids[0] < ids[1]
     assert last_event(instance, BELOW) == 0
+
+
+def test_the_last_of_an_asset_has_the_version_that_dagster_gives_it(instance: dg.DagsterInstance) -> None:
+    assert last_of(instance, ABOVE) == Logged("NULL", 0)
+    for tags, version in (({}, "INITIAL"), (version_tags("1", "a"), "a")):
+        instance.report_runless_asset_event(dg.AssetMaterialization(ABOVE, tags=tags))
+        assert last_of(instance, ABOVE) == Logged(version, last_event(instance, ABOVE))
 
 
 def test_the_last_answer_of_a_check_says_when_it_was_asked_and_by_whom(instance: dg.DagsterInstance) -> None:
