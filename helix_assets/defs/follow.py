@@ -92,7 +92,7 @@ class Follower:
         self._file: tuple[int, int] | None = None
         now = clock()
         self._look_at, self._tell_at, self._kaizen_at, self._clean_at = now, now, now + KAIZEN_S, now + CLEAN_S
-        self._worked_at, self._beat = now - EVERY_S, now
+        self._worked_at, self._beat, self._compare_at = now - EVERY_S, now, now + LOOK_S
         self._touched: Touched | None = None
         self._known = self._kaizen_of = ""
         self._asked: list[float] = []
@@ -158,8 +158,11 @@ class Follower:
         self._worked_at = self._clock()
         self._look_at = self._worked_at + LOOK_S
         self.said = "no session log changed"
-        if taken.since != self._known and not self._knows(store, taken.since):
-            self._touched = Touched("")
+        is_compared = self._compare_at <= self._clock() and self._touched is None and taken.swept is None
+        if (is_compared or taken.since != self._known) and not self._knows(store, taken.since):
+            self._touched = Touched("")  # such as after a run for partitions, which hides the answers of the checks
+        if is_compared:
+            self._compare_at = self._clock() + LOOK_S
         if taken.swept is not None and taken.swept.touched:
             self.said = f"took in news of {len(taken.swept.touched)} sessions"
             self._touched = self._touched or Touched(taken.since)

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dagster as dg
 
+# What an answer of a check names as what it is about. Dagster adds it in runs only; without it the times are compared,
+# and those of answers are whole seconds.
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
+
 # Dagster compares these tags to call a partition fresh or stale. Its own events give all partitions of a run the same
 # ones, and `DataVersion` can be given for an output only, not for an AssetMaterialization that is logged.
 from dagster._core.definitions.data_version import (
@@ -166,6 +170,19 @@ def last_of(instance: dg.DagsterInstance, asset: dg.AssetKey) -> Logged:
     return Logged(version.value, records[0].storage_id)
 
 
+def made_by_run(
+    instance: dg.DagsterInstance, asset: dg.AssetKey
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """The last materialization of an asset, if a run logged it. The UI hides all answers that do not name it."""
+    records = instance.fetch_materializations(asset, limit=1).records
+    if not records or records[0].run_id == RUNLESS:
+        return None
+    (last,) = records
+    return AssetCheckEvaluationTargetMaterializationData(
+        storage_id=last.storage_id, run_id=last.run_id, timestamp=last.timestamp
+    )
+
+
 def noted(instance: dg.DagsterInstance, name: str) -> str | None:
     """What was noted in this instance under a name, outside of any run, as Dagster's daemons note their cursors."""
     return instance.run_storage.get_cursor_values({name}).get(name)
@@ -202,11 +219,15 @@ def passed_since(
 
 
 class LastAnswer(NamedTuple):
-    """The last answer of a check; `at` is when it was asked, in seconds since 1970."""
+    """The last answer of a check; `at` is when it was asked, in seconds since 1970.
+
+    `about` is the materialization that it names.
+    """
 
     passed: bool
     metadata: Mapping[str, Any]
     at: float
+    about: AssetCheckEvaluationTargetMaterializationData | None
     is_from_a_run: bool
 
 
@@ -219,7 +240,7 @@ def last_answers(
         if run.status is not AssetCheckExecutionRecordStatus.PLANNED and (last := run.evaluation) is not None:
             said = last.metadata.get(asked_at)
             at = float(said.value) if isinstance(said, dg.TimestampMetadataValue) else run.create_timestamp
-            found[key] = LastAnswer(last.passed, last.metadata, at, bool(run.run_id))
+            found[key] = LastAnswer(last.passed, last.metadata, at, last.target_materialization_data, bool(run.run_id))
     return found
 
 

@@ -1,5 +1,6 @@
 """The follower: when it looks, reports and updates, what Dagster shows afterwards, and how few runs it wants."""
 
+import asyncio
 import sqlite3
 import threading
 import time
@@ -10,6 +11,7 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 from helix_assets.ask.partitions import TIERS
 from helix_assets.definitions import defs
@@ -27,7 +29,7 @@ from helix_assets.store.store import Store
 from helix_assets.sweep import in_thread
 from helix_assets.sweep.sweep import sweep
 from helix_assets.sweep.task import Limits
-from helix_assets_tests.defs.runs import partitions, run_job, staleness
+from helix_assets_tests.defs.runs import materialize, partitions, run_job, staleness
 from helix_assets_tests.home import conversation
 from helix_assets_tests.sweep.test_in_thread import plant, swallow
 
@@ -89,6 +91,21 @@ def day(logs: Path, instance: dg.DagsterInstance, store: Store) -> Iterator[Day]
 
 def events(instance: dg.DagsterInstance, tier: str) -> int:
     return len(instance.fetch_materializations(dg.AssetKey(tier), limit=1000).records)
+
+
+def missing_answers(instance: dg.DagsterInstance) -> set[str]:
+    """The checks of the tiers for which the UI shows no answer, because the data looks newer than it."""
+
+    async def ask() -> set[str]:
+        context = LoadingContextForTest(instance)
+        records = {key: await AssetCheckExecutionRecord.gen(context, key) for key in OF_TIERS}
+        return {
+            key.name
+            for key, record in records.items()
+            if record is None or not await record.targets_latest_materialization(context)
+        }
+
+    return asyncio.run(ask())
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, place: object, name: str) -> list[float]:
@@ -283,6 +300,17 @@ def test_slow_checks_are_asked_once_an_hour_and_say_when(day: Day, monkeypatch: 
         day.turn()
         day.pass_(TELL_S + EVERY_S)
     assert sorted(asked) == sorted(check.name for check in slow)
+
+
+def test_checks_are_current_again_a_minute_after_a_run_for_a_partition(day: Day, store: Store) -> None:
+    day.turn()
+    day.pass_(TELL_S + EVERY_S)
+    assert missing_answers(day.instance) == set()
+    assert materialize(day.instance, partitions(store)[:1], ["session_events", "session_digests"]).success
+    assert len(missing_answers(day.instance)) > 1
+    day.pass_(LOOK_S + TELL_S)
+    assert missing_answers(day.instance) == set()
+    assert is_recorded(day.instance, store)
 
 
 def test_a_slow_check_that_did_not_hold_is_asked_again_after_five_minutes(

@@ -27,6 +27,7 @@ from helix_assets.serve.dagster_private import (
     last_event,
     last_logged,
     last_of,
+    made_by_run,
     note,
     noted,
     passed_since,
@@ -222,6 +223,16 @@ def test_the_last_of_an_asset_has_the_version_that_dagster_gives_it(instance: dg
     for tags, version in (({}, "INITIAL"), (version_tags("1", "a"), "a")):
         instance.report_runless_asset_event(dg.AssetMaterialization(ABOVE, tags=tags))
         assert last_of(instance, ABOVE) == Logged(version, last_event(instance, ABOVE))
+
+
+def test_it_is_known_what_a_run_made_last(instance: dg.DagsterInstance) -> None:
+    assert made_by_run(instance, ABOVE) is None
+    run_id = dg.materialize([above], instance=instance).run_id
+    made = made_by_run(instance, ABOVE)
+    assert made is not None
+    assert (made.storage_id, made.run_id) == (last_event(instance, ABOVE), run_id)
+    instance.report_runless_asset_event(dg.AssetMaterialization(ABOVE))
+    assert made_by_run(instance, ABOVE) is None
 
 
 def test_the_last_answer_of_a_check_says_when_it_was_asked_and_by_whom(instance: dg.DagsterInstance) -> None:
