@@ -5,6 +5,7 @@ Fast to import, because every look at the disk needs it. What the roles mean for
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import quote
 
 from helix_assets.agents.spec import FoundFile
@@ -20,6 +21,21 @@ READ_WHOLE = ONE_RECORD | {UNITS, DATABASE}
 SHARED = frozenset({DATABASE, TEXT})
 """Roles of shared files, which contain many sessions. Such a file is found without a `native_id`. If it has news it is
 opened, and each session in it becomes its own source with the same role: a part, named `<file>#<session>`."""
+
+
+_OWN_LOGS = ("main", "fallback", "aside", UNITS, *sorted(SHARED), UNREADABLE)
+"""Roles of the logs that are a session's own, the best one first; others are of subagents, or describe it."""
+
+
+def main_log(files: Iterable[tuple[str, int, str]]) -> str | None:
+    """The path of a session's main log, given the role, the rank and the path of each of its files."""
+
+    def place(file: tuple[str, int, str]) -> tuple[int, int]:
+        role, rank, _ = file
+        return _OWN_LOGS.index(role) if role in _OWN_LOGS else len(_OWN_LOGS), rank
+
+    found = min(files, key=place, default=None)
+    return found[2] if found is not None else None
 
 
 def is_shared(file: FoundFile) -> bool:

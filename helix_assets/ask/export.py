@@ -122,6 +122,8 @@ def _logical_digest(text: str | None) -> dict[str, Any] | None:
         return None
     digest = parsed_digest(strip(text))
     del digest["coverage"]["generation"]
+    for name in ("source_path", "discovered_at"):  # where it was, and when: the path's last part is among the files
+        digest.pop(name, None)
     for signal in digest.get("signals", ()):
         del signal["evidence"]  # keyed hashes, which differ between stores
     return digest
@@ -149,8 +151,8 @@ def _session_figures(store: Store) -> Mapping[str, SessionFigures]:
     found: dict[str, Digest] = {}
     with store.catalog.reading() as connection:
         files_of: dict[str, list[str]] = {}
-        for uid, flavor, path, _ in sources.with_sessions(connection):
-            files_of.setdefault(uid, []).append(shown_path(store.settings, flavor, path))
+        for file in sources.with_sessions(connection):
+            files_of.setdefault(file.session_uid, []).append(shown_path(store.settings, file.flavor, file.path))
         for row in digests.every(connection):
             if (text := digest_text(row, store.key)) is not None:
                 found[row.session_uid] = whole_digest(text)

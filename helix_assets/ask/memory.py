@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # The time that `since` is compared with. Facts and events without a time of their own count for the day of the session.
 _TIMES = {"sessions": "coalesce(started_at, day)", "digests": "started_at", "patterns": "last_seen",
-          "losses": "lost_at", "hook_events": "ts"}  # fmt: skip
+          "losses": "lost_at", "schema_versions": "day", "hook_events": "ts"}  # fmt: skip
 _TIMES |= dict.fromkeys(("events", "records", *FACTS), "coalesce(ts, day)")
 
 

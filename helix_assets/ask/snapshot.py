@@ -58,39 +58,42 @@ class Snapshot:
         return [*self.rows, *(file for files in self.facts.values() for file in files)]
 
 
-def read_snapshot(  # noqa: PLR0913 - what of the store is wanted
-    store: Store,
-    *,
-    with_sessions: bool,
-    with_digests: bool,
-    with_rows: bool,
-    facts: Collection[str],
-    rows_of: str | None = None,
-) -> Snapshot:
-    """The wanted parts of the store as they are now, with files checked. `facts` names fact tables, `rows_of` the only
-    session whose rows are wanted. ChangedError if files were replaced or evicted meanwhile, WithheldError if the
-    redaction rules changed and no sweep has redacted the catalog since.
+@dataclass(frozen=True)
+class Parts:
+    """Which parts of the store are wanted. `facts` names fact tables; `rows_of`, if set, the one session with rows."""
+
+    facts: Collection[str]
+    rows_of: str | None
+    sessions: bool
+    digests: bool
+    rows: bool
+    sources: bool
+
+
+def read_snapshot(store: Store, wanted: Parts) -> Snapshot:
+    """The wanted parts of the store as they are now, with files checked.
+
+    ChangedError if files were replaced or evicted meanwhile, WithheldError if the redaction rules changed and no sweep
+    has redacted the catalog since.
     """
     refuse_unredacted(store)
-    snapshot = _from_catalog(store, with_sessions, with_digests, with_rows, facts, rows_of)
+    snapshot = _from_catalog(store, wanted)
     if bad := _unproven(store.key, snapshot.files):
         refuse_changed(store, [(file.path, file.hash) for file in bad])
     return _without(snapshot, bad)
 
 
-def _from_catalog(  # noqa: PLR0913, PLR0917 - as above
-    store: Store, with_sessions: bool, with_digests: bool, with_rows: bool, facts: Collection[str], rows_of: str | None
-) -> Snapshot:
+def _from_catalog(store: Store, wanted: Parts) -> Snapshot:
     with store.catalog.reading() as connection:
-        rows, withheld = _raw_files(store, connection, rows_of) if with_rows else ([], 0)
+        rows, withheld = _raw_files(store, connection, wanted.rows_of) if wanted.rows else ([], 0)
         return Snapshot(
-            sessions=sessions.for_queries(connection, versions()) if with_sessions else (),
-            digests=digests.every(connection) if with_digests else (),
+            sessions=sessions.for_queries(connection, versions()) if wanted.sessions else (),
+            digests=digests.every(connection) if wanted.digests else (),
             losses=losses.every(connection),
-            sources=sources.with_sessions(connection) if with_rows else (),
+            sources=sources.with_sessions(connection) if wanted.sources else (),
             rows=rows,
-            facts=_fact_files(store, connection, facts),
-            left_out=tuple(sessions.without_digest(connection)) if with_digests else (),
+            facts=_fact_files(store, connection, wanted.facts),
+            left_out=tuple(sessions.without_digest(connection)) if wanted.digests else (),
             withheld=withheld,
         )
 

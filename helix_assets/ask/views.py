@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
+from helix_assets.agents.roles import main_log
 from helix_assets.ask.reading import T, read_consistently, refuse_changed
-from helix_assets.ask.snapshot import LiveFile, Snapshot, read_snapshot
+from helix_assets.ask.snapshot import LiveFile, Parts, Snapshot, read_snapshot
 from helix_assets.ask.view_columns import selected
 from helix_assets.derive.patterns import SEEN_IN, Sighting, find_patterns, key_of_hex, sightings
 from helix_assets.model.errors import SettingsError
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 
 ROW_VIEWS = ("events", "records")
 FACT_VIEWS = tuple(FACTS)
-SESSION_VIEWS = ("sessions", "places")
+SESSION_VIEWS = ("sessions", "places", "schema_versions")
 """`places` is only for reports: those columns of sessions that need no digest."""
-DIGEST_VIEWS = ("sessions", "digests", "patterns")
-VIEWS = ("sessions", "digests", *ROW_VIEWS, *FACT_VIEWS, "patterns", "losses")
+DIGEST_VIEWS = ("sessions", "digests", "patterns", "schema_versions")
+SOURCE_VIEWS = ("sessions", "records")
+VIEWS = ("sessions", "digests", *ROW_VIEWS, *FACT_VIEWS, "patterns", "losses", "schema_versions")
 MEMORY = "1GiB"
 Connect: TypeAlias = "Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]"
 """Opens an empty DuckDB in memory."""
@@ -89,14 +91,15 @@ def _open_views(
 
     import helix_assets.store.arrow  # noqa: F401 - makes pyarrow do without pandas
 
-    snapshot = read_snapshot(
-        store,
-        with_sessions=not set(SESSION_VIEWS).isdisjoint(names),
-        with_digests=not set(DIGEST_VIEWS).isdisjoint(names),
-        with_rows=not set(ROW_VIEWS).isdisjoint(names),
+    wanted = Parts(
         facts=[name for name in names if name in FACTS],
         rows_of=rows_of,
+        sessions=not set(SESSION_VIEWS).isdisjoint(names),
+        digests=not set(DIGEST_VIEWS).isdisjoint(names),
+        rows=not set(ROW_VIEWS).isdisjoint(names),
+        sources=not set(SOURCE_VIEWS).isdisjoint(names),
     )
+    snapshot = read_snapshot(store, wanted)
     with connect() as connection:
         try:
             _limit(connection, memory)
@@ -172,10 +175,10 @@ def _create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Ta
 # -- from the catalog ------------------------------------------------------------------------------------------------
 
 _SESSION_TEXTS = ("session_uid", "flavor", "day", "native_session_id", "repo", "domain", "task_ref", "title", "model",
-                  "cwd", "git_branch", "parent_uid", "outcome", "ingested_at", "analyzed_at", "evicted_at",
-                  "failure")  # fmt: skip
+                  "cwd", "git_branch", "parent_uid", "outcome", "discovered_at", "ingested_at", "analyzed_at",
+                  "evicted_at", "failure", "redaction_version")  # fmt: skip
 _SESSION_NUMBERS = ("started_us", "ended_us", "source_bytes", "raw_bytes", "record_count", "unparsed_count",
-                    "generation")  # fmt: skip
+                    "generation", "schema_version", "parser_version", "derivation_version")  # fmt: skip
 _SESSION_FLAGS = ("is_covered", "is_pinned", "is_partial")
 _FIGURES: dict[str, tuple[str, ...]] = {
     "wall_clock_s": ("cost", "wall_clock_s"), "active_s": ("cost", "active_s"), "turns": ("cost", "turns"),
@@ -194,8 +197,8 @@ _FIGURES: dict[str, tuple[str, ...]] = {
 _COSTS = ("cost_usd", "cost_usd_main", "cost_usd_subagent")
 _DIGEST_TEXTS = ("session_uid", "flavor", "repo", "domain", "title", "task_ref", "parent_uid", "model", "cwd",
                  "git_branch", "outcome", "outcome_reason", "outcome_confidence",
-                 "first_prompt", "last_assistant")  # fmt: skip
-_DIGEST_TIMES = ("started_at", "ended_at")
+                 "first_prompt", "last_assistant", "source_path")  # fmt: skip
+_DIGEST_TIMES = ("started_at", "ended_at", "discovered_at")
 
 _PATTERN_TEXTS = ("pattern_id", "kind", "error_class", "tool", "file_path", "snippet", "trend")
 _PATTERN_NUMBERS = ("sessions", "days", "repos", "times", "recent", "before")
@@ -208,11 +211,17 @@ _CATALOG_VIEWS = {
             TRY(make_timestamp(s.started_us)) AS started_at, TRY(make_timestamp(s.ended_us)) AS ended_at, s.outcome,
             d.wall_clock_s, d.active_s, d.turns, d.user_prompts, d.assistant_messages, d.tool_calls, d.tool_errors,
             d.input_tokens, d.output_tokens, d.cache_read_tokens, d.cache_write_tokens, d.cost_usd, d.events,
-            s.record_count AS records, s.unparsed_count AS unparsed_lines, s.source_bytes, s.raw_bytes, s.generation,
+            s.record_count AS records, s.unparsed_count AS unparsed_lines, s.source_path, s.source_bytes, s.raw_bytes,
+            s.generation, s.schema_version, TRY_CAST(s.discovered_at AS TIMESTAMP) AS discovered_at,
             TRY_CAST(s.ingested_at AS TIMESTAMP) AS ingested_at, TRY_CAST(s.analyzed_at AS TIMESTAMP) AS analyzed_at,
             TRY_CAST(s.evicted_at AS TIMESTAMP) AS evicted_at, s.is_covered, s.is_pinned, s.is_partial, s.failure
         FROM _sessions s LEFT JOIN ({digests}) d USING (session_uid)""",
     "places": "SELECT session_uid, repo, domain FROM _sessions",
+    "schema_versions": """
+        SELECT s.session_uid, s.flavor, TRY_CAST(s.day AS DATE) AS day, s.parser_version, s.redaction_version,
+            s.derivation_version, s.schema_version AS row_schema_version,
+            TRY_CAST(json_extract_string(d.digest, '$.schema_version') AS BIGINT) AS digest_schema_version
+        FROM _sessions s LEFT JOIN _digests d USING (session_uid)""",
     "patterns": """
         SELECT pattern_id, kind, error_class, tool, file_path, snippet, sessions, days, repos, times, first_seen,
             last_seen, recent, before, trend, TRY_CAST(evidence AS JSON) AS evidence
@@ -227,15 +236,19 @@ _CATALOG_VIEWS = {
 def _session_table(snapshot: Snapshot) -> pa.Table:
     import pyarrow as pa
 
+    files: dict[str, list[tuple[str, int, str]]] = {}
+    for file in snapshot.sources:
+        files.setdefault(file.session_uid, []).append((file.role, file.file_rank, file.path))
     names = (*_SESSION_TEXTS, *_SESSION_NUMBERS)
     rows = [
-        {name: row[name] for name in names} | {name: bool(row[name]) for name in _SESSION_FLAGS}
+        {name: row[name] for name in names}
+        | {name: bool(row[name]) for name in _SESSION_FLAGS}
+        | {"source_path": main_log(files.get(row.session_uid, ()))}
         for row in snapshot.sessions
     ]
-    return pa.Table.from_pylist(
-        rows, _schema(dict.fromkeys(_SESSION_TEXTS, pa.string()) | dict.fromkeys(_SESSION_NUMBERS, pa.int64())
-                      | dict.fromkeys(_SESSION_FLAGS, pa.bool_())),
-    )  # fmt: skip
+    texts = dict.fromkeys((*_SESSION_TEXTS, "source_path"), pa.string())
+    numbers, flags = dict.fromkeys(_SESSION_NUMBERS, pa.int64()), dict.fromkeys(_SESSION_FLAGS, pa.bool_())
+    return pa.Table.from_pylist(rows, _schema(texts | numbers | flags))
 
 
 def _digest_table(store: Store, snapshot: Snapshot) -> tuple[pa.Table, list[str]]:

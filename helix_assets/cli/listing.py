@@ -30,6 +30,7 @@ COMMANDS = {
     "pin": Entry("helix_assets.cli.pin:pin", "Keep a session's raw bytes from eviction."),
     "unpin": Entry("helix_assets.cli.pin:unpin", "Let a session's raw bytes be evicted again."),
     "forget": Entry("helix_assets.cli.forget:forget", "Erase sessions everywhere, for good."),
+    "rederive": Entry("helix_assets.cli.rederive:rederive", "Derive sessions again from their stored records."),
     "verify": Entry("helix_assets.cli.verify:verify", "Prove that catalog, files and digests agree."),
     "backup": Entry("helix_assets.cli.backup:backup", "Make a proven second copy of the memory."),
     "restore": Entry("helix_assets.cli.restore:restore", "Restore a copy of the memory."),

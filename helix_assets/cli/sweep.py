@@ -113,7 +113,8 @@ def _print_report(report: SweepReport, *more: Table) -> None:
 
 
 def _found_nothing(report: SweepReport) -> bool:
-    return not (report.files_changed or report.files_gone or report.files_skipped or report.touched)
+    is_changed = report.touched or report.digests_placed
+    return not (report.files_changed or report.files_gone or report.files_skipped or is_changed)
 
 
 def _changes(report: SweepReport) -> Table:
@@ -130,6 +131,7 @@ def _changes(report: SweepReport) -> Table:
         ("records withheld", report.records_withheld),
         ("digests written", report.digests_written),
         ("digests that failed", report.digests_failed),
+        ("sessions with another repository, domain or task", report.digests_placed),
     ]
     rows = [[name, human_count(count)] for name, count in counts if count]
     rows += [["read", human_size(report.bytes_read)], ["stored", human_size(report.bytes_written)]]

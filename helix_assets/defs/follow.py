@@ -37,7 +37,7 @@ SETTLE_S = 0.4
 EVERY_S, LOOK_S, TELL_S, KAIZEN_S, CLEAN_S = 5.0, 60.0, 30.0, 60.0, 3600.0
 KAIZEN_SHARE = 0.01
 """Updating the tables may take so much of the time: they are made of all digests."""
-RUNS_S, LONGEST_PAUSE_S = 60.0, 900.0
+RUNS_S, LONG_PAUSE_S, AT_ONCE_RUNS, HOUR_S = 60.0, 1200.0, 2, 3600.0
 _LOST_RUN = timedelta(minutes=10)
 """A run that was created earlier and has not ended may be one whose processes were killed."""
 _UNDER_WAY = [
@@ -86,7 +86,7 @@ class Follower:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.instance, self._settings, self._clock = instance, settings, clock
-        self.said = "no news yet"
+        self.said, self.left = "no news yet", ""
         self._store: Store | None = None
         self._warm = Warm()
         self._file: tuple[int, int] | None = None
@@ -168,6 +168,7 @@ class Follower:
             self._touched = self._touched or Touched(taken.since)
             self._touched.partitions |= taken.swept.partitions
         self._known = state_of(store)
+        self.left = taken.left or ""
         if taken.left:
             self._want_run(taken.left)
 
@@ -211,11 +212,15 @@ class Follower:
         evict_old_events(self.instance())
 
     def _want_run(self, reason: str) -> None:
-        """Want a run, after a pause that doubles with each run of the last hour, and while none is under way."""
+        """Want a run while none is under way: two a minute apart, then one every twenty minutes.
+
+        So an hour has at most four of them, and with those of the automation six. Without small news in this process
+        there is no pause.
+        """
         now = self._clock()
-        self._asked = [at for at in self._asked if now - at < CLEAN_S]
-        pause = min(RUNS_S * 2 ** (len(self._asked) - 1), LONGEST_PAUSE_S)
-        if self._asked and now - self._asked[-1] < pause:
+        self._asked = [at for at in self._asked if now - at < HOUR_S]
+        pause = RUNS_S if len(self._asked) < AT_ONCE_RUNS else LONG_PAUSE_S
+        if self._asked and now - self._asked[-1] < pause and self._opened().settings.up.in_process:
             self.said = f"{reason}: a run was asked for, another may be in {pause + self._asked[-1] - now:.0f} s"
             return
         recent = dg.RunsFilter(job_name=SWEEP, statuses=_UNDER_WAY, created_after=datetime.now(UTC) - _LOST_RUN)

@@ -27,6 +27,7 @@ _TOKENS = ("tokens", "tokens_main", "tokens_subagent")
 LATER_WINS = (
     "session_uid", "flavor", "repo", "domain", "title", "task_ref", "parent_uid", "cwd", "git_branch", "started_at",
     "ended_at", "unparsed_lines", "cost_usd", "cost_usd_main", "cost_usd_subagent", "unpriced_models", "price_table",
+    "source_path", "discovered_at",
 )  # fmt: skip
 """What the later digest says of the whole session, or what is set after merging, such as prices."""
 _EVIDENCE = 5

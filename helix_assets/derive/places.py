@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from helix_assets.model.agent import AgentSpec
 
@@ -28,6 +29,20 @@ class PlaceRules:
     domains: Mapping[str, str] = field(default_factory=dict)
     task_patterns: tuple[str, ...] = ()
     worktrees: tuple[re.Pattern[str], ...] = ()
+
+
+class Place(NamedTuple):
+    """What a session belongs to. The fields are named as in digests."""
+
+    repo: str | None
+    domain: str | None
+    task_ref: str | None
+
+
+def place_of(rules: PlaceRules, cwd: str | None, root: str | None, *texts: str | None) -> Place:
+    """The place of a session that ran in `cwd`, and has this branch, title and first prompt."""
+    repo = repo_of(cwd, rules, root)
+    return Place(repo, domain_of(repo, rules), task_of(rules, *texts))
 
 
 def worktree_patterns(specs: Sequence[AgentSpec]) -> tuple[re.Pattern[str], ...]:

@@ -116,7 +116,10 @@ class Coverage(_Fields):
 
 @dataclass(frozen=True, kw_only=True)
 class Digest(_Fields):
-    """One session, distilled. Fields are only ever added. `schema_version` names the rules that built it."""
+    """One session, distilled. Fields are only ever added. `schema_version` names the rules that built it.
+
+    `source_path` is where its main log was when it was last read, `discovered_at` when the session was first stored.
+    """
 
     session_uid: str
     flavor: str
@@ -170,6 +173,8 @@ class Digest(_Fields):
     error_snippets: tuple[ErrorSnippet, ...]
     signals: tuple[Signal, ...] = ()
     coverage: Coverage
+    source_path: str | None = None
+    discovered_at: str | None = None
     schema_version: int = DIGEST_VERSION
 
 

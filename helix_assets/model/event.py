@@ -13,7 +13,7 @@ import orjson
 from helix_assets.model.fields import About, fields_of
 
 SCHEMA_VERSION = 1
-DIGEST_VERSION = 6
+DIGEST_VERSION = 7
 """Grows whenever the same rows would yield another digest; digests of older versions are derived again."""
 FACTS_SINCE = 3
 """The first version of digests that come with facts."""

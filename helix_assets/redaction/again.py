@@ -16,12 +16,13 @@ import orjson
 from helix_assets.model.event import ROW_FIELDS, Pieces, Row, shorten
 from helix_assets.model.fields import JSON, LINES, TEXT
 from helix_assets.model.fingerprint import SAMPLE_CHARS, fingerprint
+from helix_assets.redaction.encoded import name_again
 from helix_assets.redaction.joined import Joiner
 from helix_assets.redaction.redactor import Redactor, Texts
 
 OUR_WORDS = frozenset({"flavor", "outcome", "outcome_reason", "outcome_confidence", "started_at", "ended_at", "last",
-                       "price_table", "kind_counts", "markers", "by_framework", "error_class", "name", "evidence",
-                       "facts"})  # fmt: skip
+                       "price_table", "discovered_at", "kind_counts", "markers", "by_framework", "error_class", "name",
+                       "evidence", "facts"})  # fmt: skip
 """Fields of digests and of a session's facts that contain nothing from a log."""
 NAMED_BY_LOGS = frozenset({"tool_histogram", "unknown_types"})
 """Those whose keys are names from a log; all other keys are names of fields."""
@@ -70,6 +71,8 @@ def fields_again(redactor: Texts, value: Any) -> Any:
 def _field_again(redactor: Texts, name: str, value: Any) -> Any:
     if name in OUR_WORDS:
         return value
+    if name == "source_path" and value:
+        return name_again(redactor, value)
     return value_again(redactor, value) if name in NAMED_BY_LOGS else fields_again(redactor, value)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from helix_assets.agents import ADAPTERS
 from helix_assets.agents.jsonl import failed_status
-from helix_assets.agents.roles import UNREADABLE
+from helix_assets.agents.roles import UNREADABLE, main_log
 from helix_assets.model.digest_text import written_digest
 from helix_assets.model.errors import HelixError
 from helix_assets.model.event import DIGEST_VERSION, SCHEMA_VERSION
@@ -181,7 +181,9 @@ def _merged_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> M
     derived = [(r, r.digest) for r in kept.values() if r.digest is not None]
     priced = price_sessions(batch.prices, [(digest, r.fact_rows) for r, digest in derived]) if derived else []
     for (result, _), digest in zip(derived, priced, strict=True):
-        result.digest, result.digest_text = digest, written_digest(digest)
+        found_at, source_path = _origin(batch, result)
+        result.digest = replace(digest, source_path=source_path, discovered_at=found_at)
+        result.digest_text = written_digest(result.digest)
     merged = merge_facts(
         store,
         [
@@ -201,6 +203,18 @@ def _merged_facts(store: Store, batch: Batch, kept: Mapping[str, Ingested]) -> M
         if result.digest is not None and (reason := merged.failed.get(_partition(batch, result))):
             result.digest, result.failure = None, f"its facts cannot be kept: {reason}"
     return merged
+
+
+def _origin(batch: Batch, result: Ingested) -> tuple[str | None, str | None]:
+    """When the session was first stored, and where its main log is."""
+    state = batch.states[result.task.session_uid]
+    files = {s.path_key: (s.role, s.file_rank, s.path) for s in state.sources}
+    read = {cursor.path_key for cursor in result.cursors}
+    files |= {f.path_key: (f.role, f.rank, f.shown) for f in result.task.files if f.path_key in read}
+    for key in _replaced(state, result):
+        files.pop(key, None)
+    at = state.row.discovered_at if state.row is not None else iso(microseconds(batch.now))
+    return at, main_log(files.values())
 
 
 def _partition(batch: Batch, result: Ingested) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from helix_assets.agents.repositories import repository_root
 from helix_assets.agents.roles import ONE_RECORD, TEXT
 from helix_assets.agents.spec import JsonObject, SessionFacts
 from helix_assets.derive.digest_builder import SessionHead
-from helix_assets.derive.places import PlaceRules, domain_of, repo_of, task_of
+from helix_assets.derive.places import PlaceRules, place_of
 from helix_assets.model.digest import Digest
 from helix_assets.model.errors import RetryLater
 from helix_assets.model.facts import SessionFactRows
@@ -208,16 +208,16 @@ def session_head(
     session_uid: str, flavor: str, facts: SessionFacts, places: PlaceRules, first_prompt: str | None
 ) -> SessionHead:
     """The session as its own lines describe it, with repository and domain by the user's map."""
-    repo = repo_of(facts.cwd, places, facts.repo_root)
+    place = place_of(places, facts.cwd, facts.repo_root, facts.git_branch, facts.title, first_prompt)
     return SessionHead(
         session_uid=session_uid,
         flavor=flavor,
-        repo=repo,
-        domain=domain_of(repo, places),
+        repo=place.repo,
+        domain=place.domain,
         title=facts.title,
         cwd=facts.cwd,
         git_branch=facts.git_branch,
-        task_ref=task_of(places, facts.git_branch, facts.title, first_prompt),
+        task_ref=place.task_ref,
         parent_uid=f"{flavor}:{facts.parent_native_id}" if facts.parent_native_id else None,
         started_us=None,
         ended_us=None,

@@ -115,8 +115,11 @@ class Rounds:
         if before is not None:
             self._finish(before)
 
-    def rederive(self, uids: Sequence[str]) -> None:
-        """Derive sessions again from what is stored of them, in this order."""
+    def rederive(self, uids: Sequence[str], *, reparse: bool = False) -> None:
+        """Derive sessions again from what is stored of them, in this order.
+
+        Their records are parsed again if the parser is another one, or with `reparse`.
+        """
         for start in range(0, len(uids), REDERIVE_AT_ONCE):
             states = self._states(uids[start : start + REDERIVE_AT_ONCE])
             tasks = []
@@ -131,7 +134,7 @@ class Rounds:
                 elif was_evicted(state):
                     tasks.append(plan_remake(self._store, state, self._files.present(state)))
                 else:
-                    is_stale = self._is_from_old_rules(state.row)
+                    is_stale = reparse or self._is_from_old_rules(state.row)
                     tasks.append(plan_rederivation(self._store, state, reparse=is_stale))
             self._finish(_Round(self._pool.start(self._files.with_opened(tasks)), states, {}))
 
@@ -180,7 +183,7 @@ class Rounds:
             state = states[uid]
             if not self._is_wanted(state):
                 continue
-            if self._small and not self._small.wants(uid):
+            if self._small and not self._small.wants(uid, [source.path_key for source in state.sources]):
                 self._report.files_changed -= len(changed)
                 continue
             try:

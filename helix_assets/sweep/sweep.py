@@ -8,8 +8,9 @@ sessions (`sweep.rounds`), deleting raw bytes (`keep.evict`).
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 
@@ -30,6 +31,7 @@ from helix_assets.sweep.found_files import Clock, Files
 from helix_assets.sweep.in_thread import WAIT_S as SMALL_WAIT_S
 from helix_assets.sweep.in_thread import SmallNews
 from helix_assets.sweep.look import EXCLUSIONS, Scan, exclusions_of, no_collection, scan
+from helix_assets.sweep.placing import PLACED_WITH, is_placed, place_again, places_mark
 from helix_assets.sweep.plan import Candidate
 from helix_assets.sweep.pricing import Prices, reprice
 from helix_assets.sweep.rounds import Rounds, bytes_of
@@ -40,6 +42,14 @@ from helix_assets.sweep.workers import IN_PLACE_BYTES
 
 RESCAN_BYTES = 256 << 20
 """How many bytes of stored sessions one sweep brings to new redaction rules."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """Sessions to derive again, and nothing else. With `reparse` their records are parsed again in any case."""
+
+    uids: Sequence[str]
+    reparse: bool
 
 
 def utc_now() -> datetime:
@@ -55,19 +65,21 @@ def sweep(  # noqa: PLR0913 - each is a choice of who sweeps
     only: Collection[tuple[str, str]] | None = None,
     warm: Warm | None = None,
     small: SmallNews | None = None,
+    again: Again | None = None,
 ) -> SweepReport:
     """Read what changed and digest it. Safe to kill, repeat and run while others read.
 
     `only` limits the work to sessions of these (flavor, day) partitions and to files not yet seen. A process that
     sweeps often passes the same `warm` each time. With `small` news the sweep stays in the calling thread and leaves
-    what is too much for one: LeftError if that is all.
+    what is too much for one: LeftError if that is all. What is derived `again` is all that is done.
     """
     with writing(store, "sweep", SMALL_WAIT_S if small else WAIT_S):
-        run = _Sweep(store, clock, progress or Progress(), only, warm, small)
+        run = _Sweep(store, clock, progress or Progress(), only, warm, small, again)
         report = run.run()
         if run.notes:
             take_in(store, run.notes)
-        keep_up(store, changed=bool(report.touched or report.digests_repriced), words=run.rounds.words)
+        is_changed = bool(report.touched or report.digests_repriced or report.digests_placed)
+        keep_up(store, changed=is_changed, words=run.rounds.words)
         with store.catalog.reading() as connection:
             known = meta.every(connection)
             if report.touched:
@@ -88,7 +100,9 @@ class _Sweep:
         only: Collection[tuple[str, str]] | None,
         warm: Warm | None,
         small: SmallNews | None,
+        again: Again | None,
     ) -> None:
+        self._again = again
         self._started, self._began = clock(), time.perf_counter()
         self._store, self._clock, self._progress = store, clock, progress
         self._only = None if only is None else set(only)
@@ -113,7 +127,10 @@ class _Sweep:
             report.files_seen = len(self._files.scan.found)
             if not self._was_settled:
                 self._redact_texts()
-            groups = self._files.groups()
+            groups = self._files.groups() if self._again is None else {}
+            if self._small:
+                groups = self._small.chosen(groups, self._files.scan)
+                report.files_changed = sum(map(len, groups.values()))
             # Otherwise the garbage collector searches all that was found: a fifth of the time of a small sweep.
             with no_collection() if self._was_settled and bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
                 self._take_in(groups)
@@ -143,10 +160,13 @@ class _Sweep:
         return scan(store, self._clock())
 
     def _take_in(self, groups: dict[str, list[Candidate]]) -> None:
-        self._files.note_gone()
+        if self._again is None and not self._small:
+            self._files.note_gone()
         self._progress.start(bytes_of(groups))
         self.rounds.ingest(groups)
         self._follow_rules()
+        if not is_placed(self._store, self._known.meta):
+            self._report.digests_placed = place_again(self._store)
         self._report.digests_repriced = reprice(
             self._store, self._prices, self._clock().date(), is_first=self._known.is_empty
         )
@@ -163,6 +183,9 @@ class _Sweep:
 
     def _follow_rules(self) -> None:
         """Derive again what was derived by older code, or not at all. Evicted sessions keep their digest."""
+        if self._again is not None:
+            self.rounds.rederive(self._again.uids, reparse=self._again.reparse)
+            return
         among = self._may_be_stale()
         stale = stale_sessions(self._store, self._clock(), self._only, among) if among != set() else []
         self.rounds.rederive([row.session_uid for row in stale])
@@ -178,7 +201,8 @@ class _Sweep:
         """Note what the next sweep needs to know, and this one's numbers, unless there is nothing new."""
         report, known = self._report, self._known
         remembered = {**self._prices.to_remember(), retries.TRIED_WITH: code_versions()}
-        if self._only is None:  # when they change, excluded files are checked again
+        remembered[PLACED_WITH] = places_mark(self._store.settings.places)
+        if self._only is None and self._again is None:  # when they change, excluded files are checked again
             remembered[EXCLUSIONS] = exclusions_of(self._store)
         remembered = dict(remembered.items() - known.meta.items())
         mark = next_mark(known.day, int(self.rounds.order or 0), self._clock())

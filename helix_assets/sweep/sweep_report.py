@@ -26,6 +26,7 @@ class SweepReport:
     rows_rederived: int = 0
     digests_written: int = 0
     digests_repriced: int = 0
+    digests_placed: int = 0
     digests_failed: int = 0
     seconds: float = 0.0
     partitions: set[tuple[str, str]] = field(default_factory=set)

@@ -97,6 +97,7 @@ WALK: dict[str, Sequence[Sequence[str]]] = {
     "evict": [[], ["--apply"]],
     "pin": [[UID], [EVIL]],
     "unpin": [[UID]],
+    "rederive": [[], ["--session", UID, "--force"], ["--session", EVIL], ["--agent", EVIL], ["--day", EVIL]],
     "verify": [[]],
     "backup": [[], ["--list"]],
     "restore": [[], ["--from", EVIL], ["--yes"]],

@@ -168,12 +168,12 @@ def test_a_working_hour_wants_no_run_and_causes_at_most_six(day: Day) -> None:
     assert runs + len(hourly) <= 6
 
 
-def test_for_large_news_it_wants_ever_fewer_runs(day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_for_large_news_it_wants_four_runs_an_hour(day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_thread, "MOST_BYTES", 10)
     for _ in range(60):
         day.turn()
         day.pass_(60)
-    assert 3 <= len(day.wants) <= 8
+    assert len(day.wants) == 4
     assert len({want.run_key for want in day.wants}) == len(day.wants)
     assert all("bytes are news" in want.tags["helix/reason"] for want in day.wants)
 

@@ -28,7 +28,7 @@ from helix_assets_tests.home import Memory, ask
 
 _TOTALS = ("records", "calls", "input", "output")
 # What a digest says of how it was made: kept digests of evicted sessions are of older rules, and of several pieces.
-_MADE = ("coverage", "schema_version", "signals")
+_MADE = ("coverage", "schema_version", "signals", "source_path", "discovered_at")
 
 
 @dataclass

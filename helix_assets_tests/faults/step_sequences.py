@@ -36,7 +36,7 @@ _EVERYTHING = RetentionPolicy(1, 1 << 50, 36_500, 1 << 50)
 _ENVIRON = {"HELIX_BACKUP_SCHEDULE": "off", "HELIX_SEARCH_INDEX": "off"}
 _KEY = bytes(KEY_BYTES)  # the same for all stores, so that they name records alike
 # What a digest says of how it was made, and not of its session.
-MADE = ("coverage", "schema_version", "price_table")
+MADE = ("coverage", "schema_version", "price_table", "source_path", "discovered_at")
 # What all rows in their order alone could say: of which tool a result is whose call was before the seam, and what
 # follows from it; how calls before it ended; what the last words answered.
 OF_THE_ORDER = ("longest_failure_streak", "cost", "signals", "outcome", "outcome_reason", "outcome_confidence",

@@ -127,7 +127,7 @@ def test_growth_adds_its_texts_alone_and_counts_all(memory: Memory, undisturbed:
     undisturbed.sweep()
     assert len(texts(memory)) == 8
     assert [plain(row) for row in rows(memory)] == [plain(row) for row in rows(undisturbed)]
-    own = ("coverage", "signals")
+    own = ("coverage", "signals", "source_path")
     kept = {name: value for name, value in memory.digest(UID).items() if name not in own}
     assert kept == {name: value for name, value in undisturbed.digest(UID).items() if name not in own}
     assert verify(memory.store) == []

@@ -121,7 +121,7 @@ def test_session_whose_log_is_whole_again_is_rebuilt_and_no_longer_partial(memor
     other.sweep()
     whole = other.digest(UID)
     other.close()
-    made = ("coverage", "signals")  # generation and keys, which are a store's own
+    made = ("coverage", "signals", "source_path")  # generation, keys and place, which are a store's own
     assert {k: v for k, v in rebuilt.items() if k not in made} == {k: v for k, v in whole.items() if k not in made}
 
 

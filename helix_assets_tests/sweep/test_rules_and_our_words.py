@@ -55,6 +55,7 @@ def test_all_texts_of_a_digest_are_redacted_unless_they_are_our_own_words() -> N
     texts = {
         "session_uid", "repo", "domain", "title", "cwd", "git_branch", "task_ref", "parent_uid", "model", "models",
         "unpriced_models", "first_prompt", "last_assistant", "fingerprint", "sample", "tool", "path", "file_path",
+        "source_path",
     }  # fmt: skip
     named = set(_text_fields(Digest))
     assert named - OUR_WORDS - NAMED_BY_LOGS == texts

@@ -35,9 +35,10 @@ class Wanted(NamedTuple):
     ended_since_us: int | None = None
     started_before_us: int | None = None
     outcome: str | None = None
+    uid: str | None = None
 
 
-_CONDITIONS = ("flavor = ?", "repo = ?", "day = ?", "ended_us >= ?", "started_us < ?", "outcome = ?")
+_CONDITIONS = ("flavor = ?", "repo = ?", "day = ?", "ended_us >= ?", "started_us < ?", "outcome = ?", "session_uid = ?")
 """What each field of `Wanted` limits, in the same order."""
 
 
@@ -88,6 +89,14 @@ def for_queries(connection: Connection, versions: Versions) -> list[Row]:
     """All sessions without their JSON columns, which cost more than all others, and whether each is covered."""
     plain = [name for name, kind in columns_of("sessions").items() if kind != "JSON"]
     return connection.rows(f"SELECT {', '.join(plain)}, {covered(versions)} AS is_covered FROM sessions ORDER BY id")
+
+
+def with_digests(connection: Connection) -> Iterator[Row]:
+    """Of every session with a digest its place, the facts it was found from, and the digest with its hash."""
+    query = """SELECT id, sessions.session_uid, sessions.repo, sessions.domain, task_ref, facts, digest, hash
+        FROM sessions JOIN digests ON digests.session_uid = sessions.session_uid"""
+    with closing(connection.execute(query)) as found:
+        yield from found
 
 
 def for_search(connection: Connection) -> list[Row]:
@@ -151,14 +160,27 @@ def agents(connection: Connection) -> list[str]:
 
 def newest(connection: Connection, wanted: Wanted, limit: int) -> tuple[list[Row], int]:
     """The newest sessions of those wanted, each with its digest if there is one, and how many are wanted."""
-    limits = [(condition, value) for condition, value in zip(_CONDITIONS, wanted, strict=True) if value is not None]
-    where = " AND ".join(f"sessions.{condition}" for condition, _ in limits) or "TRUE"
-    values = [value for _, value in limits]
+    where, values = _limits(wanted)
     query = f"""SELECT sessions.*, digest, hash FROM sessions
         LEFT JOIN digests ON digests.session_uid = sessions.session_uid WHERE {where}
         ORDER BY coalesce(sessions.started_us, 0) DESC, sessions.session_uid LIMIT ?"""
     total = connection.value(f"SELECT count(*) FROM sessions WHERE {where}", values)
     return connection.rows(query, (*values, limit)), int(total)
+
+
+def to_derive(connection: Connection, wanted: Wanted, versions: Versions) -> list[Row]:
+    """Those of the sessions wanted, the oldest first: what is gone of each, and whether older rules made its digest."""
+    where, values = _limits(wanted)
+    query = f"""SELECT session_uid, evicted_records + light_records > 0 AS is_lightened,
+            evicted_at IS NOT NULL OR evicting_at IS NOT NULL AS is_evicted, {outdated(versions)} AS is_outdated
+        FROM sessions WHERE {where} ORDER BY ingest_order"""
+    return connection.rows(query, values)
+
+
+def _limits(wanted: Wanted) -> tuple[str, list[Any]]:
+    """The condition for the sessions wanted, and its values."""
+    limits = [(condition, value) for condition, value in zip(_CONDITIONS, wanted, strict=True) if value is not None]
+    return " AND ".join(f"sessions.{condition}" for condition, _ in limits) or "TRUE", [value for _, value in limits]
 
 
 def identities(connection: Connection, days: Collection[str] | None = None) -> Iterator[Row]:

@@ -42,8 +42,8 @@ def of_sessions(connection: Connection, session_ids: Collection[int]) -> dict[in
 
 
 def with_sessions(connection: Connection) -> list[Row]:
-    """The path, place and agent of every file that belongs to a session, and which."""
-    return connection.rows("""SELECT session_uid, sources.flavor, path, file_rank
+    """The path, place, role and agent of every file that belongs to a session, and which."""
+    return connection.rows("""SELECT session_uid, sources.flavor, path, file_rank, role
         FROM sources JOIN sessions ON sessions.id = session_id""")
 
 
