@@ -21,6 +21,7 @@ from helix_assets.defs import kaizen
 from helix_assets.defs.news import Taken, take_in, tell
 from helix_assets.defs.record import Touched, is_recorded, state_of
 from helix_assets.model.errors import RetryLater
+from helix_assets.serve.dagster_private import has_run_of
 from helix_assets.serve.old_events import evict_old_events
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.lock import holder, is_locked
@@ -91,7 +92,7 @@ class Follower:
         self._file: tuple[int, int] | None = None
         now = clock()
         self._look_at, self._tell_at, self._kaizen_at, self._clean_at = now, now, now + KAIZEN_S, now + CLEAN_S
-        self._worked_at, self._beat = now - EVERY_S, now
+        self._worked_at, self._beat, self._compare_at = now - EVERY_S, now, now + LOOK_S
         self._touched: Touched | None = None
         self._known = self._kaizen_of = ""
         self._asked: list[float] = []
@@ -111,9 +112,11 @@ class Follower:
         """Whether it has worked lately."""
         return self._clock() - self._beat < _LOST_AFTER_S
 
-    def take_wanted(self) -> dg.RunRequest | None:
-        """The run that it wants and that nobody has asked for yet, given once."""
-        wanted, self._wanted = self._wanted, None
+    def wanted(self) -> dg.RunRequest | None:
+        """The run that it wants, until there is one with its key: a tick that is only a preview creates none."""
+        wanted = self._wanted
+        if wanted and has_run_of(self.instance(), str(wanted.run_key)):
+            wanted = self._wanted = None
         return wanted
 
     def work(self, *, at_once: bool = False) -> None:
@@ -155,8 +158,11 @@ class Follower:
         self._worked_at = self._clock()
         self._look_at = self._worked_at + LOOK_S
         self.said = "no session log changed"
-        if taken.since != self._known and not self._knows(store, taken.since):
-            self._touched = Touched("")
+        is_compared = self._compare_at <= self._clock() and self._touched is None and taken.swept is None
+        if (is_compared or taken.since != self._known) and not self._knows(store, taken.since):
+            self._touched = Touched("")  # such as after a run for partitions, which hides the answers of the checks
+        if is_compared:
+            self._compare_at = self._clock() + LOOK_S
         if taken.swept is not None and taken.swept.touched:
             self.said = f"took in news of {len(taken.swept.touched)} sessions"
             self._touched = self._touched or Touched(taken.since)
@@ -196,7 +202,7 @@ class Follower:
         if not store.settings.up.in_process or (state := state_of(store)) == self._kaizen_of:
             return
         begin = time.perf_counter()
-        for event in list(kaizen.updated(store)):
+        for event in kaizen.updated(self.instance(), store):
             self.instance().report_runless_asset_event(event)
         self._kaizen_of = state
         self._kaizen_at = self._clock() + max(KAIZEN_S, (time.perf_counter() - begin) / KAIZEN_SHARE)

@@ -32,12 +32,12 @@ def tier0_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> d
     if (follower := follow.current()) is not None:
         # The same words each time: a tick that says nothing new is not stored.
         waits = f"; it left some to a run: {follower.left}" if follower.left else ""
-        return follower.take_wanted() or dg.SkipReason(f"the server's own thread follows the logs{waits}")
+        return follower.wanted() or dg.SkipReason(f"the server's own thread follows the logs{waits}")
     global _own  # noqa: PLW0603 - what it remembers from one tick to the next saves opening Dagster's instance
     _own = _own or follow.Follower(lambda: context.instance, store.settings)
     _own.instance = lambda: context.instance
     _own.work(at_once=True)
-    return _own.take_wanted() or dg.SkipReason(_own.said)
+    return _own.wanted() or dg.SkipReason(_own.said)
 
 
 @dg.sensor(
