@@ -12,7 +12,7 @@ from helix_assets.defs.record import in_our_words
 from helix_assets.defs.report import EVICTION_JOB
 from helix_assets.defs.resources import StoreResource
 from helix_assets.prove.promises import PROMISES, AssetCheck, Promise
-from helix_assets.serve.dagster_private import give_partition, last_answers, passed_since
+from helix_assets.serve.dagster_private import give_partition, last_answers, made_by_run, passed_since
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
 
@@ -90,23 +90,24 @@ def evaluations_without_a_run(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """The answers of the tiers' checks as events outside of any run.
 
-    Slow ones are asked once an hour, more often if they do not hold, and say when. Their last answer from a run is
-    repeated, because it looks as if it was about older data once the data is newer than the run.
+    Slow ones are asked once an hour, more often if they do not hold, and say when. Their last answer is repeated if it
+    is from a run, or from before what a run made: it looks as if it was about older data.
     """
     of_tiers = [check for check in CHECKS if check.how.asset in TIERS]
     last = last_answers(instance, [check.key for check in of_tiers if check.how.is_slow], ASKED_AT)
+    made = {tier: made_by_run(instance, dg.AssetKey(tier)) for tier in TIERS}
     for check in of_tiers:
-        known = last.get(check.key)
+        known, about = last.get(check.key), made[check.how.asset]
         if known is None or not now - (ASKED_EVERY_S if known.passed else FAILED_EVERY_S) < known.at <= now:
             answer = check.answer(store)
             asked_at = {ASKED_AT: dg.MetadataValue.timestamp(now)} if check.how.is_slow else {}
-            yield _evaluation(check, answer.holds, {**answer.figures, **asked_at})
-        elif known.is_from_a_run:
+            yield _evaluation(check, answer.holds, {**answer.figures, **asked_at}, about)
+        elif known.is_from_a_run or (about and known.about != about):
             asked_at = {ASKED_AT: dg.MetadataValue.timestamp(known.at)}
-            yield _evaluation(check, known.passed, {**known.metadata, **asked_at})
+            yield _evaluation(check, known.passed, {**known.metadata, **asked_at}, about)
 
 
-def _evaluation(check: Check, passed: bool, metadata: Mapping[str, Any]) -> dg.AssetCheckEvaluation:
+def _evaluation(check: Check, passed: bool, metadata: Mapping[str, Any], about: Any = None) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(check.how.asset),
         check_name=check.name,
@@ -114,4 +115,5 @@ def _evaluation(check: Check, passed: bool, metadata: Mapping[str, Any]) -> dg.A
         severity=check.severity,
         blocking=check.how.blocking,
         metadata=metadata,
+        target_materialization_data=about,
     )

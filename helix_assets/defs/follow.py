@@ -21,6 +21,7 @@ from helix_assets.defs import kaizen
 from helix_assets.defs.news import Taken, take_in, tell
 from helix_assets.defs.record import Touched, is_recorded, state_of
 from helix_assets.model.errors import RetryLater
+from helix_assets.serve.dagster_private import has_run_of
 from helix_assets.serve.old_events import evict_old_events
 from helix_assets.settings import Settings, load_settings
 from helix_assets.store.lock import holder, is_locked
@@ -36,7 +37,7 @@ SETTLE_S = 0.4
 EVERY_S, LOOK_S, TELL_S, KAIZEN_S, CLEAN_S = 5.0, 60.0, 30.0, 60.0, 3600.0
 KAIZEN_SHARE = 0.01
 """Updating the tables may take so much of the time: they are made of all digests."""
-RUNS_S, LONGEST_PAUSE_S = 60.0, 900.0
+RUNS_S, LONG_PAUSE_S, AT_ONCE_RUNS, HOUR_S = 60.0, 1200.0, 2, 3600.0
 _LOST_RUN = timedelta(minutes=10)
 """A run that was created earlier and has not ended may be one whose processes were killed."""
 _UNDER_WAY = [
@@ -85,13 +86,13 @@ class Follower:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.instance, self._settings, self._clock = instance, settings, clock
-        self.said = "no news yet"
+        self.said, self.left = "no news yet", ""
         self._store: Store | None = None
         self._warm = Warm()
         self._file: tuple[int, int] | None = None
         now = clock()
         self._look_at, self._tell_at, self._kaizen_at, self._clean_at = now, now, now + KAIZEN_S, now + CLEAN_S
-        self._worked_at, self._beat = now - EVERY_S, now
+        self._worked_at, self._beat, self._compare_at = now - EVERY_S, now, now + LOOK_S
         self._touched: Touched | None = None
         self._known = self._kaizen_of = ""
         self._asked: list[float] = []
@@ -111,9 +112,11 @@ class Follower:
         """Whether it has worked lately."""
         return self._clock() - self._beat < _LOST_AFTER_S
 
-    def take_wanted(self) -> dg.RunRequest | None:
-        """The run that it wants and that nobody has asked for yet, given once."""
-        wanted, self._wanted = self._wanted, None
+    def wanted(self) -> dg.RunRequest | None:
+        """The run that it wants, until there is one with its key: a tick that is only a preview creates none."""
+        wanted = self._wanted
+        if wanted and has_run_of(self.instance(), str(wanted.run_key)):
+            wanted = self._wanted = None
         return wanted
 
     def work(self, *, at_once: bool = False) -> None:
@@ -155,13 +158,17 @@ class Follower:
         self._worked_at = self._clock()
         self._look_at = self._worked_at + LOOK_S
         self.said = "no session log changed"
-        if taken.since != self._known and not self._knows(store, taken.since):
-            self._touched = Touched("")
+        is_compared = self._compare_at <= self._clock() and self._touched is None and taken.swept is None
+        if (is_compared or taken.since != self._known) and not self._knows(store, taken.since):
+            self._touched = Touched("")  # such as after a run for partitions, which hides the answers of the checks
+        if is_compared:
+            self._compare_at = self._clock() + LOOK_S
         if taken.swept is not None and taken.swept.touched:
             self.said = f"took in news of {len(taken.swept.touched)} sessions"
             self._touched = self._touched or Touched(taken.since)
             self._touched.partitions |= taken.swept.partitions
         self._known = state_of(store)
+        self.left = taken.left or ""
         if taken.left:
             self._want_run(taken.left)
 
@@ -195,7 +202,7 @@ class Follower:
         if not store.settings.up.in_process or (state := state_of(store)) == self._kaizen_of:
             return
         begin = time.perf_counter()
-        for event in list(kaizen.updated(store)):
+        for event in kaizen.updated(self.instance(), store):
             self.instance().report_runless_asset_event(event)
         self._kaizen_of = state
         self._kaizen_at = self._clock() + max(KAIZEN_S, (time.perf_counter() - begin) / KAIZEN_SHARE)
@@ -205,11 +212,15 @@ class Follower:
         evict_old_events(self.instance())
 
     def _want_run(self, reason: str) -> None:
-        """Want a run, after a pause that doubles with each run of the last hour, and while none is under way."""
+        """Want a run while none is under way: two a minute apart, then one every twenty minutes.
+
+        So an hour has at most four of them, and with those of the automation six. Without small news in this process
+        there is no pause.
+        """
         now = self._clock()
-        self._asked = [at for at in self._asked if now - at < CLEAN_S]
-        pause = min(RUNS_S * 2 ** (len(self._asked) - 1), LONGEST_PAUSE_S)
-        if self._asked and now - self._asked[-1] < pause:
+        self._asked = [at for at in self._asked if now - at < HOUR_S]
+        pause = RUNS_S if len(self._asked) < AT_ONCE_RUNS else LONG_PAUSE_S
+        if self._asked and now - self._asked[-1] < pause and self._opened().settings.up.in_process:
             self.said = f"{reason}: a run was asked for, another may be in {pause + self._asked[-1] - now:.0f} s"
             return
         recent = dg.RunsFilter(job_name=SWEEP, statuses=_UNDER_WAY, created_after=datetime.now(UTC) - _LOST_RUN)

@@ -21,7 +21,7 @@ from helix_assets.kaizen.metrics import read_projects
 from helix_assets.kaizen.scorecard import Score, rates_by_week
 from helix_assets.keep.writing import writing
 from helix_assets.model.time import iso, microseconds
-from helix_assets.serve.dagster_private import code_version_tag
+from helix_assets.serve.dagster_private import code_version_tag, input_tags, last_of
 from helix_assets.store.durable import replace_file
 from helix_assets.store.store import Store
 from helix_assets.sweep.sweep import utc_now
@@ -127,13 +127,19 @@ def agent_scorecard(context: dg.AssetExecutionContext, store: StoreResource) -> 
         yield dg.MaterializeResult(metadata={**_scored(found), "success_rate": picture})
 
 
-def updated(store: Store) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    """Update the tables and the page outside of any run. A picture takes as long again, and is drawn by runs only."""
+def updated(instance: dg.DagsterInstance, store: Store) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+    """Update the tables and the page outside of any run. A picture takes as long again, and is drawn by runs only.
+
+    Each event must be stored in the instance before the next is asked for: later ones name it as their input.
+    """
     with writing(store, "update the tables of kaizen", wait_s=1):
         read, joined, scored = _read(store), write_correlated(store), write_scorecard(store)
     made = {PROJECT_METRICS: read, CORRELATED: _figures(joined), AGENT_SCORECARD: _scored(scored)}
-    for key, metadata in made.items():
-        yield dg.AssetMaterialization(key, metadata=metadata, tags=code_version_tag(CODE_VERSION))
+    for spec in (spec for asset in KAIZEN_ASSETS for spec in asset.specs):
+        tags = code_version_tag(CODE_VERSION)
+        for dep in spec.deps:
+            tags |= input_tags(dep.asset_key, last_of(instance, dep.asset_key))
+        yield dg.AssetMaterialization(spec.key, metadata=made[spec.key], tags=tags)
     yield dg.AssetCheckEvaluation(**_matched(joined))
 
 
@@ -172,6 +178,7 @@ def _figures(found: Correlation) -> Mapping[str, int | float]:
 
 
 KAIZEN_ASSETS = [project_metrics, correlated_executions, agent_scorecard]
+"""Each after those that it is made of."""
 
 kaizen_job = dg.define_asset_job(
     "kaizen_job",

@@ -30,12 +30,14 @@ _own: follow.Follower | None = None
 def tier0_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
     """Ask for the sweep that the follower of this process wants. Without one the tick follows the logs itself."""
     if (follower := follow.current()) is not None:
-        return follower.take_wanted() or dg.SkipReason("the server's own thread follows the logs")
+        # The same words each time: a tick that says nothing new is not stored.
+        waits = f"; it left some to a run: {follower.left}" if follower.left else ""
+        return follower.wanted() or dg.SkipReason(f"the server's own thread follows the logs{waits}")
     global _own  # noqa: PLW0603 - what it remembers from one tick to the next saves opening Dagster's instance
     _own = _own or follow.Follower(lambda: context.instance, store.settings)
     _own.instance = lambda: context.instance
     _own.work(at_once=True)
-    return _own.take_wanted() or dg.SkipReason(_own.said)
+    return _own.wanted() or dg.SkipReason(_own.said)
 
 
 @dg.sensor(

@@ -45,5 +45,5 @@ def _follow(instance: dg.DagsterInstance, stop: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    follow.is_expected = True
+    follow.is_expected = load_settings().up.in_process  # otherwise the sensor is the way in, and ticks more often
     run({"watcher": _watch, "follower": _follow})

@@ -172,7 +172,26 @@ _IDENTIFIER = re.compile(rb"[A-Za-z_]+\d?\Z")
 _OWN_NAME = re.compile(rb"(?i)password|passwd|secret")
 _PLAIN_VALUE = re.compile(rb"[\w+/=.~:%|-]+\Z")
 # An address of a blockchain or the hash of a function's name (keys are longer), a constant.
-_NO_KEY = re.compile(rb"0x[0-9a-fA-F]{1,40}\Z|[A-Z][A-Z0-9]{0,9}(?:_[A-Z0-9]{1,12})+\Z")
+_NO_KEY = re.compile(rb"0x[0-9a-fA-F]{1,40}\Z|[A-Z][A-Z0-9]{0,9}(?:_[A-Z0-9]{1,12})+\Z|S-1-[0-9-]+\Z")
+# A number as code has it: a mask of bits, with a type behind it.
+_NUMBER = re.compile(
+    rb"0x[0-9a-fA-F]{1,8}\Z|0x[0-9a-fA-F]{1,4}(?:_[0-9a-fA-F]{1,4})+\Z|[0-9_]+[iu](?:8|16|32|64|128|size)\Z"
+)
+_OF_A_NUMBER = re.compile(rb":[ ]?[iu](?:8|16|32|64|128|size)[ ]=")  # `const PASS: u32 = 7`
+# An item of a list, what a call of that returns, a macro of Rust.
+_ITEM = re.compile(
+    rb"[A-Za-z_][\w.]*(?:[\[(][\w.:'\"-]{0,24}(?:[\[(][\w.:'\"-]{0,24}(?:\(\))?[\])]){0,2}[\])](?:\.[A-Za-z_]\w{0,24})*)+\Z"
+    rb"|[A-Za-z_]\w{3,32}!?\(\Z|[a-z_]{4,32}!\(|\*[a-z_][\w-]*\Z"
+)
+_DOTTED = re.compile(rb"[A-Za-z_]{1,16}(?:\.[A-Za-z_]{1,24}){1,3}\Z")
+_CAPITALS = re.compile(rb"[A-Z_]+\Z")
+# Two signs of Chinese, Japanese or Korean in a row: a translation. Nobody types these where a password is asked for.
+_EAST_ASIAN = re.compile(rb"(?:[\xe3-\xed][\x80-\xbf]{2}){2}")
+# Words of other languages: letters, some of them not ASCII.
+_ABROAD = re.compile(rb"(?:[A-Za-z'-]|[\xc3-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2})+\Z")
+_PUBLIC_BEFORE = re.compile(rb"(?i)\b(?:public|gpg|pgp|page)[ _-]\Z")
+# Kapitan names a secret that is kept elsewhere: `?{gpg:app/db/password:1f2e3d4c}`.
+_KEPT_ELSEWHERE = re.compile(rb"\?\{[a-z0-9]{2,12}:[^\s{}\"']{0,100}\Z")
 # Types of Rust, Go and C that begin with a sign or have one in them: `&[u8]`, `[u8;32]`, `map[string]string`.
 _BUILT_IN = (
     r"(?:[ui](?:8|16|32|64|128|size)|f32|f64|u?int\d*|float\d*|bytes?\d*|str|string|char|bool|any|map|Vec|Option|\d+)"
@@ -181,6 +200,7 @@ _TYPE = re.compile(rf"[&*\[<(]*(?:\]*{_BUILT_IN}[\[\]<>;,:&*()?]+)+(?:{_BUILT_IN
 # A type behind a colon, and what follows one.
 _GENERIC = re.compile(rb"[A-Z]\w{0,24}<[A-Za-z&\[(]")
 _BEHIND_A_TYPE = re.compile(rb"[?!]?[ \t]*(?:[,;)\]}|&>=\[{<])")
+_ARRAY = re.compile(rb"\[\w*\][a-z][\w.]*\{")  # `[32]byte{}`
 _SIZED = re.compile(rb"[A-Z][a-z]+(?:8|16|32|64|128|256)[A-Z][a-z]+\Z")
 _COLOUR = re.compile(rb"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})(?:[;}]|\Z)")
 # A call, an arrow.
@@ -244,18 +264,20 @@ def assigned_secret(places: Places, start: int, sign_start: int, sign_end: int) 
     standard = name_standard(view[name_start:sign_start])
     if standard is None or (sign == b">" and view[name_start - 1 : name_start] not in (b"<", b":")):
         return None
-    if (sign.startswith(b"(") and b"." in view[start:sign_start]) or sign.strip() == b"::":
+    if (sign.startswith(b"(") and b"." in view[start:sign_start]) or _is_no_assignment(
+        view, name_start, sign, sign_end
+    ):
         return None
-    if b")" in sign and b">" in sign:
-        return None  # what a call returns: `sign(text, 'secret') => '...'`
-    if view.startswith(b"::", max(0, name_start - 2)):
-        return None  # a resource type: `AWS::Redshift::EndpointAuthorization`
-    if sign == b":" and view.startswith(b"?", sign_end) and view[name_start - 1 : name_start] == b"{":
-        return None  # `${PASSWORD:?is not set}`
+    if standard in ("weak", "token") and _PUBLIC_BEFORE.search(view, max(0, name_start - 8), name_start):
+        return None
     value = _read_value(places, (name_start, sign_start), sign_end, sign)
     if value is None or BLANK in view[value.start : value.end + 1] or view[value.start - 1 : value.start] == BLANK:
         return None
     if not _is_secret(value.text, value.form, standard) or _is_type(view, sign, value):
+        return None
+    if sign.rstrip().endswith(b",") and not value.form.quoted:
+        return None  # the next argument: `"--password", type=str`
+    if _is_own_name(view[name_start:sign_start], value):
         return None
     if _SESSION.search(view, name_start, sign_start) and _is_no_session(value.text):
         return None
@@ -264,6 +286,20 @@ def assigned_secret(places: Places, start: int, sign_start: int, sign_end: int) 
         return None
     behind = None if value.form.quoted or sign == b":" else _BEHIND_A_COMMA.match(view, value.end)
     return value._replace(end=behind.end()) if behind else value
+
+
+def _is_no_assignment(view: bytes, name_start: int, sign: bytes, sign_end: int) -> bool:
+    """Whether what stands around a name and a sign shows that these do not give it a value."""
+    before = view[name_start - 1 : name_start]
+    return (
+        sign.strip() == b"::"
+        or (b")" in sign and b">" in sign)  # what a call returns: `sign(text, 'secret') => '...'`
+        or _OF_A_NUMBER.match(sign) is not None
+        or view.startswith(b"::", max(0, name_start - 2))  # a resource type: `AWS::Redshift::EndpointAuthorization`
+        or (sign == b":" and before == b"{" and view.startswith(b"?", sign_end))  # `${PASSWORD:?is not set}`
+        or (sign == b":" and before == b"!" and view.startswith(b"!", sign_end))  # ciphers: `!PSK:!aECDH`
+        or (sign == b":" and _KEPT_ELSEWHERE.search(view, max(0, name_start - 120), name_start) is not None)
+    )
 
 
 def _read_value(places: Places, name: tuple[int, int], at: int, sign: bytes) -> Value | None:
@@ -352,7 +388,9 @@ def _alone(places: Places, name_start: int, start: int, sign: bytes) -> Value | 
     if not _VISIBLE.fullmatch(value) or (b"=" in sign and _MORE_PAIRS.search(value)):
         return None
     length = len(_without_tail(value))
-    whole = b"=" in sign and not sign[-1:].isspace()
+    # An argument of a call on a line of its own is indented and has a comma behind it.
+    is_argument = places.text[line:name_start].isspace() and value.endswith(b",")
+    whole = b"=" in sign and not sign[-1:].isspace() and not is_argument
     return _value(places, start, start + length, Form(whole_line=whole, literal=True))
 
 
@@ -421,6 +459,11 @@ def _is_type(view: bytes, sign: bytes, value: Value) -> bool:
     return _BEHIND_A_TYPE.match(view, value.end) is not None or _SIZED.match(value.text) is not None
 
 
+def _is_own_name(name: bytes, value: Value) -> bool:
+    """Whether a variable is handed on under its own name: `self.keyfilepwd = keyfilepwd`."""
+    return not value.form.quoted and not value.form.whole_line and re.split(rb"[.$]", name)[-1] == value.text
+
+
 def _is_no_session(text: bytes) -> bool:
     """Whether the value names a session of an agent, or a statement of a policy: `"Sid": "AllowPassRole"`."""
     return _ENDS_IN_UUID.search(text) is not None or _AGENT_ID.match(text) is not None or not _DIGIT.search(text)
@@ -435,7 +478,11 @@ def _is_secret(text: bytes, form: Form, standard: Standard) -> bool:
         is_name(text, in_code=not form.literal or form.loose) or _NO_KEY.match(text)
     ):
         return False
-    if standard in ("token", "weak") and is_slug(text):
+    if standard in ("token", "weak") and (is_slug(text) or (_DOTTED.match(text) and not form.quoted)):
+        return False
+    if not text.isascii() and not form.whole_line and (_EAST_ASIAN.search(text) or _ABROAD.match(text)):
+        return False
+    if form.loose and _CAPITALS.match(text):
         return False
     if b" " in text:
         return looks_generated(text.replace(b" ", b""), 40) and not reads_as_words(text)
@@ -461,6 +508,9 @@ def _is_code(text: bytes, form: Form) -> bool:
     if (
         _COLOUR.match(text)
         or _TYPE.match(text)
+        or _NUMBER.match(text)
+        or _ARRAY.match(text)
+        or (_ITEM.match(text) and not form.quoted and not form.whole_line)
         or text.startswith(b"arn:")
         or is_reference(text, in_code=not form.literal)
     ):
@@ -478,6 +528,8 @@ def _is_password(text: bytes, form: Form) -> bool:
         return False
     if not form.whole_line and _OWN_NAME.search(text) and is_wordlike(text) and not text[:1].isdigit():
         return False
+    if not form.quoted and not form.whole_line and b"_" in text and _CAPITALS.match(text):
+        return False  # a constant
     if text.isdigit():
         return len(text) >= 6
     if is_passphrase(text) and (form.quoted or form.whole_line):

@@ -17,11 +17,13 @@ from helix_assets.redaction.judge import (
     is_blob,
     is_cache_key,
     is_name,
+    is_norm,
     is_placeholder,
     is_reference,
     is_slug,
     is_test_name,
     is_uuid,
+    is_version,
     is_wordlike,
     looks_chosen,
     looks_generated,
@@ -51,10 +53,14 @@ _HYPHEN, _NEWLINE = b"-\n"
 _HASH_OF = re.compile(rb"(?i)sha(?:1|224|256|384|512)[=:-]\Z")
 _BLOB = re.compile(rb"[A-Za-z0-9+/_=-]{64}")
 _BLOB_LENGTH = 64
+_LONGEST_LINE = 100
 _DIGIT = re.compile(rb"[0-9]")
 _DIGITS = b"0123456789"
 _OWN_NAME = re.compile(rb"(?i)password|passwd|secret|token")
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
+_TAG = re.compile(rb"\A</?[a-z]{1,10}>|</?[a-z]{1,10}>\Z")
+# A full line of base64.
+_FULL_LINE = re.compile(rb"[A-Za-z0-9+/]{60,76}\Z")
 _IDENTIFIER = re.compile(
     rb"\w+=.*|[a-z_-]+\d\Z|(?:[a-z]{1,7}|[a-z]*[_-][a-z_-]*)\d\d\Z|v?\d+(?:[.x]\d+)*[a-zA-Z]{0,6}\Z|[a-z]+(?:[_.-][a-z]+\d?)+\Z|[a-z]{2,8}_\d+\Z"
 )
@@ -174,7 +180,7 @@ class Finder:
             if end == start + _MOST_OF_TOKEN:
                 match = pattern.match(view, start) or match
                 end = match.end(min(pattern.groups, 1))
-            if _ends_word(view, start, end):
+            if _ends_word(view, start, end) and not _is_in_block(view, start):
                 return Span(begin, end, rule.kind or rule.name)
         return None
 
@@ -260,6 +266,23 @@ def _ends_word(view: bytes, start: int, end: int) -> bool:
     return view[end : end + 1] not in (b"+", b"/") or not _is_blob_at(view, end)
 
 
+def _is_in_block(view: bytes, at: int) -> bool:
+    """Whether a line of base64 is as long as the one before or behind it, and begins otherwise: lines of one text."""
+    line = _line_at(view, at)
+    if not _FULL_LINE.match(line):
+        return False
+    start = view.rfind(b"\n", max(0, at - _LONGEST_LINE), at) + 1
+    others = (_line_at(view, start - 2) if start > 1 else b""), _line_at(view, start + len(line) + 1)
+    return any(len(other) == len(line) and _FULL_LINE.match(other) and other[:3] != line[:3] for other in others)
+
+
+def _line_at(view: bytes, at: int) -> bytes:
+    """Return the line around a place, or enough of it to see that it is a long one."""
+    start = max(view.rfind(b"\n", max(0, at - _LONGEST_LINE), at) + 1, at - _LONGEST_LINE)
+    end = view.find(b"\n", at, at + _LONGEST_LINE)
+    return view[start : end if end >= 0 else at + _LONGEST_LINE].rstrip(b"\r")
+
+
 def _is_blob_at(view: bytes, at: int) -> bool:
     blob = _BLOB.match(view, at, at + _BLOB_LENGTH)
     return blob is not None and is_blob(blob.group())
@@ -309,10 +332,10 @@ def _is_chosen(value: bytes) -> bool:
 
 
 def _is_in_a_sentence(value: bytes) -> bool:
-    value = value.strip(b"*_`()[]{}\"'<>,.;:")
+    value = _TAG.sub(b"", value).strip(b"*_`()[]{}\"'<>,.;:")
     digits = sum(48 <= byte <= 57 for byte in value)
     letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
-    if (_HEX.match(value) and len(value) <= 12) or b"/" in value:
+    if (_HEX.match(value) and len(value) <= 12) or b"/" in value or is_norm(value) or is_version(value):
         return False
     if not digits:
         return looks_generated(value, 10) and not reads_as_words(value, perhaps=True)

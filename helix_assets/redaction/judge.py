@@ -7,6 +7,7 @@ Belongs here: judgements on a value alone. Not here: which values are judged, an
 import re
 from itertools import pairwise
 
+from helix_assets.redaction.public import is_public_key
 from helix_assets.redaction.words import reads_as_words
 
 # The letter pairs that make up 93 % of the words in English source code; random letters hit them far less often.
@@ -48,8 +49,9 @@ _WORDLIKE_SHARE = 0.68
 
 _PLACEHOLDER = re.compile(
     rb"(?i)^(?:your|enter|insert|replace|paste)[-_ .]|^(?:my|the|some|any|put|add|set|use|change|fill)[-_ .][a-z_ .-]*$"
-    rb"|change-?_?(?:me|this|it)|[-_]your[-_]|placeholder|example|dummy|redacted|masked|removed|hidden|censored|omitted|scrubbed"
-    rb"|^<[^<>]+>$|\$\{[a-z_][\w.]*(?:[:\[(][^}]*)?\}|^\$\{[a-z_][\w.]*(?:[:\[(]|$)"  # to be filled in
+    rb"|change-?_?(?:me|this|it)|[-_]your[-_]|placeholder|example|dummy|redacted|masked|removed|filtered|hidden|censored|omitted|scrubbed"
+    rb"|^\?\{[a-z0-9]{2,12}:|^<[^<>]+>$|\$\{[a-z_][\w.]*(?:[:\[(][^}]*)?\}"
+    rb"|^\$\{[a-z_][\w.]*(?:[:\[(]|$)"  # to be filled in
     rb"|^\$\([a-z][\w./-]*(?:[ )]|$)|^\\\(\.?[a-z]\w*[.)]"
     rb"|\$\([a-z_./-]{2,}[ )]|\{\{[^{}]*\}\}|^\{\{ |%\(\w+\)[sdr]|^%[a-z_]{2,}%$|#\{[a-z_@][\w.@]*\}"
     rb"|%[sdr](?![A-Za-z0-9]).{0,12}%[sdr](?![A-Za-z0-9])"
@@ -70,7 +72,16 @@ _COMMON = frozenset(
     password1 password123 pass123 passw0rd secret123 test123 test1234 admin123 s3cr3t mypassword my_password mysecret
     secretkey mytoken letmein
     cl100k_base o200k_base p50k_base r50k_base
-    qwerty 123456 12345678 user:pass user:password username:password""".split()
+    qwerty 123456 12345678 user:pass user:password username:password x-oauth-basic
+    db_password
+    md5 sha1 sha256 sha384 sha512 sha-1 sha-256 sha-512 aes128 aes256 aes-128 aes-256 rsa2048 argon2 argon2i argon2d
+    argon2id pbkdf2 ed25519 x25519 base64 base32 x509""".split()
+)
+# "Password" in other languages: in translated interfaces, and in addresses that say how to write one.
+_ABROAD = frozenset(
+    """passwort kennwort wachtwoord senha parola heslo hasło contraseña contrasena contrasenya clave motdepasse lösenord
+    adgangskode passord salasana salasõna jelszó şifre pasahitza fjalëkalimi пароль 密码 密碼 パスワード
+    비밀번호""".encode().split()
 )
 _ALGORITHM = re.compile(rb"(?i)^(?:sha-?\d{1,3}|md5|blake2[bs]|blake3|h1|crc32c?|xxh\d*|urn:uuid|gzip|utf-?8)[:=~(-]")
 _REFERENCE = re.compile(
@@ -88,6 +99,21 @@ _CALL = re.compile(rb"(?:\[\])?[A-Za-z_][\w.:]{2,}!?\((?=[\"'`)]|.*\)\Z)")
 _BRACKETS = re.compile(rb"[^A-Za-z]*[()\[\]{}][^A-Za-z]*\Z")
 # A path without a beginning that shows it: more than one slash, or a suffix.
 _PLACE = re.compile(rb"(?:[\w@.+:-]+/){2,}[\w@.+-]+\Z|[\w@.+:-]+/[\w@.+-]+\.[a-z]{1,5}\Z")
+# A file with its folder, an address without user and query, names of a program joined by colons or added up.
+_NO_DOUBT = re.compile(
+    rb"[a-z][\w.-]*/[\w./-]*\w\.(?:[a-z]{2,5}|p8|p12)\Z|[a-z][a-z0-9+.-]{1,9}://[\w.-]+(?::[0-9]{1,5})?/?\Z"
+    rb"|[&*]?(?:\w+(?:<[\w&, ]{1,24}>)?::)+\w+(?:\(\))?\Z|[a-z]+:[a-z0-9]+/[A-Za-z0-9]+:[A-Z][A-Za-z0-9]+\Z"
+    rb"|[a-z][\w-]*(?:\.[a-z][\w-]*)+:[0-9]{2,5}\Z|(?:localhost|[0-9]{1,3}(?:\.[0-9]{1,3}){3})(?::[0-9]{1,5})?\Z|os\.environ/[A-Z0-9_]+\Z"
+    rb"|[a-z]{2,3}-[A-Z][a-z]{3}(?:-[A-Z]{2})?\Z|[a-z_]{3,24}=(?:[Tt]rue|[Ff]alse|None)\Z"
+    rb"|_ZN\w+\Z|[A-Z0-9_-]{2,24}(?::{1,2}[A-Z0-9_-]{1,24}){3}[\w,:-]*\Z|(?:19|20)[0-9]{2}-[01][0-9]-[0-3][0-9]\Z|[a-z]+[0-9]{0,3}-(?:cts|cbc|gcm|ctr|ecb)(?:-[a-z0-9]{1,8})*\Z"
+    rb"|[Mm]-?[0-9.]+[ ,-][-0-9.,MmLlHhVvCcSsQqTtAaZz ]{8,}\Z"  # a drawing of SVG
+)
+_SUM = re.compile(rb"[A-Za-z]+(?:\+[A-Za-z]+)+\Z")
+# A name of a norm or an algorithm with its number.
+_NORM = re.compile(
+    rb"(?i)(?:[a-z]{2,9}[-_ ])?(?:rfc|pkcs|iso|iec|ieee|fips|x\.?|utf|ucs|sha|md|aes|rsa|argon|base|oauth|tls|ssl|pep"
+    rb"|cve|ed|curve|blake|[ckg]mac)[-_#/]{0,2}v?[0-9][0-9.:-]{0,9}[a-z]{0,2}\Z"
+)
 _NAME = re.compile(
     rb"[A-Za-z_$][\w$]*(?:[.-][A-Za-z_$][\w$]*)*(?<![0-9]{2})\Z|[A-Za-z_$-]+(?:16|32|64|128|256|384|512|521|2048|4096)\Z"
 )
@@ -97,8 +123,11 @@ _SHORT_PART = 6
 _PARTS = re.compile(rb"[_.-]")
 _LONG_PART = 8
 _VERSION = re.compile(
-    rb"(?:npm:|workspace:)?(?:@?[\w./-]+@)?[\^~<>=v]{0,3}[0-9]+(?:\.[0-9x*]+){1,3}(?:[-+][\w.+-]+)?\Z"
+    rb"(?:npm:|workspace:)?(?:@?[\w./-]+@)?[\^~<>=v]{0,3}[0-9]+(?:\.[0-9x*]+){1,12}(?:[-+][\w.+-]+)?\Z"
     rb"|[0-9][0-9.,]*(?:/[0-9][0-9.,]*)?(?:[mnu]?s|sec|min|%|[kKMG]i?B|px|r?em)\Z"
+    rb"|[a-z][\w+.]*(?:-[a-z][\w+.]*)*-[0-9]+(?:\.[0-9]+)+-[0-9]+[\w.:-]*\Z"
+    rb"|-?[0-9]+\.[0-9]+e[+-]?[0-9]+\Z|v[0-9]{1,3}(?:alpha|beta|rc|p)[0-9]{0,3}\Z|[a-z][a-z-]{1,32}(?:[<>=~!]=|[<>])[0-9]{1,4}(?:\.[0-9*]{1,6})*\Z"
+    rb"|[0-9]{1,5}[ _-]?(?:bit|byte|octet|char|character|digit|letter|word|second|minute|hour|day|week|month|year)s?\Z"
 )
 _PATH = re.compile(
     rb"^(?:[a-z][a-z0-9+.-]*://|\.{0,2}/[a-z._-]|~/|[A-Z]:\\|@[a-z][\w-]*/|file:)"
@@ -117,6 +146,7 @@ _TEST_NAME = re.compile(
 _UUID = re.compile(rb"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _CACHE_KEY = re.compile(
     rb"(?i)(?:linux|macos|windows|darwin|ubuntu|node|npm|pnpm|yarn|pip|uv|cargo|go|gradle|maven|docker|v\d+)-.*-[0-9a-f]{16,}\Z"
+    rb"|(?:[a-z]+[.-])*[a-z]+\.[0-9a-f]{32,64}\Z"
 )
 _SWITCHES = re.compile(rb"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -140,7 +170,12 @@ def is_placeholder(value: bytes) -> bool:
     body = value.strip(b"\"'`()[]{}<>.,;: ")
     if len(body) < 3 or len(set(body[-24:])) <= max(2, min(len(body), 24) // 6):
         return True
-    if value.lower() in _COMMON or _PLACEHOLDER.search(value):
+    if (
+        value.lower() in _COMMON
+        or body.lower() in _COMMON
+        or value.decode("utf-8", "replace").lower().encode() in _ABROAD
+        or _PLACEHOLDER.search(value)
+    ):
         return True
     return _TO_FILL_IN.search(value) is not None and reads_as_words(value)
 
@@ -171,6 +206,8 @@ def is_reference(value: bytes, *, in_code: bool = False) -> bool:
         value = body  # `Copper2041??` does not end in an operator
     if _VARIABLE.match(value) or _BRACKETS.match(value) or _ELSEWHERE.match(value) or is_digest(value):
         return True
+    if _NO_DOUBT.match(value) or is_public_key(value) or (_SUM.match(value) and reads_as_words(value)):
+        return True
     if (call := _CALL.match(value)) and reads_as_words(call.group(), perhaps=True):
         return True
     if not (_REFERENCE.match(value) or _PLACE.match(value) or _PATH.search(value)):
@@ -197,6 +234,11 @@ def is_slug(value: bytes) -> bool:
 def is_version(value: bytes) -> bool:
     """Whether the value is a version, alone or behind a package, or a measure: `^1.2.3`, `pg@1.2`, `30/41ms`."""
     return _VERSION.match(value) is not None
+
+
+def is_norm(value: bytes) -> bool:
+    """Whether the value names a norm or an algorithm by its number: `RFC2616`, `PKCS#8`, `MONGODB-X509`."""
+    return _NORM.match(value) is not None
 
 
 def is_passphrase(value: bytes) -> bool:

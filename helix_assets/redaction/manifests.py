@@ -14,6 +14,7 @@ from helix_assets.redaction.judge import is_placeholder, is_reference
 TRIGGER = r"kind[\\\"']*:\s*[\\\"']*Secret(?:[^\w]|$)"
 _KIND = re.compile(rb"\"kind\"\s{0,4}:\s{0,4}\"Secret\"|\bkind[\"']?:[ \t]{1,4}[\"']?Secret(?![\w.])")
 # What listings and diffs put before a line, its own indentation, and the rest.
+_ADDRESS = re.compile(rb"[a-z][a-z0-9+]{1,15}://[\w.-]+(?::[0-9]{1,5})?/?\Z")
 _LINE = re.compile(
     rb"((?:[ \t]*[0-9]{1,6}(?:\xe2\x86\x92|[:\t|]))?(?:\+(?=[ \ta-z])|-(?=  |[a-z]))?)([ ]*)(-[ ]+)?([^\n]*)"
 )
@@ -106,7 +107,7 @@ def _judged(view: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
     text = view[start:end].split(b" #", 1)[0]
     bare = text.strip(b" \t\r\"',")
     start += text.find(bare)
-    if len(bare) < _SHORTEST or _PUBLIC.match(bare) or bare in (b"null", b"{}"):
+    if len(bare) < _SHORTEST or _PUBLIC.match(bare) or _ADDRESS.match(bare) or bare in (b"null", b"{}"):
         return
     if not is_placeholder(bare) and not (is_reference(bare) and bare[:1] in b"$%{"):
         yield start, start + len(bare)

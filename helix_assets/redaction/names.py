@@ -25,6 +25,8 @@ _NOT_A_SECRET = frozenset(
     enabled disabled present valid invalid visible shown show hide hidden toggle icon title description text info
     endpoint address host port user username email owner issuer scope scopes audience role created updated modified
     cidr cidrs usec encryption
+    second seconds minute minutes hour hours day days week weeks period errcode uuid guid
+    stores shadow filesystem submit button msg tooltip
     model models map list dict set array tuple iterator iter generator parser stream reader writer lexer tokenizer
     """.split()
 )
@@ -42,7 +44,7 @@ _PUBLIC_KEYS = frozenset(
 _KEYS_OF_SERVICES = frozenset(b"primary storage hash host event data".split())
 _PUBLIC_TOKENS = frozenset(
     b"""page next continuation cursor pagination sync eos bos pad cls mask unk sep stop start end special added image
-    cancellation idempotency""".split()
+    cancellation idempotency type""".split()
 )
 _PUBLIC_WORDS = frozenset(b"public pub publishable".split())
 _PASSWORD_WORDS = frozenset(b"password passwd pwd passphrase passcode passwort pass pw psk pin sshpass".split())
@@ -57,6 +59,10 @@ _KEY_QUALIFIERS = frozenset(
 
 
 _REQUEST = [b"client", b"request", b"token"]
+_SOURCE_FILE = re.compile(
+    rb"\.(?:rs|go|py|pyi|js|mjs|cjs|jsx|ts|tsx|css|html|java|rb|c|h|cc|cpp|hpp|sh|sql|md|txt|json|ya?ml|toml)\Z"
+)
+_LOCALE = re.compile(rb"(?:\A|[^A-Za-z])[a-z]{2,3}(?:-[A-Z][a-z]{3})?-[A-Z]{2}\Z")
 # All signs and spaces may be in these.
 _WORDPRESS = frozenset(
     b"""AUTH_KEY SECURE_AUTH_KEY LOGGED_IN_KEY NONCE_KEY AUTH_SALT SECURE_AUTH_SALT LOGGED_IN_SALT NONCE_SALT""".split()
@@ -73,6 +79,13 @@ def name_standard(name: bytes) -> Standard | None:
         segments.pop()
     if not segments or (segments[-1] in _NOT_A_SECRET and not _ends_in_secret_id(segments)):
         return None
+    if (
+        _SOURCE_FILE.search(name)
+        or _LOCALE.search(name)
+        or segments[-3:] == [b"web", b"socket", b"key"]
+        or segments[0] == b"errcode"
+    ):
+        return None  # what a list of checksums has; a handshake
     if segments[-2:] in ([b"account", b"sid"], [b"token", b"data"]) or segments[-3:] == _REQUEST:
         return None  # Twilio's id of an account; the tables of a parser; what makes a request to AWS unique
     words = set(segments)

@@ -32,6 +32,8 @@ _NAMES_BEFORE = re.compile(rb"[\w\",;\t .-]*\Z")  # after what JSON has before a
 _HEADER = re.compile(rf"[\w -]{{0,24}}{_NAME}\Z".encode())
 _BORDER = re.compile(rb"[ \t\d|:=+>-]*(?:\xe2(?:\x86\x92|[\x94\x95].)[ \t|:=+-]*)*\r?\Z")
 _ARGUMENTS = re.compile(rb"[ \t]*(?:\d{1,6}(?:\xe2\x86\x92|[:\t]))?[ \t]*[A-Za-z_][\w.]*(?:, [A-Za-z_][\w.]*)+,?\r?\Z")
+# A line of a program, whatever stands between its commas.
+_STATEMENT = re.compile(rb"[ \t]*(?:case|return|if|for|let|var|const|def|func|fn|import|from|assert)[ (]")
 # What Vault prints: `Key  Value` and a line below; below `= Data =` all values are secrets.
 _LEAD = rb"[ \t]*(?:[0-9]{1,6}(?:\xe2\x86\x92|[:\t]))?[ \t]*"
 _LISTING = re.compile(rb"Key  +Value[ \t]*\n" + _LEAD + rb"---  +-----[ \t]*\n")
@@ -61,7 +63,7 @@ def cells_below(places: Places, heads: Iterable[int]) -> Iterator[tuple[int, int
         is_csv = header is names and _BAR.search(view, line.start, line.stop) is None
         bar = next((mark for mark in _SEPARATORS if is_csv and mark.search(header)), _BAR)
         cells = _cells(header, bar)
-        columns = _columns(header, cells)
+        columns = {} if is_csv and _STATEMENT.match(header) else _columns(header, cells)
         is_below = is_csv and not header.rstrip(b" \r").endswith(b",")  # a list of names in code
         at = line.stop + 1
         while columns and at < len(view) and view[at - 1] == _NEWLINE:  # not where the JSON around the table goes on

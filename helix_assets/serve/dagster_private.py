@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dagster as dg
 
+# What an answer of a check names as what it is about. Dagster adds it in runs only; without it the times are compared,
+# and those of answers are whole seconds.
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
+
 # Dagster compares these tags to call a partition fresh or stale. Its own events give all partitions of a run the same
 # ones, and `DataVersion` can be given for an output only, not for an AssetMaterialization that is logged.
 from dagster._core.definitions.data_version import (
     CODE_VERSION_TAG,
     DATA_VERSION_IS_USER_PROVIDED_TAG,
     DATA_VERSION_TAG,
+    DEFAULT_DATA_VERSION,
+    NULL_DATA_VERSION,
     NULL_EVENT_POINTER,
+    extract_data_version_from_entry,
     get_input_data_version_tag,
     get_input_event_pointer_tag,
 )
@@ -64,7 +71,7 @@ from dagster._core.storage.sqlite_storage import (
 )
 
 # Names of tags that Dagster gives to runs: which code server has the run, its partition, what its sensor called it.
-from dagster._core.storage.tags import GRPC_INFO_TAG, PARTITION_NAME_TAG, SENSOR_NAME_TAG
+from dagster._core.storage.tags import GRPC_INFO_TAG, PARTITION_NAME_TAG, RUN_KEY_TAG, SENSOR_NAME_TAG
 
 # The code locations that the webserver serves. Public is the command `dagster-webserver`, which opens its own port
 # without our guard.
@@ -154,6 +161,28 @@ def last_event(instance: dg.DagsterInstance, asset: dg.AssetKey) -> int:
     return records[0].storage_id if records else 0
 
 
+def last_of(instance: dg.DagsterInstance, asset: dg.AssetKey) -> Logged:
+    """The last materialization of an asset, with the version that Dagster calls it by if it was given none."""
+    records = instance.fetch_materializations(asset, limit=1).records
+    if not records:
+        return Logged(NULL_DATA_VERSION.value, 0)
+    version = extract_data_version_from_entry(records[0].event_log_entry) or DEFAULT_DATA_VERSION
+    return Logged(version.value, records[0].storage_id)
+
+
+def made_by_run(
+    instance: dg.DagsterInstance, asset: dg.AssetKey
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """The last materialization of an asset, if a run logged it. The UI hides all answers that do not name it."""
+    records = instance.fetch_materializations(asset, limit=1).records
+    if not records or records[0].run_id == RUNLESS:
+        return None
+    (last,) = records
+    return AssetCheckEvaluationTargetMaterializationData(
+        storage_id=last.storage_id, run_id=last.run_id, timestamp=last.timestamp
+    )
+
+
 def noted(instance: dg.DagsterInstance, name: str) -> str | None:
     """What was noted in this instance under a name, outside of any run, as Dagster's daemons note their cursors."""
     return instance.run_storage.get_cursor_values({name}).get(name)
@@ -190,11 +219,15 @@ def passed_since(
 
 
 class LastAnswer(NamedTuple):
-    """The last answer of a check; `at` is when it was asked, in seconds since 1970."""
+    """The last answer of a check; `at` is when it was asked, in seconds since 1970.
+
+    `about` is the materialization that it names.
+    """
 
     passed: bool
     metadata: Mapping[str, Any]
     at: float
+    about: AssetCheckEvaluationTargetMaterializationData | None
     is_from_a_run: bool
 
 
@@ -207,7 +240,7 @@ def last_answers(
         if run.status is not AssetCheckExecutionRecordStatus.PLANNED and (last := run.evaluation) is not None:
             said = last.metadata.get(asked_at)
             at = float(said.value) if isinstance(said, dg.TimestampMetadataValue) else run.create_timestamp
-            found[key] = LastAnswer(last.passed, last.metadata, at, bool(run.run_id))
+            found[key] = LastAnswer(last.passed, last.metadata, at, last.target_materialization_data, bool(run.run_id))
     return found
 
 
@@ -221,6 +254,11 @@ def give_partition(instance: dg.DagsterInstance, run: dg.DagsterRun, key: str) -
 def is_asked_by_sensor(run: dg.DagsterRun) -> bool:
     """Whether a sensor asked for a run, and not a schedule or a person."""
     return SENSOR_NAME_TAG in run.tags
+
+
+def has_run_of(instance: dg.DagsterInstance, run_key: str) -> bool:
+    """Whether a run was created for what a sensor asked for under this key."""
+    return instance.get_runs_count(dg.RunsFilter(tags={RUN_KEY_TAG: run_key})) > 0
 
 
 def code_server_of(run: dg.DagsterRun) -> dict[str, object] | None:
@@ -270,23 +308,33 @@ def _keep_instance_at_ticks(context: WorkspaceProcessContext, name: str) -> None
     from dagster._core.remote_representation.code_location import InProcessCodeLocation
 
     class Warm(InProcessCodeLocation):
-        def get_sensor_execution_data(self, instance: dg.DagsterInstance, *tick: Any) -> Any:
-            repository, sensor_name, last_tick, run_key, cursor, log_key, last_start = tick
-            code = self._get_repo_def(repository.repository_name)
-            sensor, resources = code.get_sensor_def(sensor_name), code.get_top_level_resources()
+        # The names are Dagster's own: a preview of a tick gives them all, the daemon none.
+        def get_sensor_execution_data(  # noqa: PLR0913, PLR0917
+            self,
+            instance: dg.DagsterInstance,
+            repository_handle: Any,
+            name: str,
+            last_tick_completion_time: float | None,
+            last_run_key: str | None,
+            cursor: str | None,
+            log_key: Any,
+            last_sensor_start_time: float | None,
+        ) -> Any:
+            code = self._get_repo_def(repository_handle.repository_name)
+            sensor, resources = code.get_sensor_def(name), code.get_top_level_resources()
             needed = get_transitive_required_resource_keys(sensor.required_resource_keys, resources)
             with SensorEvaluationContext(
                 instance.get_ref(),
-                last_tick_completion_time=last_tick,
-                last_run_key=run_key,
+                last_tick_completion_time=last_tick_completion_time,
+                last_run_key=last_run_key,
                 cursor=cursor,
                 log_key=log_key,
                 repository_name=code.name,
                 repository_def=code,
                 instance=instance,
-                sensor_name=sensor_name,
+                sensor_name=name,
                 resources={key: resource for key, resource in resources.items() if key in needed},
-                last_sensor_start_time=last_start,
+                last_sensor_start_time=last_sensor_start_time,
                 code_location_origin=self.origin,
             ) as evaluation:
                 return sensor.evaluate_tick(evaluation)

@@ -156,7 +156,7 @@ class EventLog(SqliteEventLogStorage):
 
 
 class HelixStorage(DagsterSqliteStorage):
-    """Runs, events and schedules."""
+    """Runs, events and schedules. A process that uses them makes private files only."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(base_dir, inst_data)
@@ -171,6 +171,8 @@ class HelixStorage(DagsterSqliteStorage):
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "HelixStorage":
+        # Dagster makes files at any time, also those of logs. Under `dagster dev` nobody else sets it.
+        os.umask(0o077)
         return cls.from_local(config_value.get("base_dir") or str(_home() / "storage"), inst_data=inst_data)
 
 

@@ -3,7 +3,7 @@
 Such a thread cannot set signals, limits of the process, or fork. So each session is watched by a second thread, which
 interrupts it when its time or memory is up. What it leaves is for a sweep in a process of its own, whose workers have
 hard limits: nothing is stored of it, and no failure is noted. A session that does not even react, as in a loop in a C
-library, ends the process; a file in the data folder names it, so that the next process leaves it.
+library, ends the process; a file in the data folder names it, so that it is left once that has happened twice.
 Belongs here: what small news is, what is left, the second thread. Not here: the sweep itself (`sweep.sweep`).
 """
 
@@ -16,11 +16,11 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from helix_assets.agents.jsonl import PACKED
 from helix_assets.agents.roles import SHARED
@@ -33,13 +33,15 @@ from helix_assets.store.durable import new_file, open_plain
 from helix_assets.store.store import MEMORY_REDACTED, RULES_STAMP, Store, file_key
 from helix_assets.sweep.look import EXCLUSIONS, Scan, exclusions_of, scan
 from helix_assets.sweep.placing import is_placed
+from helix_assets.sweep.plan import Candidate
 from helix_assets.sweep.pricing import is_priced
 from helix_assets.sweep.stale import is_settled, stale_sessions, unredacted_sessions
 from helix_assets.sweep.task import Ingested, IngestTask, Limits, Workshop
 from helix_assets.sweep.workers import GRACE_S, Outcome, Overdue, Work, or_stored_alone
 
 MOST_FILES, MOST_BYTES = 20, 4 << 20
-"""More news than this is large: how many files, and how many bytes they gained."""
+"""So much news is taken in at once, the rest is left: how many files, and how many bytes they gained."""
+_GONE = "files are gone"
 HEAVY_BYTES = 8 << 20
 """A session that needs more than its news read again is left if it has so many bytes."""
 HEAVY_TOGETHER_BYTES = 32 << 20
@@ -48,7 +50,9 @@ LIMITS = Limits(seconds=20, memory_bytes=512 << 20)
 WAIT_S = 1.0
 """How long to wait for another writer: this thread has other things to do."""
 UNDER_WAY = "under_way.json"
-_AVOIDED_S = 24 * 3600.0
+_NOTED_S = 24 * 3600.0
+_TOO_OFTEN = 2
+"""So many processes may end with a session under way before it is left: one may have been killed for another reason."""
 LOOKS_EVERY_S = 0.05
 _AGAIN_S = 1.0
 """A raised interruption can get lost, as in a callback whose errors are ignored: it is raised again."""
@@ -82,12 +86,28 @@ class SmallNews:
                 raise LeftError(reason)
         return self.seen
 
-    def wants(self, uid: str) -> bool:
-        """Whether to read a session here: not if it could not be read before, or was too much."""
+    def chosen(self, groups: Mapping[str, list[Candidate]], seen: Scan) -> dict[str, list[Candidate]]:
+        """The sessions to read here, the smallest news first, until it is too much; the others are left."""
+        sizes = {uid: sum(_bytes_of_news(seen, one.path_key) for one in group) for uid, group in groups.items()}
+        chosen, files, held = dict[str, list[Candidate]](), 0, 0
+        for uid in sorted(groups, key=lambda uid: (sizes[uid], uid)):
+            files, held = files + len(groups[uid]), held + sizes[uid]
+            if files > MOST_FILES:
+                self.left[uid] = f"more than {MOST_FILES} files have news"
+            elif held > MOST_BYTES:
+                self.left[uid] = f"more than {MOST_BYTES} bytes are news"
+            else:
+                chosen[uid] = groups[uid]
+        return chosen
+
+    def wants(self, uid: str, files: Iterable[str]) -> bool:
+        """Whether to read a session here: not if it could not be read before, was too much, or has lost a file."""
+        if not set(files).isdisjoint(self.seen.changes.gone):
+            self.left[uid] = _GONE
         with self.store.catalog.reading() as connection:
             if retries.failed_unread(connection, uid):
                 self.left[uid] = "it failed before"
-        if file_key(self.store, uid) in _avoided(self.store):
+        if _noted(self.store).get(file_key(self.store, uid), _NEVER).times >= _TOO_OFTEN:
             self.left[uid] = "it was too much before"
         return uid not in self.left
 
@@ -108,18 +128,19 @@ def look(store: Store, now: datetime) -> SmallNews:
     is_work = news.seen.changes or not is_placed(store, news.seen.known.meta)  # a new map does not wait for news
     if is_work and (reason := why_large(store, news.seen, now)):
         raise LeftError(reason)
+    if news.seen.changes.gone:
+        news.left[""] = _GONE
+    elif news.seen.changes and is_due(store, now, news.seen.known.meta, after_news=True):
+        news.left[""] = "a copy of the memory is due"
     return news
 
 
 def why_large(store: Store, seen: Scan, now: datetime) -> str | None:
-    """Why this news needs a process of its own; None if it is small."""
+    """Why no news can be taken in here now; None if some can."""
     changes, known = seen.changes, seen.known.meta
-    if changes.gone:
-        return f"{len(changes.gone)} files are gone"
-    if len(changes.changed) > MOST_FILES:
-        return f"{len(changes.changed)} files have news"
-    if (news := sum(_bytes_of_news(seen, key) for key in changes.changed)) > MOST_BYTES:
-        return f"{news} bytes are news"
+    news = {key: _bytes_of_news(seen, key) for key in changes.changed}
+    if sum(size for key, size in news.items() if seen.found[key].role in SHARED) > MOST_BYTES:
+        return "files of many sessions have a lot of news"
     if (known.get(MEMORY_REDACTED), known.get(RULES_STAMP)) != (store.rules_version, store.settings.rules_stamp):
         return "the redaction rules are new"
     if not is_settled(store, known) and (unredacted_sessions(store, now, None) or stale_sessions(store, now, None)):
@@ -130,10 +151,9 @@ def why_large(store: Store, seen: Scan, now: datetime) -> str | None:
         return "the map of repositories, domains and tasks is new"
     if known.get(EXCLUSIONS) != exclusions_of(store):
         return "other sessions are excluded"
-    if is_due(store, now, known, after_news=True):
-        return "a copy of the memory is due"
     with store.catalog.reading() as connection:
-        is_full = live_files.raw_usage(connection) + news > store.settings.retention.raw_hard_cap_bytes
+        ahead = live_files.raw_usage(connection) + min(sum(news.values()), MOST_BYTES)
+        is_full = ahead > store.settings.retention.raw_hard_cap_bytes
     return "the raw cache is full" if is_full else None
 
 
@@ -152,22 +172,33 @@ def _kept(now: FileState, before: FileState) -> int:
 # -- sessions that are under way, or were too much -------------------------------------------------------------------
 
 
-def _avoided(store: Store) -> dict[str, float]:
-    """The sessions that were too much on the last day, or that a process died with, by keyed hash, and since when."""
+class _Note(NamedTuple):
+    """When a session was under way, and how many processes ended with it."""
+
+    at: float
+    times: int
+
+
+_NEVER = _Note(0.0, 0)
+
+
+def _noted(store: Store) -> dict[str, _Note]:
+    """The sessions that were too much on the last day, or that a process ended with, by keyed hash."""
     try:
         with open_plain(store.data_dir / UNDER_WAY) as file:
             found = json.loads(file.read())
-        return {str(name): float(at) for name, at in found.items() if 0 <= time.time() - float(at) < _AVOIDED_S}
+        noted = {str(name): _Note(float(at), int(times)) for name, (at, times) in found.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}
+    return {name: one for name, one in noted.items() if 0 <= time.time() - one.at < _NOTED_S}
 
 
-def _note(store: Store, avoided: dict[str, float]) -> None:
+def _note(store: Store, noted: Mapping[str, _Note]) -> None:
     """Not synced: it has to outlive this process, not the machine."""
     path, fresh = store.data_dir / UNDER_WAY, store.data_dir / f".{UNDER_WAY}"
-    if avoided:
+    if noted:
         with new_file(fresh) as file:
-            file.write(json.dumps(avoided).encode())
+            file.write(json.dumps(noted).encode())
         fresh.replace(path)
     else:
         path.unlink(missing_ok=True)
@@ -209,11 +240,12 @@ class ThreadWorkers:
     def _outcome(self, task: IngestTask) -> Ingested | Exception:
         if not task.append and task.weight > HEAVY_BYTES:
             return LeftError(f"all its {task.weight} bytes would have to be read again")
-        avoided, name = _avoided(self._store), file_key(self._store, task.session_uid)
-        _note(self._store, avoided | {name: time.time()})
+        noted, name = _noted(self._store), file_key(self._store, task.session_uid)
+        before = noted.pop(name, _NEVER)
+        _note(self._store, noted | {name: _Note(time.time(), before.times + 1)})
         outcome = or_stored_alone(task, self._watched)
-        if not isinstance(outcome, LeftError):
-            _note(self._store, avoided)
+        is_left = isinstance(outcome, LeftError)
+        _note(self._store, noted | {name: _Note(time.time(), _TOO_OFTEN)} if is_left else noted)
         return outcome
 
     def _watched(self, task: IngestTask) -> Ingested | Exception:

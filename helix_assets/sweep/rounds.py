@@ -183,7 +183,7 @@ class Rounds:
             state = states[uid]
             if not self._is_wanted(state):
                 continue
-            if self._small and not self._small.wants(uid):
+            if self._small and not self._small.wants(uid, [source.path_key for source in state.sources]):
                 self._report.files_changed -= len(changed)
                 continue
             try:

@@ -128,6 +128,9 @@ class _Sweep:
             if not self._was_settled:
                 self._redact_texts()
             groups = self._files.groups() if self._again is None else {}
+            if self._small:
+                groups = self._small.chosen(groups, self._files.scan)
+                report.files_changed = sum(map(len, groups.values()))
             # Otherwise the garbage collector searches all that was found: a fifth of the time of a small sweep.
             with no_collection() if self._was_settled and bytes_of(groups) < IN_PLACE_BYTES else nullcontext():
                 self._take_in(groups)
@@ -157,7 +160,7 @@ class _Sweep:
         return scan(store, self._clock())
 
     def _take_in(self, groups: dict[str, list[Candidate]]) -> None:
-        if self._again is None:
+        if self._again is None and not self._small:
             self._files.note_gone()
         self._progress.start(bytes_of(groups))
         self.rounds.ingest(groups)

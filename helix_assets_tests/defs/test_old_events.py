@@ -46,7 +46,7 @@ def kept(home: Path, logs: Path, store: Store) -> Iterator[dg.DagsterInstance]:
         for number in range(5):
             append(logs, seed=number, share=0.7)
             assert take_in_small_news(instance, store).left is None
-            for event in list(kaizen.updated(store)):
+            for event in kaizen.updated(instance, store):
                 instance.report_runless_asset_event(event)
         yield instance
 

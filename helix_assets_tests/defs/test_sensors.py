@@ -126,8 +126,9 @@ def test_while_the_sweep_waits_to_start_nothing_more_is_asked(
 ) -> None:
     from helix_assets.definitions import defs
 
-    assert isinstance(tick(instance), dg.RunRequest)
-    instance.create_run_for_job(defs.resolve_job_def("sweep"))
+    request = tick(instance)
+    assert isinstance(request, dg.RunRequest)
+    instance.create_run_for_job(defs.resolve_job_def("sweep"), tags={"dagster/run_key": str(request.run_key)})
     later(monkeypatch, follow.RUNS_S)
     assert words(tick(instance)).endswith("a run is under way")
     # One of a tree that was killed never ends, and does not hold up the next for ever.
@@ -165,13 +166,36 @@ def test_where_a_thread_follows_the_tick_only_asks_for_what_it_wants(
     assert words(tick(instance)) == "the server's own thread follows the logs"
     for _ in range(2):
         follower.work()
-    assert isinstance(tick(instance), dg.RunRequest)
-    assert isinstance(tick(instance), dg.SkipReason)
-    follower.close()
+    request = tick(instance)
+    assert isinstance(request, dg.RunRequest)
     # One that hangs is passed over.
     beat = follower._clock()
-    monkeypatch.setattr(follower, "_clock", lambda: beat + 1000)
-    assert isinstance(tick(instance), dg.RunRequest)
+    with monkeypatch.context() as hung:
+        hung.setattr(follower, "_clock", lambda: beat + 1000)
+        other = tick(instance)
+    assert isinstance(other, dg.RunRequest)
+    assert other.run_key != request.run_key
+    answer_with(instance, request)
+    assert isinstance(tick(instance), dg.SkipReason)
+    follower.close()
+
+
+@pytest.mark.parametrize("has_thread", [True, False])
+def test_a_preview_does_not_lose_the_run_that_is_wanted(
+    logs: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, has_thread: bool
+) -> None:
+    follower = Follower(lambda: instance)
+    if has_thread:
+        monkeypatch.setattr(follow, "_current", follower)
+        for _ in range(2):
+            follower.work()
+    preview, real = tick(instance), tick(instance)
+    assert isinstance(preview, dg.RunRequest)
+    assert isinstance(real, dg.RunRequest)
+    assert preview.run_key == real.run_key
+    answer_with(instance, real)
+    assert isinstance(tick(instance), dg.SkipReason)
+    follower.close()
 
 
 # -- the budget ------------------------------------------------------------------------------------------------------

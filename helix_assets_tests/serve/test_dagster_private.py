@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster_graphql.test.utils import execute_dagster_graphql
 
 from helix_assets.serve import dagster_private, dagster_storage, webserver
 from helix_assets.serve.dagster_home import prepare_dagster_home
@@ -19,11 +20,14 @@ from helix_assets.serve.dagster_private import (
     code_version_tag,
     event_logs_folder,
     give_partition,
+    has_run_of,
     input_tags,
     is_asked_by_sensor,
     last_answers,
     last_event,
     last_logged,
+    last_of,
+    made_by_run,
     note,
     noted,
     passed_since,
@@ -191,6 +195,12 @@ def test_a_run_says_whether_a_sensor_asked_for_it(instance: dg.DagsterInstance) 
     assert not is_asked_by_sensor(new_run(instance, **{"dagster/schedule_name": "sweep_schedule"}))
 
 
+def test_a_run_is_found_by_the_key_under_which_a_sensor_asked_for_it(instance: dg.DagsterInstance) -> None:
+    assert not has_run_of(instance, "sweep of 1")
+    new_run(instance, **{"dagster/run_key": "sweep of 1"})
+    assert (has_run_of(instance, "sweep of 1"), has_run_of(instance, "sweep of 2")) == (True, False)
+
+
 def test_what_is_noted_is_found_and_replaced(instance: dg.DagsterInstance) -> None:
     assert noted(instance, "helix/test") is None
     for text in ("one", "another"):
@@ -206,6 +216,23 @@ def test_the_last_event_of_an_asset_is_its_newest_materialization(instance: dg.D
         ids.append(last_event(instance, ABOVE))
     assert 0 < ids[0] < ids[1]
     assert last_event(instance, BELOW) == 0
+
+
+def test_the_last_of_an_asset_has_the_version_that_dagster_gives_it(instance: dg.DagsterInstance) -> None:
+    assert last_of(instance, ABOVE) == Logged("NULL", 0)
+    for tags, version in (({}, "INITIAL"), (version_tags("1", "a"), "a")):
+        instance.report_runless_asset_event(dg.AssetMaterialization(ABOVE, tags=tags))
+        assert last_of(instance, ABOVE) == Logged(version, last_event(instance, ABOVE))
+
+
+def test_it_is_known_what_a_run_made_last(instance: dg.DagsterInstance) -> None:
+    assert made_by_run(instance, ABOVE) is None
+    run_id = dg.materialize([above], instance=instance).run_id
+    made = made_by_run(instance, ABOVE)
+    assert made is not None
+    assert (made.storage_id, made.run_id) == (last_event(instance, ABOVE), run_id)
+    instance.report_runless_asset_event(dg.AssetMaterialization(ABOVE))
+    assert made_by_run(instance, ABOVE) is None
 
 
 def test_the_last_answer_of_a_check_says_when_it_was_asked_and_by_whom(instance: dg.DagsterInstance) -> None:
@@ -266,6 +293,22 @@ def test_a_tick_uses_the_instance_and_the_resources_that_there_are(tmp_path: Pat
         )
         (reason, cursor) = (tick.skip_message, tick.cursor)
     assert (reason, cursor) == (f"{id(instance)} gift", "before+")
+
+
+_PREVIEW = """mutation($s: SensorSelector!){sensorDryRun(selectorData:$s, cursor:"before"){
+  ... on DryRunInstigationTick{evaluationResult{cursor skipReason error{message}}}}}"""
+
+
+def test_a_tick_can_be_previewed(tmp_path: Path) -> None:
+    (tmp_path / "toy_sensor.py").write_text(_TOY)
+    selector = {"repositoryLocationName": "toys", "repositoryName": "__repository__", "sensorName": "toy_sensor"}
+    with (
+        dg.DagsterInstance.from_config(str(prepare_dagster_home(tmp_path / "data"))) as instance,
+        workspace(instance, "toy_sensor", "toys", tmp_path, read_only=False) as context,
+    ):
+        answer = execute_dagster_graphql(context.create_request_context(), _PREVIEW, {"s": selector})
+        assert answer.data["sensorDryRun"]["evaluationResult"] == {
+            "cursor": "before+", "skipReason": f"{id(instance)} gift", "error": None}  # fmt: skip
 
 
 def test_a_run_of_unknown_code_cannot_be_executed(instance: dg.DagsterInstance) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import dagster as dg
 import pytest
 from dagster import DagsterInstance
 from dagster._core.definitions.run_request import InstigatorType
@@ -38,6 +39,22 @@ def test_records_follow_the_data_dir(records: Path) -> None:
 
 def test_records_are_private(records: Path) -> None:
     assert stat.S_IMODE(records.stat().st_mode) == 0o700
+
+
+def test_all_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    @dg.asset
+    def anything() -> None: ...
+
+    umask = os.umask(0o022)
+    try:
+        with DagsterInstance.from_ref(InstanceRef.from_dir(str(tmp_path), config_dir=str(CHECKOUT))) as instance:
+            assert dg.materialize([anything], instance=instance).success
+            modes = {place: place.stat().st_mode for place in Path(instance.storage_directory()).parent.rglob("*")}
+    finally:
+        os.umask(umask)
+    assert {"runs.db", "schedules.db", "index.db"} <= {place.name for place in modes}
+    assert any(place.suffix == ".out" for place in modes)
+    assert [place for place, mode in modes.items() if mode & 0o077] == []
 
 
 @pytest.fixture
