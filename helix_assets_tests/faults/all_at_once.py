@@ -35,8 +35,8 @@ _EVERYTHING = RetentionPolicy(1, 1 << 50, 36_500, 1 << 50)
 _BACKUP = {"HELIX_BACKUP_SCHEDULE": "off"}
 _SESSIONS = 8
 _BUSY = 75
-# What a torn line leaves, and what depends on the store's key and generations.
-_LEFT_OUT = ("coverage", "signals", "unparsed_lines")
+# What a torn line leaves, and what depends on the store's place, key and generations.
+_LEFT_OUT = ("coverage", "signals", "unparsed_lines", "source_path", "discovered_at")
 
 
 def name_of(number: int) -> str:

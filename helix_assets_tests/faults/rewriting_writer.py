@@ -27,7 +27,8 @@ from helix_assets_tests.home import NOW, Memory, conversation
 _EVERYTHING = RetentionPolicy(1, 1 << 50, 36_500, 1 << 50)
 _ENVIRON = {"HELIX_BACKUP_SCHEDULE": "off", "HELIX_SEARCH_INDEX": "off"}
 _UID = "claude:s"
-_MADE = ("coverage", "signals")  # generation and keys, which are a store's own
+# Generation, keys and place, which are a store's own.
+_MADE = ("coverage", "signals", "source_path", "discovered_at")
 
 
 def write(path: Path, lines: list[bytes], chance: random.Random, seconds: float) -> None:
